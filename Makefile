@@ -1,0 +1,36 @@
+# Everything happens in .venv, made on first use from pyproject.toml and constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check bench docs clean
+
+demo: .venv/installed
+	$(BIN)/python examples/demo.py
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+check: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: .venv/installed
+	$(BIN)/python -m benchmarks
+
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+
+clean:
+	rm -rf .venv docs/_build out
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'factorax needs Python 3.11 or newer')"
+	$(PYTHON) -m venv .venv
+	$(PIP) -e '.[dev]'
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(PIP) -e '.[docs]'
+	touch $@

@@ -1,0 +1,112 @@
+"""What a network costs in bias against another, and when that is a good bargain."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ..credit import credit
+from ..structure import InfluenceNetwork
+from .moments import Estimate, estimate
+from .scores import LogProb
+from .variance import moments_of, spreads
+
+
+@dataclass(frozen=True)
+class BiasReport:
+    """The bias of a network against a reference, and the variance of both. `Estimate` has ``value`` and ``error``."""
+
+    factors: tuple[str, ...]
+    """Labels of the n factors."""
+    squared: Estimate
+    """|E[zᵢ (kᵢ − kᵢʳᵉᶠ)]|², shape ``(n,)``; from samples, an unbiased estimate, which may be below 0."""
+    total_squared: Estimate
+    """The same of the whole gradient, a scalar."""
+    variance: Estimate
+    """V[Σᵢ zᵢ kᵢ], a scalar."""
+    reference_variance: Estimate
+    """V[Σᵢ zᵢ kᵢʳᵉᶠ], a scalar."""
+
+    def mse(self, batch_size: float) -> float:
+        """Mean squared error of the gradient from `batch_size` samples: variance over size, plus squared bias."""
+        return float(self.variance.value / batch_size + max(self.total_squared.value, 0.0))
+
+    def reference_mse(self, batch_size: float) -> float:
+        """The same for the reference network, taken as unbiased."""
+        return float(self.reference_variance.value / batch_size)
+
+    @property
+    def break_even(self) -> float:
+        """The batch size up to which the network has the smaller error: infinite if it has less noise and no bias."""
+        gain = float(self.reference_variance.value - self.variance.value)
+        if gain <= 0:
+            return 0.0
+        bias = float(self.total_squared.value)
+        return gain / bias if bias > 1e-12 * gain else float("inf")
+
+    def __str__(self) -> str:
+        lines = [f"{'factor':>12}{'|bias|²':>24}"]
+        shown = len(self.factors) if len(self.factors) <= 12 else 6
+        for i, name in enumerate(self.factors[:shown]):
+            lines.append(f"{name:>12}{f'{Estimate(self.squared.value[i], self.squared.error[i]):.4g}':>24}")
+        if shown < len(self.factors):
+            lines.append(f"{'…':>12}  and {len(self.factors) - shown} more")
+        lines.append(f"{'all':>12}{f'{self.total_squared:.4g}':>24}")
+        lines.append(
+            f"variance of the whole gradient: {self.variance:.4g}; of the reference: {self.reference_variance:.4g}"
+        )
+        lines.append(f"smaller mean squared error than the reference up to a batch of {self.break_even:.4g}")
+        return "\n".join(lines)
+
+
+def bias_report(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    net: InfluenceNetwork,
+    reference: InfluenceNetwork,
+    weights: Any = None,
+    obs: Any = None,
+    probabilities: Any = None,
+    disjoint: bool = False,
+) -> BiasReport:
+    """The bias of the gradient with `net` against that with `reference`, with which it shares factors and targets.
+
+    Factor i is off by exactly E[zᵢ (kᵢ − kᵢʳᵉᶠ)] = −E[zᵢ Σ_missing λⱼ ψⱼ]. The complete network is a reference that is
+    always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`.
+    """
+    if net.shape != reference.shape:
+        raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, that of net")
+    psi = jnp.asarray(psi)
+    figures = estimate(
+        _features,
+        _statistics,
+        log_prob,
+        params,
+        {"k": credit(net, psi, weights), "k_ref": credit(reference, psi, weights)},
+        actions=actions,
+        obs=obs,
+        probabilities=probabilities,
+        disjoint=disjoint,
+    )
+    return BiasReport(net.actions, **figures)
+
+
+def _features(z: jax.Array, add: Any, k: jax.Array, k_ref: jax.Array) -> dict[str, jax.Array]:
+    return moments_of(z, add, k - k_ref, "bias") | moments_of(z, add, k, "net") | moments_of(z, add, k_ref, "ref")
+
+
+def _statistics(mean: dict[str, jax.Array], samples: int | None) -> dict[str, jax.Array]:
+    squared, total = (mean["bias_terms"] ** 2).sum(axis=1), (mean["bias_whole"] ** 2).sum()
+    if samples is not None:  # the square of a mean of noise is not nought: take the noise's share off
+        noise, total_noise = spreads(mean, "bias")
+        squared, total = squared - noise / (samples - 1), total - total_noise / (samples - 1)
+    return {
+        "squared": squared,
+        "total_squared": total,
+        "variance": spreads(mean, "net")[1],
+        "reference_variance": spreads(mean, "ref")[1],
+    }

@@ -1,0 +1,168 @@
+"""Policy-gradient estimators, each one weighted vector–Jacobian product."""
+
+from typing import Any
+
+import jax
+import jax.core
+import jax.numpy as jnp
+from jax.scipy.sparse.linalg import cg
+
+from ..credit import credit
+from ..structure import Blend, InfluenceNetwork
+from .scores import LogProb, batched_log_prob, check_product_form, flatten_batch
+
+
+def factored(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    net: InfluenceNetwork | Blend,
+    weights: Any = None,
+    obs: Any = None,
+    baseline: Any = None,
+) -> Any:
+    """The factored policy gradient (Prop. 1): the batch mean of g = Σᵢ zᵢ ([K(λ∘ψ)]ᵢ − bᵢ).
+
+    Unbiased if the policy is a product over factors and `net` is true to the targets. A spurious edge costs variance;
+    a missing one biases factor i by exactly −E[zᵢ Σ_missing λⱼ ψⱼ] (`bias_report`).
+
+    **Arguments**
+
+    - `log_prob`: ``log_prob(params, obs, action)``, of one observation and one action, shape ``(n,)``: one entry a
+      factor.
+    - `params`: any pytree of arrays.
+    - `actions`: what the policy drew, batch axes in front, as in `psi`.
+    - `psi`: the targets, shape ``(..., n_targets)``: rewards, returns or advantages. Subtract a per-target baseline
+      bⱼ(s) from it beforehand.
+    - `net`: the influence network, ``(n, n_targets)``; one row for each factor of the policy.
+    - `weights`: the multipliers λ, shape ``(n_targets,)``.
+    - `obs`: observations, a pytree with the same batch axes; left out if there are none.
+    - `baseline`: a value to subtract from the credit of each factor, shape ``(..., n)``, or ``(..., 1)`` for a scalar
+      b(s). It may depend on the observation and on the actions of *other* factors.
+
+    Outside ``jit`` the samples are used to make sure that the policy is a product (`check_product_form`).
+
+    >>> log_prob = lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0)  # π = N(μ, I)
+    >>> a = jnp.array([[1.0, 0.0], [0.0, -2.0]])
+    >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
+    Array([-0.5,  2. ], dtype=float32)
+    """
+    batch = _Batch(log_prob, params, actions, psi, obs)
+    batch.check_product_form()
+    return batch.gradient(_factored_credit(batch, net, psi, weights, baseline))
+
+
+def vanilla(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    weights: Any = None,
+    obs: Any = None,
+    baseline: Any = None,
+) -> Any:
+    """The plain policy gradient (Def. 2.1): the batch mean of g = z (Σⱼ λⱼ ψⱼ − b), i.e. `factored` with K = 1.
+
+    Arguments as in `factored`. Any policy will do: `log_prob` may return one joint log-probability, shape ``()``; a
+    baseline for each factor, shape ``(..., n)``, needs the product form.
+    """
+    batch = _Batch(_at_least_1d(log_prob), params, actions, psi, obs)
+    total = credit(InfluenceNetwork.complete(1, jnp.shape(psi)[-1]), jnp.asarray(psi), weights)
+    if baseline is not None and jnp.shape(baseline)[-1] > 1:
+        batch.check_product_form()
+    return batch.gradient(_less(total, baseline, batch))
+
+
+def natural(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    net: InfluenceNetwork | Blend,
+    weights: Any = None,
+    obs: Any = None,
+    baseline: Any = None,
+    damping: float = 1e-3,
+    iterations: int = 20,
+) -> Any:
+    """The natural gradient (F + damping·I)⁻¹ g, with the Fisher matrix of a factored policy F = Σᵢ E[zᵢ zᵢᵀ].
+
+    The cross terms E[zᵢ zₗᵀ] of a product policy are nought even if factors share parameters, so the sample average
+    leaves them out: less noise, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
+    by conjugate gradients. Other arguments as in `factored`.
+
+    - `damping`: added to the diagonal of F.
+    - `iterations`: at most this many conjugate-gradient steps.
+    """
+    batch = _Batch(log_prob, params, actions, psi, obs)
+    batch.check_product_form()
+    gradient = batch.gradient(_factored_credit(batch, net, psi, weights, baseline))
+
+    def damped_fisher(v: Any) -> Any:
+        along = jax.jvp(batch.log_probs, (params,), (v,))[1]  # zᵢ·v for every sample and factor
+        return jax.tree.map(lambda f, x: f + damping * x, batch.gradient(along), v)
+
+    return cg(damped_fisher, gradient, maxiter=iterations)[0]
+
+
+class _Batch:
+    """A flat batch of samples and the log-probabilities of all its factors as a function of the parameters."""
+
+    def __init__(self, log_prob: LogProb, params: Any, actions: Any, psi: Any, obs: Any):
+        if jnp.ndim(psi) == 0:
+            raise ValueError("psi: got a scalar, want shape (..., n_targets)")
+        self.shape = jnp.shape(psi)[:-1]
+        self.log_prob, self.params = log_prob, params
+        self.actions = flatten_batch(actions, self.shape, "actions")
+        self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
+
+    def log_probs(self, params: Any) -> jax.Array:
+        return batched_log_prob(self.log_prob, params, self.obs, self.actions)
+
+    def gradient(self, weights: Any) -> Any:
+        """The batch mean of Σᵢ zᵢ weightsᵢ."""
+        log_probs, pullback = jax.vjp(self.log_probs, self.params)
+        flat = jnp.asarray(weights).reshape(log_probs.shape[0], -1)
+        if flat.shape[1] not in (1, log_probs.shape[1]):
+            raise ValueError(
+                f"net: credits {flat.shape[1]} factors, log_prob returned {log_probs.shape[1]}; want one row of K for "
+                "each factor of the policy (net.factor merges rows)"
+            )
+        mean = jnp.broadcast_to(flat / log_probs.shape[0], log_probs.shape)
+        return pullback(mean.astype(log_probs.dtype))[0]
+
+    def check_product_form(self) -> None:
+        leaves = jax.tree.leaves((self.params, self.actions, self.obs))
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) or jax.tree.leaves(self.actions)[0].shape[0] < 2:
+            return  # values are unknown under jit
+        few = lambda tree: jax.tree.map(lambda x: x[:8], tree)  # noqa: E731
+        actions, obs = few(self.actions), None if self.obs is None else few(self.obs)
+        n = batched_log_prob(self.log_prob, self.params, obs, actions).shape[1]
+        if n == (len(actions) if isinstance(actions, tuple | list) else actions.shape[1]):
+            check_product_form(self.log_prob, self.params, actions=actions, obs=obs)
+
+
+def _factored_credit(batch: _Batch, net: InfluenceNetwork | Blend, psi: Any, weights: Any, baseline: Any) -> jax.Array:
+    return _less(credit(net, jnp.asarray(psi), weights), baseline, batch)
+
+
+def _less(credits: jax.Array, baseline: Any, batch: _Batch) -> jax.Array:
+    if baseline is None:
+        return credits
+    shape = jnp.shape(baseline)
+    if shape[:-1] not in ((), batch.shape) or (
+        shape and credits.shape[-1] > 1 and shape[-1] not in (1, credits.shape[-1])
+    ):
+        raise ValueError(
+            f"baseline: got shape {shape}, want {(*batch.shape, credits.shape[-1])}, one value for each factor, or "
+            f"{(*batch.shape, 1)}, one for all"
+        )
+    return credits - jnp.asarray(baseline)
+
+
+def _at_least_1d(log_prob: LogProb) -> LogProb:
+    return lambda params, obs, action: jnp.atleast_1d(log_prob(params, obs, action))

@@ -1,0 +1,168 @@
+"""Statistics that are smooth functions of expectations: exact by enumeration, or estimated with standard errors."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .scores import LogProb, batched_log_prob, check_disjoint, factor_scores, flatten_batch
+
+Features = Callable[..., Any]
+CHUNK_FLOATS = 1 << 22  # numbers held at a time for the scores of a chunk of samples
+
+
+class Estimate(NamedTuple):
+    """A figure and its standard error; the error is 0 where the figure is exact."""
+
+    value: Any
+    error: Any
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.value:{spec}}" + (f" ± {self.error:{spec}}" if self.error else "")
+
+
+def estimate(
+    features: Features,
+    statistics: Callable[[Any, int | None], Any],
+    log_prob: LogProb,
+    params: Any,
+    credits: dict[str, jax.Array],
+    *,
+    actions: Any,
+    obs: Any,
+    probabilities: Any,
+    disjoint: bool,
+) -> Any:
+    """T(E[x]) for statistics T of the mean of features x at each state, averaged over states: a pytree of `Estimate`.
+
+    By the delta method the error of T is that of the mean of its influence T′(E[x])·(x − E[x]): a second pass over the
+    samples.
+
+    **Arguments**
+
+    - `features`: from the scores ``(n, p)`` of one sample, the function that adds weighted scores up, and the sample's
+      `credits`, to a pytree x.
+    - `statistics`: from E[x] and the number of samples (None if exact) to a pytree of figures.
+    - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``; the batch axes of all else follow them.
+    - others: as in `variance_report`.
+    """
+    *leading, n = next(iter(credits.values())).shape
+    batch = tuple(leading)
+    if not 1 <= len(batch) <= 2 or (probabilities is None and batch[-1] < 2):
+        raise ValueError(
+            f"psi: got batch axes {batch}, want (samples,) or (states, samples), with at least two samples"
+        )
+    p = check_probabilities(probabilities, batch)
+    data = {"credits": flatten_batch(credits, batch, "psi"), "actions": flatten_batch(actions, batch, "actions")}
+    data["obs"] = None if obs is None else flatten_batch(obs, batch, "obs")
+    found = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
+    if found != n:
+        raise ValueError(f"net: has {n} rows, log_prob returned {found} factors; want one row for each (net.factor)")
+    if disjoint:
+        check_disjoint(params, n)
+    by_state = jax.tree.map(lambda x: x.reshape(-1, batch[-1], *x.shape[1:]), data)
+    p = None if p is None else p.reshape(-1, batch[-1])
+    values, variances = _estimate(features, statistics, log_prob, disjoint, params, by_state, p)
+    states = len(jax.tree.leaves(by_state)[0])
+    return jax.tree.map(
+        lambda v, s: Estimate(np.asarray(v.mean(axis=0)), np.sqrt(np.asarray(s.sum(axis=0))) / states),
+        values,
+        variances,
+    )
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _estimate(
+    features: Features,
+    statistics: Callable[[Any, int | None], Any],
+    log_prob: LogProb,
+    disjoint: bool,
+    params: Any,
+    data: Any,
+    probabilities: jax.Array | None,
+) -> tuple[Any, Any]:
+    """The statistics of every state and their squared errors. Compiled once for a policy, whatever its parameters."""
+    states, size, n = next(iter(data["credits"].values())).shape
+    scores, add, width = factor_scores(log_prob, params, disjoint=disjoint)
+    chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
+
+    def statistics_of(mean: Any) -> Any:
+        return statistics(mean, size if probabilities is None else None)
+
+    def features_of(sample: Any) -> Any:
+        return features(scores(sample["obs"], sample["actions"]), add, **sample["credits"])
+
+    def at_state(samples_and_weights: tuple[Any, jax.Array]) -> tuple[Any, Any]:
+        mean_of = partial(_weighted_mean, *samples_and_weights, chunk)
+        mean = mean_of(features_of)
+
+        def squared_influence(sample: Any) -> Any:
+            away = jax.tree.map(jnp.subtract, features_of(sample), mean)
+            return jax.tree.map(jnp.square, jax.jvp(statistics_of, (mean,), (away,))[1])
+
+        values = statistics_of(mean)
+        if probabilities is not None:
+            return values, jax.tree.map(jnp.zeros_like, values)
+        return values, jax.tree.map(lambda v: v / (size - 1), mean_of(squared_influence))
+
+    weights = jnp.full((states, size), 1 / size) if probabilities is None else probabilities
+    return jax.lax.map(at_state, (data, weights))
+
+
+def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
+    """The weighted mean of a function of one sample, a chunk of samples at a time."""
+    missing = -len(weights) % chunk
+
+    def split(x: jax.Array) -> jax.Array:
+        return jnp.concatenate([x, jnp.repeat(x[:1], missing, axis=0)]).reshape(-1, chunk, *x.shape[1:])
+
+    chunks = jax.tree.map(split, samples)
+    padded = jnp.concatenate([weights, jnp.zeros(missing, weights.dtype)]).reshape(-1, chunk)
+
+    def add(total: Any, part: tuple[Any, jax.Array]) -> tuple[Any, None]:
+        values = jax.vmap(function)(part[0])
+        return jax.tree.map(lambda t, v: t + jnp.tensordot(part[1].astype(v.dtype), v, axes=1), total, values), None
+
+    shapes = jax.eval_shape(function, jax.tree.map(lambda x: x[0], samples))
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    return jax.lax.scan(add, zero, (chunks, padded))[0]
+
+
+def joint_actions(
+    log_prob: LogProb, params: Any, sizes: list[int] | tuple[int, ...], obs: Any = None
+) -> tuple[jax.Array, jax.Array]:
+    """Every joint action of factors with finitely many choices, and its probability at one observation.
+
+    `sizes` counts the choices of every factor. Returns integers ``(∏ sizes, n)`` and probabilities ``(∏ sizes,)``, to
+    be given to `variance_report` and its like as `actions` and `probabilities`.
+
+    >>> log_prob = lambda logits, obs, a: jax.nn.log_softmax(logits)[jnp.arange(2), a]
+    >>> actions, probabilities = joint_actions(log_prob, jnp.zeros((2, 2)), (2, 2))
+    >>> actions.tolist(), probabilities.tolist()
+    ([[0, 0], [0, 1], [1, 0], [1, 1]], [0.25, 0.25, 0.25, 0.25])
+    """
+    total = int(np.prod(np.asarray(sizes, dtype=object)))
+    if total > 10**7:
+        raise ValueError(f"sizes: {total} joint actions are too many to enumerate; draw samples instead")
+    actions = jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T)
+    repeated = None if obs is None else jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], total, axis=0), obs)
+    return actions, jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
+
+
+def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array | None:
+    """Probabilities of shape `shape` that add up to 1 along the last axis."""
+    if probabilities is None:
+        return None
+    p = jnp.asarray(probabilities)
+    if p.shape != shape:
+        raise ValueError(f"probabilities: got shape {p.shape}, want {shape}, one for each sample")
+    totals = np.asarray(p.sum(axis=-1))
+    if (np.asarray(p) < 0).any() or not np.allclose(totals, 1, atol=1e-5):
+        raise ValueError(
+            f"probabilities: got a sum of {totals.ravel()[0]:.6g}, want 1 and none below 0: list every joint action "
+            "once (joint_actions does), or leave probabilities out for samples drawn from the policy"
+        )
+    return p

@@ -1,0 +1,126 @@
+"""The baselines of least variance: Wu et al.'s, and the exact ones for shared parameters.
+
+The paper leaves the second open, as "a system of polynomial equations" with up to 2ⁿ solutions. But the variance is a
+convex *quadratic* in the baselines: what has degree two is the objective, and its stationary points solve a *linear*
+system.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..credit import credit
+from ..structure import InfluenceNetwork
+from .moments import check_probabilities
+from .scores import LogProb, score_matrix
+
+
+class FittedBaseline(NamedTuple):
+    """bᵢ(s, āᵢ) = φᵢ(s, āᵢ)·wᵢ, fitted to a batch."""
+
+    weights: jax.Array
+    """w, shape ``(n, n_features)``."""
+    values: jax.Array
+    """The baseline of every sample and factor, ``(samples, n)``: the `baseline` of an estimator."""
+
+
+def wu_baseline(log_prob: LogProb, params: Any, **arguments: Any) -> FittedBaseline:
+    """The action-dependent baseline of Wu et al. (2018): for every factor on its own, minimise E[|zᵢ|² (kᵢ − bᵢ)²].
+
+    bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if
+    factors share no parameters. Keyword arguments as in `least_squares_baseline`.
+    """
+    return _fit(log_prob, params, shared=False, **arguments)
+
+
+def least_squares_baseline(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    net: InfluenceNetwork,
+    features: Any,
+    weights: Any = None,
+    obs: Any = None,
+    probabilities: Any = None,
+    ridge: float = 1e-9,
+) -> FittedBaseline:
+    """The baselines that minimise V[Σᵢ zᵢ (kᵢ − bᵢ)], the variance of the *whole* gradient, for shared parameters too.
+
+    Σₗ E[⟨zᵢ, zₗ⟩ φᵢ φₗᵀ] wₗ = E[⟨zᵢ, Σₗ zₗ kₗ⟩ φᵢ] for every i: one linear system.
+
+    **Arguments**
+
+    - `actions`, `psi`, `net`, `weights`, `obs`, `probabilities`: as in `variance_report`, at one state: ``(samples,
+      ...)``.
+    - `features`: φᵢ(s, āᵢ), shape ``(samples, n, n_features)``. Those of factor i must not depend on its own action,
+      or the gradient is biased. A baseline fitted to samples is for *other* samples: on its own it is slightly
+      biased.
+    - `ridge`: added to the diagonal, relative to its mean: the system is singular where baselines are not unique.
+    """
+    return _fit(
+        log_prob,
+        params,
+        actions=actions,
+        psi=psi,
+        net=net,
+        features=features,
+        weights=weights,
+        obs=obs,
+        probabilities=probabilities,
+        ridge=ridge,
+        shared=True,
+    )
+
+
+def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Array:
+    """φᵢ = one indicator for each joint action āᵢ of the *other* factors, shape ``(samples, n, max ∏_{l≠i} sizes)``.
+
+    With these a fitted baseline is any function of āᵢ: exact, for few factors of few choices.
+    """
+    actions, counts = np.asarray(actions), np.asarray(sizes)
+    if actions.ndim != 2 or actions.shape[1] != len(counts):
+        raise ValueError(f"actions: got shape {actions.shape}, want (samples, {len(counts)}), as many as sizes")
+    others = []
+    for i in range(len(counts)):
+        rest = np.delete(np.arange(len(counts)), i)
+        others.append(
+            np.ravel_multi_index(actions[:, rest].T, tuple(counts[rest])) if len(rest) else np.zeros(len(actions), int)
+        )
+    width = int(max(np.prod(counts) // c for c in counts))
+    return jax.nn.one_hot(np.stack(others, axis=1), width, dtype=jnp.asarray(1.0).dtype)
+
+
+def _fit(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    shared: bool,
+    actions: Any,
+    psi: Any,
+    net: InfluenceNetwork,
+    features: Any,
+    weights: Any = None,
+    obs: Any = None,
+    probabilities: Any = None,
+    ridge: float = 1e-9,
+) -> FittedBaseline:
+    phi, psi = jnp.asarray(features), jnp.asarray(psi)
+    if phi.ndim != 3 or phi.shape[:2] != (psi.shape[0], net.shape[0]):
+        raise ValueError(f"features: got shape {phi.shape}, want ({psi.shape[0]}, {net.shape[0]}, n_features)")
+    p = check_probabilities(probabilities, psi.shape[:1])
+    p = jnp.full(psi.shape[0], 1 / psi.shape[0]) if p is None else p
+    z = score_matrix(log_prob, params, actions=actions, obs=obs)  # (samples, |θ|, n)
+    k = credit(net, psi, weights)
+    overlap = jnp.einsum("sti,stl->sil", z, z)  # ⟨zᵢ, zₗ⟩
+    if not shared:
+        overlap = overlap * jnp.eye(net.shape[0])
+    n, f = phi.shape[1:]
+    system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
+    right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)
+    damping = ridge * jnp.trace(system) / (n * f)
+    w = jnp.linalg.lstsq(system + damping * jnp.eye(n * f), right)[0].reshape(n, f)
+    return FittedBaseline(w, jnp.einsum("sif,if->si", phi, w))

@@ -1,0 +1,156 @@
+"""Log-probabilities and scores of a factored policy: zᵢ = ∇ log πᵢ(σᵢ(a)|s).
+
+Everywhere in this room a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
+that returns one log-probability a factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
+arrays. A problem without observations passes ``obs=None``. An action is an array whose first axis counts actions, or a
+tuple with one entry for each.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from ..structure import Factorisation
+
+LogProb = Callable[[Any, Any, Any], jax.Array]
+
+
+class ProductFormError(ValueError):
+    """The policy is not a product over factors, so no factor can be credited on its own."""
+
+
+def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any:
+    """Leaves of shape ``(*batch_shape, ...)`` with the batch axes made one."""
+
+    def flatten(leaf: Any) -> jax.Array:
+        leaf = jnp.asarray(leaf)
+        if leaf.shape[: len(batch_shape)] != batch_shape:
+            raise ValueError(
+                f"{argument}: got an array of shape {leaf.shape}, want {batch_shape} in front, the batch axes of psi"
+            )
+        return leaf.reshape(-1, *leaf.shape[len(batch_shape) :])
+
+    return jax.tree.map(flatten, tree)
+
+
+def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> jax.Array:
+    """Log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
+    per_factor = jax.vmap(log_prob, in_axes=(None, None if obs is None else 0, 0))(params, obs, actions)
+    if per_factor.ndim != 2:
+        raise ProductFormError(
+            f"log_prob: got shape {per_factor.shape[1:]} for one action, want (n,), one log-probability for each "
+            "factor. A joint log-probability belongs to a correlated or autoregressive policy, and the product form "
+            "that factoring needs does not hold: draw the actions independently given the observation, merge those "
+            "that depend on each other into one factor (net.factor), or use gradients.vanilla"
+        )
+    return per_factor
+
+
+def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = None) -> jax.Array:
+    """S = [z₁ … zₙ], the explicit matrix of scores (Prop. 1), shape ``(batch, |θ|, n)``. For analysis only.
+
+    Training never needs it: one weighted vector–Jacobian product gives S·k at the price of one gradient
+    (`factored`), where S itself takes n of them.
+    """
+    scores, _, _ = factor_scores(log_prob, params, disjoint=False)
+    actions = jax.tree.map(jnp.asarray, actions)
+    return jnp.swapaxes(jax.vmap(scores, in_axes=(None if obs is None else 0, 0))(obs, actions), -1, -2)
+
+
+def factor_scores(
+    log_prob: LogProb, params: Any, *, disjoint: bool
+) -> tuple[Callable[[Any, Any], jax.Array], Callable[[jax.Array], jax.Array], int]:
+    """Scores by factor ``(n, p)`` of one observation and action; how they add up to a gradient; and p.
+
+    With `disjoint` parameters, i.e. leaves whose leading axis counts factors and of which factor i reads only the
+    i-th slice, all n scores come from one gradient and p is the size of a slice; weighted scores then stand side by
+    side. Otherwise p = |θ|, and they are summed.
+    """
+    if not disjoint:
+        theta, unravel = ravel_pytree(params)
+        shared = lambda o, a: jax.jacrev(lambda t: log_prob(unravel(t), o, a))(theta)  # noqa: E731
+        return shared, lambda weighted: weighted.sum(axis=0), theta.size
+
+    def sliced(o: Any, a: Any) -> jax.Array:
+        gradient = jax.grad(lambda p: log_prob(p, o, a).sum())(params)
+        return jnp.concatenate([leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(gradient)], axis=1)
+
+    return (
+        sliced,
+        lambda weighted: weighted.reshape(-1),
+        sum(leaf.size // len(leaf) for leaf in jax.tree.leaves(params)),
+    )
+
+
+def check_disjoint(params: Any, n: int) -> None:
+    """Raise unless every leaf of the parameters has a leading axis that counts the n factors."""
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(params)]
+    if any(shape[:1] != (n,) for shape in shapes):
+        listed = ", ".join(map(str, shapes))
+        raise ValueError(
+            f"params: got leaves of shapes {listed}; disjoint=True wants a leading axis of length {n} in each"
+        )
+
+
+def check_product_form(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    obs: Any = None,
+    factorisation: Factorisation | None = None,
+) -> None:
+    """Raise `ProductFormError` unless π(a|s) = ∏ᵢ πᵢ(σᵢ(a)|s) on these samples.
+
+    An autoregressive policy gives n log-probabilities too, but the i-th changes with the actions before it. Here some
+    actions are replaced by those of another sample, and the log-probabilities of all other factors must stay as they
+    are. Factors are split by the binary digits of their number, so 2 log₂ n evaluations try every pair of factors.
+
+    **Arguments**
+
+    - `actions`, `obs`: a batch of at least two samples, along the first axis. Concrete values: call it outside ``jit``.
+    - `factorisation`: which actions each factor draws; one action each if left out.
+    """
+    actions = jax.tree.map(jnp.asarray, actions)
+    if len(jax.tree.leaves(actions)[0]) < 2:
+        raise ValueError("actions: got one sample, want at least two, to replace actions of one by those of another")
+    before = batched_log_prob(log_prob, params, obs, actions)
+    n = before.shape[1]
+    groups = factorisation.groups if factorisation is not None else tuple((i,) for i in range(n))
+    if len(groups) != n or sum(map(len, groups)) != _count(actions):
+        raise ValueError(
+            f"log_prob: got {n} factors for {_count(actions)} actions; pass factorisation= to say which each draws"
+        )
+    other = jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), actions)
+    for digit in range(max(1, (n - 1).bit_length())):
+        for value in (0, 1):
+            moved = [i for i in range(n) if (i >> digit & 1) == value]
+            kept = np.setdiff1d(np.arange(n), moved)
+            if not moved or not kept.size:
+                continue
+            changed = _replace(actions, other, [a for i in moved for a in groups[i]])
+            after = batched_log_prob(log_prob, params, obs, changed)
+            tolerance = 1e-5 if before.dtype.itemsize < 8 else 1e-10
+            wrong = ~np.isclose(before[:, kept], after[:, kept], rtol=tolerance, atol=tolerance, equal_nan=True)
+            if wrong.any():
+                raise ProductFormError(
+                    f"log_prob: the log-probability of factor {kept[wrong.any(axis=0)][0]} changes with the actions of "
+                    "other factors: the policy is correlated or autoregressive, and the product form that factoring "
+                    "needs does not hold. Draw the actions independently given the observation, merge those that "
+                    "depend on each other into one factor (net.factor), or use gradients.vanilla"
+                )
+
+
+def _count(actions: Any) -> int:
+    return len(actions) if isinstance(actions, tuple | list) else actions.shape[1]
+
+
+def _replace(actions: Any, other: Any, which: Sequence[int]) -> Any:
+    if isinstance(actions, tuple | list):
+        return tuple(other[i] if i in which else a for i, a in enumerate(actions))
+    index = np.asarray(which)
+    return actions.at[:, index].set(other[:, index])

@@ -1,0 +1,41 @@
+"""The corrected corollary: a shift of the targets under which factoring never adds variance. A diagnostic."""
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None, upper: Any = None) -> jax.Array:
+    """Targets shifted so that λⱼ ψⱼ ≥ 0 everywhere; then ΔVᵢ ≥ 0 for every factor (Cor. 4.1, corrected).
+
+    ψⱼ − inf ψⱼ where λⱼ > 0, and ψⱼ − sup ψⱼ where λⱼ < 0. Constants do not bias the gradient, and with all kᵢ, bᵢ ≥
+    0 the terms of ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ bᵢ] cannot be negative. Both versions that the paper prints fail, in
+    its statement and in its proof.
+
+    The comparison is with the vanilla gradient *of the shifted targets*, which can be a thousand times noisier than the
+    original one: a warning says so. Use it to understand ΔV, not to train.
+
+    **Arguments**
+
+    - `psi`: targets, shape ``(..., n_targets)``.
+    - `weights`: λ, shape ``(n_targets,)``.
+    - `lower`, `upper`: inf and sup of each target, ``(n_targets,)``; those of the batch if left out, which is right
+      only if the batch holds every joint action.
+    """
+    psi = jnp.asarray(psi)
+    m = psi.shape[-1]
+    lam = jnp.ones(m) if weights is None else jnp.asarray(weights)
+    axes = tuple(range(psi.ndim - 1))
+    lowest = psi.min(axis=axes) if lower is None else jnp.asarray(lower)
+    highest = psi.max(axis=axes) if upper is None else jnp.asarray(upper)
+    for name, bound in (("weights", lam), ("lower", lowest), ("upper", highest)):
+        if bound.shape != (m,):
+            raise ValueError(f"{name}: got shape {bound.shape}, want ({m},), one for each target")
+    warnings.warn(
+        "the translation makes ΔV non-negative against the vanilla gradient of the *shifted* targets, which can be far "
+        "noisier than the original: a diagnostic, not a way to train",
+        stacklevel=2,
+    )
+    return psi - jnp.where(lam >= 0, lowest, highest)

@@ -1,0 +1,94 @@
+"""From a one-step reward network to the network of returns."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .labels import some
+from .network import InfluenceNetwork
+
+
+def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = True) -> InfluenceNetwork:
+    """The network of *returns*: which action can change which target now or at any later step.
+
+    A one-step reward network says which rewards an action changes at once. A return also holds what comes later,
+    when the action has moved the state, the state has moved, and other actors have answered to it. With the
+    one-step network used for returns the gradient is biased; with this one it is not. An edge i → j is in the
+    result iff there is a path from i to j through `net` and `dynamics` together.
+
+    **Arguments**
+
+    - `net`: the one-step network, `a → ψ` where action a changes reward ψ at once.
+    - `dynamics`: a directed networkx graph, or a list of ``(from, to)`` pairs, over action labels, target labels and
+      any other names, which are state variables. `u → v` reads "u now changes v at the next step"; into a target,
+      "ψ reads u"; into an action, "the actor of this action reads u". If the state is kept by target (the queue of a
+      street, the stock of a shop) edges may lead from target to target, and an ``(n_targets, n_targets)`` matrix does.
+    - `local_actors`: if true, an actor reads what edges lead into its action, or, where there are none, what its own
+      action touches directly. If false every actor reads the whole state: then an action that moves any of it moves
+      all later actions, and a sparse network is seldom exact.
+
+    >>> heaters = InfluenceNetwork.from_edges([("heat1", "bill1"), ("heat2", "bill2")])
+    >>> rooms = [("heat1", "temp1"), ("heat2", "temp2"), ("temp1", "bill1"), ("temp2", "bill2")]
+    >>> close_over(heaters, rooms) == heaters  # two houses
+    True
+    >>> close_over(heaters, [*rooms, ("temp1", "temp2")]).to_dense().astype(int)  # a wall between them
+    array([[1, 1],
+           [0, 1]])
+    >>> close_over(heaters, rooms, local_actors=False).density  # both thermostats read both temperatures
+    1.0
+    """
+    n, m = net.shape
+    clash = sorted(set(net.actions) & set(net.targets))
+    if clash:
+        raise ValueError(f"net: {some(clash)} names both an action and a target; rename one side with relabel()")
+    index = {name: i for i, name in enumerate((*net.actions, *net.targets))}
+    edges = {(index.setdefault(u, len(index)), index.setdefault(v, len(index))) for u, v in _pairs(net, dynamics)}
+
+    one_step = net.matrix.tocoo()
+    moves = edges | {(int(i), n + int(j)) for i, j in zip(*one_step.coords, strict=True)}
+    # State: every other name, and a target that something depends on.
+    state = set(range(n + m, len(index))) | {u for u, _ in edges if n <= u < n + m}
+    if local_actors:
+        told = {v for _, v in edges if v < n}
+        reads = {(v, u) for u, v in moves if u < n and u not in told and v in state}
+    else:
+        reads = {(x, i) for x in state for i in range(n)}
+    return InfluenceNetwork._derive(_reach(moves | reads, n, len(index))[:, n : n + m], net.actions, net.targets)
+
+
+def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
+    """The edges of `dynamics` by name, whatever it is."""
+    if hasattr(dynamics, "edges"):
+        if not dynamics.is_directed():
+            raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph (graph.to_directed() does)")
+        return [(str(u), str(v)) for u, v in dynamics.edges()]
+    if sparse.issparse(dynamics) or isinstance(dynamics, np.ndarray):
+        m = net.shape[1]
+        matrix: Any = dynamics
+        if matrix.shape != (m, m):
+            raise ValueError(f"dynamics: got a matrix of shape {matrix.shape}, want ({m}, {m}), target to target")
+        coo = sparse.coo_array(matrix)
+        return [(net.targets[i], net.targets[j]) for i, j in zip(*coo.coords, strict=True) if i != j]
+    if isinstance(dynamics, Iterable) and not isinstance(dynamics, str):
+        pairs = [tuple(pair) for pair in dynamics]
+        odd = next((pair for pair in pairs if len(pair) != 2), None)
+        if odd is not None:
+            raise ValueError(f"dynamics: got {odd!r}, want (from, to) pairs of names")
+        return [(str(u), str(v)) for u, v in pairs]
+    raise TypeError(f"dynamics: got {type(dynamics).__name__}, want a networkx.DiGraph, pairs of names or a matrix")
+
+
+def _reach(edges: set[tuple[int, int]], n: int, size: int) -> Any:
+    """What each of the first n nodes reaches; each pair (source, node) is visited once."""
+    u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
+    step = sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
+    reached: Any = sparse.csr_array((n, size), dtype=bool)
+    frontier = step[:n]
+    while frontier.nnz:
+        reached = (reached + frontier).astype(bool)
+        spread = (frontier @ step).astype(bool)
+        frontier = (spread > reached).tocsr()
+        frontier.eliminate_zeros()
+    return reached

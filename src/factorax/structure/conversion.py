@@ -1,0 +1,97 @@
+"""Edges, partition maps and networkx graphs as labelled matrices, and back."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from .labels import check_labels, default_labels, positions, some
+from .partition import PartitionMap
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from .network import InfluenceNetwork
+
+LabelledMatrix = tuple[sparse.coo_array, tuple[str, ...], tuple[str, ...]]
+
+
+def matrix_of_edges(
+    edges: Iterable[Sequence[Any]], actions: Iterable[Hashable] | None, targets: Iterable[Hashable] | None
+) -> LabelledMatrix:
+    """The matrix, action labels and target labels of a list of edges."""
+    listed = [tuple(edge) for edge in edges]
+    odd = next((edge for edge in listed if len(edge) not in (2, 3)), None)
+    if odd is not None:
+        raise ValueError(f"edges: got {odd!r}, want (action, target) or (action, target, weight)")
+    ends = [(str(edge[0]), str(edge[1])) for edge in listed]
+    rows_of = dict.fromkeys(a for a, _ in ends) if actions is None else actions
+    columns_of = dict.fromkeys(t for _, t in ends) if targets is None else targets
+    action_names = check_labels(rows_of, None, "actions")
+    target_names = check_labels(columns_of, None, "targets")
+    rows = positions((a for a, _ in ends), action_names, "edges (actions)")
+    columns = positions((t for _, t in ends), target_names, "edges (targets)")
+    weight_of: dict[tuple[int, int], float] = {}
+    for edge, cell in zip(listed, zip(rows, columns, strict=True), strict=True):
+        weight = float(edge[2]) if len(edge) == 3 else 1.0
+        if weight_of.setdefault(cell, weight) != weight:
+            raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} comes twice with different weights")
+    cells = np.array(list(weight_of), dtype=np.int64).reshape(-1, 2)
+    weights = np.array(list(weight_of.values()), dtype=np.float64)
+    shape = (len(action_names), len(target_names))
+    return sparse.coo_array((weights, (cells[:, 0], cells[:, 1])), shape), action_names, target_names
+
+
+def matrix_of_maps(
+    maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None
+) -> LabelledMatrix:
+    """The same of a partition map for each target."""
+    sizes = {sigma.size for sigma in maps.values() if isinstance(sigma, PartitionMap)}
+    if len(sizes) > 1:
+        raise ValueError(f"maps: partition maps of different sizes {sorted(sizes)}; want one action space")
+    if sizes and actions is None:
+        actions = default_labels("a", next(iter(sizes)))
+    names = None if actions is None else check_labels(actions, next(iter(sizes), None), "actions")
+    edges: list[tuple[Any, Any]] = []
+    for target, sigma in maps.items():
+        if isinstance(sigma, PartitionMap):
+            assert names is not None
+            edges += [(names[i], target) for i in sigma.indices]
+        else:
+            edges += [(action, target) for action in sigma]
+    return matrix_of_edges(edges, names, list(maps))
+
+
+def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
+    """The same of a bipartite networkx graph."""
+    side = graph.nodes(data="bipartite")
+    unmarked = [node for node, s in side if s not in (0, 1)]
+    if unmarked:
+        raise ValueError(
+            f"graph: {some(list(map(str, unmarked)))} has no bipartite=0 (action) or bipartite=1 (target) "
+            "attribute; set it with graph.add_node(name, bipartite=0)"
+        )
+    edges = []
+    for u, v, weight in graph.edges(data="weight", default=1.0):
+        if not graph.is_directed() and side[u] == 1:
+            u, v = v, u
+        if side[u] != 0 or side[v] != 1:
+            raise ValueError(f"graph: edge {u!r} → {v!r} does not lead from an action to a target")
+        edges.append((u, v, weight))
+    return matrix_of_edges(edges, [a for a, s in side if s == 0], [t for t, s in side if s == 1])
+
+
+def graph_of(net: "InfluenceNetwork") -> "nx.DiGraph":
+    """The bipartite networkx graph of a network."""
+    import networkx as nx
+
+    clash = sorted(set(net.actions) & set(net.targets))
+    if clash:
+        raise ValueError(f"{some(clash)} names both an action and a target; rename one side with relabel()")
+    graph = nx.DiGraph()
+    graph.add_nodes_from(net.actions, bipartite=0)
+    graph.add_nodes_from(net.targets, bipartite=1)
+    for action, target, *weight in net.edges():
+        graph.add_edge(action, target, **({"weight": weight[0]} if weight else {}))
+    return graph

@@ -1,0 +1,119 @@
+"""Policy factorisations: which actions are drawn together (Defs. 3.3 and 4.2 of the paper)."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .labels import check_labels, positions, some
+from .partition import PartitionMap, as_index, merge_parts
+
+
+class Factorisation:
+    """An n-fold policy factorisation Σ: disjoint groups of actions that cover all of them.
+
+    π(a|s) = ∏ᵢ πᵢ(σᵢ(a)|s), one factor πᵢ for each group (eq. 5 of the paper).
+
+    **Arguments**
+
+    - `groups`: lists of action indices, counted from 0; every action in exactly one of them.
+    - `n_actions`: how many actions there are.
+
+    >>> sigma = Factorisation([[0, 1], [2]], 3)
+    >>> len(sigma), sigma.groups
+    (2, ((0, 1), (2,)))
+    >>> sigma.split(("buy", "sell", 9.5))
+    (('buy', 'sell'), (9.5,))
+    >>> sigma.merge(sigma.split(("buy", "sell", 9.5)))
+    ('buy', 'sell', 9.5)
+    """
+
+    def __init__(self, groups: Iterable[Iterable[int]], n_actions: int):
+        n_actions = as_index(n_actions, "n_actions")
+        listed = [[as_index(i, "groups") for i in group] for group in groups]
+        if n_actions < 1:
+            raise ValueError(f"n_actions: got {n_actions}, want at least 1")
+        if any(not group for group in listed):
+            raise ValueError("groups: got an empty group; want at least one action in each")
+        group_of = np.full(n_actions, -1, dtype=np.int64)
+        for g, group in enumerate(listed):
+            for i in group:
+                if not 0 <= i < n_actions:
+                    raise ValueError(f"groups: got action {i}, want numbers from 0 to {n_actions - 1}")
+                if group_of[i] >= 0:
+                    raise ValueError(
+                        f"groups overlap: action {i} is in two groups (or twice in one); want disjoint groups"
+                    )
+                group_of[i] = g
+        missing = np.flatnonzero(group_of < 0)
+        if missing.size:
+            raise ValueError(
+                f"groups miss action {some([str(i) for i in missing])}; add each to a group, if only one of its own"
+            )
+        self.group_of = group_of
+        self._size = len(listed)
+        self.__dict__["groups"] = tuple(map(tuple, listed))  # keep the order the caller gave
+        group_of.setflags(write=False)
+
+    @classmethod
+    def from_group_of(cls, group_of: np.ndarray) -> "Factorisation":
+        """From the group number of every action: shape ``(n_actions,)``, numbers 0, 1, … all in use."""
+        numbers = np.asarray(group_of)
+        if numbers.ndim != 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer):
+            raise ValueError(f"group_of: got shape {numbers.shape} of {numbers.dtype}, want (n_actions,) whole numbers")
+        size = int(numbers.max()) + 1
+        if numbers.min() < 0 or np.bincount(numbers, minlength=size).min() == 0:
+            raise ValueError(f"group_of: want every number from 0 to {size - 1} in use, and none below 0")
+        self = cls.__new__(cls)
+        self.group_of = numbers.astype(np.int64)
+        self.group_of.setflags(write=False)
+        self._size = size
+        return self
+
+    @classmethod
+    def from_labels(cls, groups: Iterable[Iterable[str]], actions: Sequence[str]) -> "Factorisation":
+        """From groups of action labels: ``Factorisation.from_labels([["a1", "a2"], ["a3"]], net.actions)``."""
+        actions = check_labels(actions, None, "actions")
+        return cls([positions(group, actions, "groups") for group in groups], len(actions))
+
+    @property
+    def n_actions(self) -> int:
+        """How many actions are grouped."""
+        return len(self.group_of)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The action indices of every factor."""
+        order = np.argsort(self.group_of, kind="stable")
+        bounds = np.cumsum(np.bincount(self.group_of))[:-1]
+        return tuple(tuple(part.tolist()) for part in np.split(order, bounds))
+
+    @cached_property
+    def partition_maps(self) -> tuple[PartitionMap, ...]:
+        """σ₁ … σₙ: the partition map of every factor."""
+        return tuple(PartitionMap(group, self.n_actions) for group in self.groups)
+
+    def split(self, action: Any) -> tuple[Any, ...]:
+        """(σ₁(a), …, σₙ(a)): the part of the action that each factor draws."""
+        return tuple(sigma(action) for sigma in self.partition_maps)
+
+    def merge(self, parts: Sequence[Any]) -> Any:
+        """The action whose parts these are: ``merge(split(a)) == a``."""
+        if len(parts) != len(self):
+            raise ValueError(f"parts: got {len(parts)}, want {len(self)}, one for each factor")
+        return merge_parts(parts, self.groups)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factorisation) and self.groups == other.groups
+
+    def __hash__(self) -> int:
+        return hash(self.groups)
+
+    def __repr__(self) -> str:
+        if self.n_actions > 20:
+            return f"Factorisation({len(self)} factors of {self.n_actions} actions)"
+        return f"Factorisation({[list(g) for g in self.groups]}, {self.n_actions})"

@@ -1,0 +1,193 @@
+"""The shapes an influence matrix can have, and the cheapest one for a given matrix.
+
+K never changes, so how to apply it is decided once for a network. A form holds what is needed to compute K x for
+a vector x of targets; `factorax.credit` does the computing, and is the only place that does.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .rows import group_equal_rows
+
+# What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU; see docs/benchmarks.md).
+GATHERED = 10.0  # an entry fetched by index
+SUMMED = 80.0  # an entry of a running sum
+FEW_COLUMNS = 4  # columns shared by most actions that are worth a term of their own
+
+
+class AnyForm:
+    """What all forms have."""
+
+    @cached_property
+    def constants(self) -> dict[Any, Any]:
+        """Parts of the form as arrays of other libraries, devices and dtypes, filled by `factorax.credit`."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Ones(AnyForm):
+    """Every action influences every target: one sum serves all."""
+
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Select(AnyForm):
+    """Every action influences exactly one target: identity, permutation or many-to-one."""
+
+    columns: np.ndarray  # (n_rows,)
+
+    @cached_property
+    def run(self) -> slice | None:
+        """The columns as one slice, where they are neighbours in order."""
+        first = int(self.columns[0])
+        stop = first + len(self.columns)
+        return slice(first, stop) if np.array_equal(self.columns, np.arange(first, stop)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class SelectPlusColumns(AnyForm):
+    """One target of its own for every action, and a few targets shared by most: the search bandit."""
+
+    own: Select
+    shared: tuple[tuple[int, np.ndarray | None], ...]  # (column, which rows have it; None: all of them)
+
+
+@dataclass(frozen=True, eq=False)
+class Complement(AnyForm):
+    """Nearly every pair is connected: the sum of all targets less those that are not."""
+
+    missing: "Form"
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(AnyForm):
+    """Many equal rows: each distinct one is computed once."""
+
+    group_of: np.ndarray  # (n_rows,)
+    distinct: "Form"
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals(AnyForm):
+    """Every action influences a run of neighbouring targets: differences of running sums."""
+
+    start: np.ndarray  # (n_rows,)
+    stop: np.ndarray  # (n_rows,)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(AnyForm):
+    """No special shape: by index, rows of like degree together; SciPy's own product for NumPy arrays."""
+
+    matrix: sparse.csr_array
+
+    @cached_property
+    def buckets(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
+        """Rows by degree 1, 2, 3–4, 5–8, …: for each the columns ``(rows, width)`` and the weights, 0 as padding.
+
+        The weights are None where every weight of a bucket is 1. A row without targets is in the last bucket, if
+        there is one: of width 0.
+        """
+        return tuple(_pad(self.matrix, rows) for rows in self._rows_by_degree)
+
+    @cached_property
+    def order(self) -> np.ndarray | None:
+        """Where each row is found in the buckets one after the other; None where it is in its place."""
+        order = np.argsort(np.concatenate(self._rows_by_degree))
+        return None if np.array_equal(order, np.arange(len(order))) else order
+
+    @cached_property
+    def _rows_by_degree(self) -> list[np.ndarray]:
+        degree = np.diff(self.matrix.indptr)
+        if _padded_size(degree) >= len(degree) * degree.max(initial=0) / 2:
+            return [np.arange(len(degree))]
+        size = _ceil_power_of_two(degree)
+        return [np.flatnonzero(size == s) for s in np.unique(size)[::-1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(AnyForm):
+    """No special shape, and dense or small enough for a matrix product."""
+
+    matrix: np.ndarray
+
+
+Form = Ones | Select | SelectPlusColumns | Complement | Grouped | Intervals | Sparse | Dense
+
+
+def choose_form(matrix: sparse.csr_array) -> Form:
+    """The cheapest form of `matrix`, a canonical CSR matrix (boolean, or weights in [0, 1])."""
+    n, m = matrix.shape
+    degree = np.diff(matrix.indptr)
+    if matrix.dtype == np.bool_:
+        if matrix.nnz == n * m:
+            return Ones(n)
+        if (degree == 1).all():
+            return Select(matrix.indices)
+        shared = _select_plus_columns(matrix)
+        if shared is not None:
+            return shared
+    group_of = group_equal_rows(matrix)
+    first = np.unique(group_of, return_index=True)[1]
+    if 2 * len(first) <= n:
+        return Grouped(group_of, choose_form(matrix[first]))
+    as_dense, as_sparse = float(n * m), GATHERED * _padded_size(degree)
+    cheapest = min(as_dense, as_sparse)
+    if matrix.dtype == np.bool_:
+        if SUMMED * m + 2 * GATHERED * n < cheapest and _are_intervals(matrix):
+            start = matrix.indices[np.minimum(matrix.indptr[:-1], max(matrix.nnz - 1, 0))]
+            start = np.where(degree > 0, start, 0)
+            return Intervals(start, start + degree)
+        if 2 * matrix.nnz > n * m:
+            missing = sparse.csr_array(~matrix.toarray())
+            if m + n + GATHERED * _padded_size(np.diff(missing.indptr)) < cheapest:
+                return Complement(choose_form(missing))
+    return Sparse(matrix) if as_sparse < as_dense else Dense(matrix.toarray())
+
+
+def _select_plus_columns(matrix: sparse.csr_array) -> SelectPlusColumns | None:
+    n, m = matrix.shape
+    wide = np.flatnonzero(2 * np.bincount(matrix.indices, minlength=m) > n)
+    if not 0 < len(wide) <= FEW_COLUMNS:
+        return None
+    own = ~np.isin(matrix.indices, wide)
+    per_row = np.diff(np.concatenate([[0], np.cumsum(own)])[matrix.indptr])
+    if not (per_row == 1).all():
+        return None
+    shared = []
+    for column in wide:
+        has = np.zeros(n, dtype=bool)
+        has[np.searchsorted(matrix.indptr, np.flatnonzero(matrix.indices == column), side="right") - 1] = True
+        shared.append((int(column), None if has.all() else has))
+    return SelectPlusColumns(Select(matrix.indices[own]), tuple(shared))
+
+
+def _are_intervals(matrix: sparse.csr_array) -> bool:
+    filled = np.diff(matrix.indptr) > 0
+    first, last = matrix.indptr[:-1][filled], matrix.indptr[1:][filled] - 1
+    return np.array_equal(matrix.indices[last] - matrix.indices[first], last - first)
+
+
+def _ceil_power_of_two(degree: np.ndarray) -> np.ndarray:
+    exponent = np.ceil(np.log2(np.maximum(degree, 1))).astype(np.int64)
+    return np.where(degree > 0, 1 << exponent, 0)
+
+
+def _padded_size(degree: np.ndarray) -> int:
+    return int(_ceil_power_of_two(degree).sum())
+
+
+def _pad(matrix: sparse.csr_array, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    degree = np.diff(matrix.indptr)[rows]
+    slot = np.arange(degree.max(initial=0))
+    there = slot < degree[:, None]
+    edge = np.where(there, matrix.indptr[rows][:, None] + slot, 0)
+    columns = np.where(there, matrix.indices[edge] if matrix.nnz else 0, 0).astype(np.int32)
+    if matrix.dtype == np.bool_ and there.all():
+        return columns, None
+    return columns, np.where(there, matrix.data[edge] if matrix.nnz else 0, 0).astype(np.float64)

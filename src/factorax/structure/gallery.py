@@ -1,0 +1,51 @@
+"""The influence networks that the paper draws."""
+
+from .network import InfluenceNetwork
+
+
+def fork() -> InfluenceNetwork:
+    """One action, two targets (Fig. 1a)."""
+    return InfluenceNetwork([[1, 1]])
+
+
+def collider() -> InfluenceNetwork:
+    """Two actions, one target (Fig. 1b): its minimum factorisation draws both together."""
+    return InfluenceNetwork([[1], [1]])
+
+
+def fork_collider() -> InfluenceNetwork:
+    """a₁ reaches both targets, a₂ only the second (Fig. 1c): nothing to merge."""
+    return InfluenceNetwork([[1, 1], [0, 1]])
+
+
+def complete() -> InfluenceNetwork:
+    """Two actions, two targets, every edge (Fig. 1d): one factor."""
+    return InfluenceNetwork.complete(2, 2)
+
+
+def three_actions() -> InfluenceNetwork:
+    """Three actions and the targets ψ₀, ψ₁, ψ₂ (Fig. 2): a₁ and a₂ are twins."""
+    return InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]], targets=["psi0", "psi1", "psi2"])
+
+
+def search_bandit(n: int, k: int | None = None) -> InfluenceNetwork:
+    """Each aᵢ moves its own distance Δᵢ, and the first k also the common penalty ζ (App. D).
+
+    All n of them share the penalty if k is left out; with k = 0 there is no penalty.
+    """
+    k = n if k is None else k
+    if n < 1 or not 0 <= k <= n:
+        raise ValueError(f"n, k: got {n} and {k}, want n ≥ 1 and 0 ≤ k ≤ n")
+    own = [(f"a{i}", f"Delta{i}") for i in range(1, n + 1)]
+    shared = [(f"a{i}", "zeta") for i in range(1, k + 1)]
+    return InfluenceNetwork.from_edges(own + shared)
+
+
+PAPER = {
+    "fork": fork,
+    "collider": collider,
+    "fork/collider": fork_collider,
+    "complete": complete,
+    "three actions": three_actions,
+    "search bandit": lambda: search_bandit(4),
+}

@@ -1,0 +1,45 @@
+"""Names of actions and targets: checked once, kept through every operation."""
+
+from collections.abc import Iterable, Sequence
+
+
+class StructureWarning(UserWarning):
+    """Something in an influence network is legal but probably not meant."""
+
+
+def some(names: Sequence[str], limit: int = 5) -> str:
+    """A list of names short enough for a message: ``'a1', 'a2' and 7 more``."""
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def default_labels(prefix: str, size: int) -> tuple[str, ...]:
+    """The paper's own names, counted from one: ``a1, a2, …`` and ``psi1, psi2, …``."""
+    return tuple(f"{prefix}{i}" for i in range(1, size + 1))
+
+
+def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
+    """Labels as unique strings, `size` of them where a size is given."""
+    if isinstance(labels, str):
+        raise TypeError(f"{argument}: got the string {labels!r}; want one label each, e.g. [{labels!r}]")
+    names = tuple(str(label) for label in labels)
+    if size is not None and len(names) != size:
+        raise ValueError(
+            f"{argument}: got {len(names)} labels, want {size}, one for each "
+            f"{'row' if argument == 'actions' else 'column'} of the influence matrix"
+        )
+    if len(set(names)) < len(names):
+        seen: set[str] = set()
+        repeated = [n for n in names if n in seen or seen.add(n)]
+        raise ValueError(f"{argument}: labels must be unique; repeated: {some(sorted(set(repeated)))}")
+    return names
+
+
+def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
+    """Index of each wanted label among the known ones; unknown labels are an error that lists them."""
+    index = {name: i for i, name in enumerate(known)}
+    names = [str(w) for w in wanted]
+    unknown = sorted({n for n in names if n not in index})
+    if unknown:
+        raise ValueError(f"{argument}: unknown label {some(unknown)}; known: {some(known)}")
+    return [index[n] for n in names]

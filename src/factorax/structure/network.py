@@ -1,0 +1,423 @@
+"""Influence networks: which action can change which target (Defs. 3.1 and 3.2 of the paper)."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from .canonical import canonical
+from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
+from .factorisation import Factorisation
+from .forms import Form, Ones, choose_form
+from .labels import StructureWarning, check_labels, default_labels, positions, some
+from .partition import PartitionMap, as_index
+from .rows import group_equal_rows
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.axes import Axes
+
+
+class InfluenceNetwork:
+    """A bipartite graph from actions to targets, held as its influence matrix K.
+
+    K has shape ``(n_actions, n_targets)``; K[i, j] = 1 iff action i influences target j. Weights between
+    0 and 1 make a *soft* network. A network never changes: every operation returns a new one, with labels.
+    It can be hashed and compared, so it may be a static argument of ``jax.jit``.
+
+    **Arguments**
+
+    - `matrix`: two-dimensional, dense (NumPy array, nested lists) or ``scipy.sparse``.
+    - `actions`, `targets`: unique labels of rows and columns; ``a1, a2, …`` and ``psi1, psi2, …`` if left out.
+
+    >>> net = InfluenceNetwork([[1, 1], [0, 1]], actions=["heat", "vent"], targets=["bill", "comfort"])
+    >>> net
+    InfluenceNetwork(2 actions → 2 targets, 3 edges, density 0.75)
+    >>> net.partition_maps["comfort"]
+    PartitionMap([0, 1], 2)
+    """
+
+    def __init__(
+        self,
+        matrix: Any,
+        actions: Iterable[Hashable] | None = None,
+        targets: Iterable[Hashable] | None = None,
+    ):
+        self._set_matrix(matrix)
+        n, m = self.shape
+        self._actions = None if actions is None else check_labels(actions, n, "actions")
+        self._targets = None if targets is None else check_labels(targets, m, "targets")
+        self._warn_of_isolated()
+
+    # ---- other ways to make one ---------------------------------------------------------------------------
+
+    @classmethod
+    def from_edges(
+        cls,
+        edges: Iterable[Sequence[Any]],
+        actions: Iterable[Hashable] | None = None,
+        targets: Iterable[Hashable] | None = None,
+    ) -> "InfluenceNetwork":
+        """From ``(action, target)`` or ``(action, target, weight)`` tuples.
+
+        Labels not given are collected from the edges in order of appearance. With `actions` or `targets` given,
+        an edge that names another is an error.
+
+        >>> InfluenceNetwork.from_edges([("a1", "psi1"), ("a1", "psi2", 0.5)]).to_dense()
+        array([[1. , 0.5]])
+        """
+        return cls(*matrix_of_edges(edges, actions, targets))
+
+    @classmethod
+    def from_partition_maps(
+        cls,
+        maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap],
+        actions: Iterable[Hashable] | None = None,
+    ) -> "InfluenceNetwork":
+        """From the actions that each target depends on: the dual view {σⱼ} of the same network.
+
+        >>> InfluenceNetwork.from_partition_maps({"psi1": ["a1", "a2"], "psi2": ["a2"]}).to_dense()
+        array([[ True, False],
+               [ True,  True]])
+        """
+        return cls(*matrix_of_maps(maps, actions))
+
+    @classmethod
+    def from_networkx(cls, graph: "nx.Graph") -> "InfluenceNetwork":
+        """From a bipartite networkx graph: nodes with ``bipartite=0`` are actions, with ``bipartite=1`` targets.
+
+        Edges may be directed (action → target) or not; an edge's ``weight`` makes the network soft.
+        """
+        return cls(*matrix_of_graph(graph))
+
+    @classmethod
+    def complete(cls, n: int, m: int) -> "InfluenceNetwork":
+        """Every action influences every target, K = 1: the plain policy gradient.
+
+        Of any size: the matrix is made only if something asks for it, and `factorax.credit` never does.
+        """
+        self = cls.__new__(cls)
+        self.shape = (as_index(n, "n"), as_index(m, "m"))
+        if min(self.shape) < 1:
+            raise ValueError(f"n, m: got {self.shape}, want at least one action and one target")
+        self._actions = self._targets = None
+        self.__dict__["form"] = Ones(n)
+        return self
+
+    @classmethod
+    def identity(cls, n: int) -> "InfluenceNetwork":
+        """Action i influences target i alone."""
+        return cls(sparse.eye_array(n, dtype=bool))
+
+    # ---- what it is ---------------------------------------------------------------------------------------
+
+    shape: tuple[int, int]
+    """``(n_actions, n_targets)``."""
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """K in SciPy's CSR format: boolean, or float64 for a soft network. Read-only."""
+        n, m = self.shape  # only a complete network is made without its matrix
+        if n * m > 2**31:
+            raise MemoryError(
+                f"the matrix of a complete network of {n} × {m} has {n * m} entries; use credit() with it"
+            )
+        return canonical(np.ones(self.shape, dtype=bool))
+
+    @cached_property
+    def actions(self) -> tuple[str, ...]:
+        """Labels of the rows."""
+        return self._actions if self._actions is not None else default_labels("a", self.shape[0])
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Labels of the columns."""
+        return self._targets if self._targets is not None else default_labels("psi", self.shape[1])
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether some edge has a weight strictly between 0 and 1."""
+        return self._has_matrix and self.matrix.dtype != np.bool_
+
+    @property
+    def n_edges(self) -> int:
+        """How many pairs (action, target) are connected."""
+        return self.matrix.nnz if self._has_matrix else self.shape[0] * self.shape[1]
+
+    @property
+    def density(self) -> float:
+        """Share of all pairs (action, target) that are connected: 1 for the complete network."""
+        return self.n_edges / (self.shape[0] * self.shape[1])
+
+    @cached_property
+    def form(self) -> Form:
+        """How K is applied to a target vector: the cheapest way, chosen once for a network."""
+        return choose_form(self.matrix)
+
+    def to_dense(self) -> np.ndarray:
+        """K as a NumPy array: boolean, or float64 for a soft network."""
+        return self.matrix.toarray()
+
+    def edges(self) -> Iterator[tuple[str, str] | tuple[str, str, float]]:
+        """``(action, target)`` for every edge, with the weight as a third entry if the network is soft."""
+        coo = self.matrix.tocoo()
+        for i, j, weight in zip(*coo.coords, coo.data, strict=True):
+            ends = self.actions[i], self.targets[j]
+            yield (*ends, float(weight)) if self.is_soft else ends
+
+    @cached_property
+    def partition_maps(self) -> dict[str, PartitionMap]:
+        """σⱼ for every target j: the actions on which it depends (eq. 4 of the paper)."""
+        csc = self.matrix.tocsc()
+        csc.sort_indices()
+        parents = np.split(csc.indices, csc.indptr[1:-1])
+        return {t: PartitionMap(p.tolist(), self.shape[0]) for t, p in zip(self.targets, parents, strict=True)}
+
+    # ---- factorisation ------------------------------------------------------------------------------------
+
+    def minimum_factorisation(self) -> Factorisation:
+        """Σ*: actions with equal rows of K together, and no others (Def. 4.2, corrected).
+
+        The paper's "minimum biclique vertex cover" is not unique, e.g. for rows {1}, {2}, {1, 2}. What its text
+        and figures mean is: every *edge* covered by bicliques disjoint in actions. Then the actions of one
+        biclique have the same targets, so the minimum groups equal rows. It exists, is unique, and takes
+        time linear in the number of edges.
+
+        >>> InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]]).minimum_factorisation().groups
+        ((0, 1), (2,))
+        """
+        return Factorisation.from_group_of(group_equal_rows(self.matrix))
+
+    def factor(self, factorisation: Factorisation | Iterable[Iterable[str]]) -> "InfluenceNetwork":
+        """K_Σ: one row for each factor, the union of the rows it merges (Def. 3.4).
+
+        Takes a `Factorisation`, or groups of action labels. A factor of one action keeps its label; others are
+        called ``a1+a2``. Merging actions that are not twins stays unbiased and raises variance.
+        """
+        if not isinstance(factorisation, Factorisation):
+            factorisation = Factorisation.from_labels(factorisation, self.actions)
+        if factorisation.n_actions != self.shape[0]:
+            raise ValueError(
+                f"factorisation: groups {factorisation.n_actions} actions, the network has {self.shape[0]}"
+            )
+        coo = self.matrix.tocoo()
+        row, column = factorisation.group_of[coo.row], coo.col
+        order = np.lexsort((coo.data, column, row))[::-1]  # of merged edges the heaviest comes first
+        row, column, data = row[order], column[order], coo.data[order]
+        first = np.ones(len(row), dtype=bool)
+        first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+        shape = (len(factorisation), self.shape[1])
+        merged = sparse.coo_array((data[first], (row[first], column[first])), shape)
+        names = None
+        if self._actions is not None or len(factorisation) < self.shape[0]:
+            names = ["+".join(self.actions[i] for i in group) for group in factorisation.groups]
+            while len(set(names)) < len(names):  # some action is itself called a1+a2
+                names = [
+                    f"({name})" if len(group) > 1 else name
+                    for name, group in zip(names, factorisation.groups, strict=True)
+                ]
+            names = tuple(names)
+        return self._derive(merged, names, self._targets)
+
+    def twins(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of two or more actions that influence exactly the same targets."""
+        groups = self.minimum_factorisation().groups
+        return tuple(tuple(self.actions[i] for i in group) for group in groups if len(group) > 1)
+
+    def components(self) -> tuple["InfluenceNetwork", ...]:
+        """Connected components, as networks of their own: sub-problems that share no target."""
+        label = self._component_of()
+        n = self.shape[0]
+        parts = []
+        for c in range(label.max() + 1):
+            rows, columns = np.flatnonzero(label[:n] == c), np.flatnonzero(label[n:] == c)
+            if rows.size and columns.size:
+                parts.append(self._select(rows, columns))
+        return tuple(parts)
+
+    def coparent_condition(self) -> np.ndarray:
+        """For every action, whether the paper's two-term variance formula is exact for it; shape ``(n_actions,)``.
+
+        It is when every co-parent l of i (an action that shares a target with i) has N(l) ⊆ N(i): then the
+        removed and the kept targets of i depend on different actions, and the covariance that Prop. 2 drops is
+        nought. Equivalently, N(i) holds every target of the connected component of i, which is how it is computed.
+        An action with an edge of weight below 1 fails: part of what it keeps is also removed.
+
+        >>> InfluenceNetwork([[1, 1], [0, 1]]).coparent_condition()  # fork/collider: fails for the second
+        array([ True, False])
+        """
+        n = self.shape[0]
+        label = self._component_of()
+        targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)
+        degree = np.diff(self.matrix.indptr)
+        holds = degree == np.where(degree == 0, 0, targets_in_component[label[:n]])
+        if self.is_soft:
+            whole = sparse.csr_array((self.matrix.data == 1, self.matrix.indices, self.matrix.indptr), self.shape)
+            holds &= np.asarray(whole.sum(axis=1)) == degree
+        return holds
+
+    # ---- new networks from old ----------------------------------------------------------------------------
+
+    def union(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
+        """Edges of either network; the larger weight where both are soft. Also ``a | b``."""
+        return self._combine(other, lambda a, b: a.maximum(b), "union")
+
+    def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
+        """Edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
+        return self._combine(other, lambda a, b: a.minimum(b), "intersection")
+
+    __or__ = union
+    __and__ = intersection
+
+    def relabel(
+        self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
+    ) -> "InfluenceNetwork":
+        """The same network under other names."""
+        n, m = self.shape
+        new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
+        new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
+        return self._derive(self.matrix, new_actions, new_targets)
+
+    def select(
+        self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
+    ) -> "InfluenceNetwork":
+        """The sub-network of some actions and targets, by label, in the order given."""
+        rows = range(self.shape[0]) if actions is None else positions(actions, self.actions, "actions")
+        columns = range(self.shape[1]) if targets is None else positions(targets, self.targets, "targets")
+        network = self._select(np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64))
+        network._warn_of_isolated()
+        return network
+
+    def close_over(self, dynamics: Any, *, local_actors: bool = True) -> "InfluenceNetwork":
+        """The return network of this one-step reward network; see `factorax.structure.close_over`."""
+        from .closure import close_over
+
+        return close_over(self, dynamics, local_actors=local_actors)
+
+    # ---- in and out ---------------------------------------------------------------------------------------
+
+    def to_networkx(self) -> "nx.DiGraph":
+        """A bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
+        return graph_of(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to `path`: ``.json`` (to read and edit by hand) or ``.npz`` (compact, for large networks)."""
+        from .storage import save
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "InfluenceNetwork":
+        """Read a network that `save` wrote, of either kind."""
+        from .storage import load
+
+        return load(path)
+
+    def draw(
+        self,
+        style: str = "bipartite",
+        *,
+        factorisation: Factorisation | None = None,
+        ax: "Axes | None" = None,
+    ) -> "Axes":
+        """Draw with matplotlib: ``"bipartite"``, ``"factored"`` or ``"matrix"``; see `factorax.structure.draw`."""
+        from .drawing import draw
+
+        return draw(self, style, factorisation=factorisation, ax=ax)
+
+    # ---- internals ----------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InfluenceNetwork) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        soft = "soft " if self.is_soft else ""
+        return f"InfluenceNetwork({n} actions → {m} targets, {self.n_edges} {soft}edges, density {self.density:.3g})"
+
+    @cached_property
+    def _digest(self) -> bytes:
+        h = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
+        if self.n_edges < self.shape[0] * self.shape[1] or self.is_soft:
+            for array in (self.matrix.indptr, self.matrix.indices, self.matrix.data):
+                h.update(array.tobytes())
+        if self._actions is not None and self._actions != default_labels("a", self.shape[0]):
+            h.update(repr(self._actions).encode())
+        if self._targets is not None and self._targets != default_labels("psi", self.shape[1]):
+            h.update(repr(self._targets).encode())
+        return h.digest()
+
+    @classmethod
+    def _derive(
+        cls, matrix: Any, actions: tuple[str, ...] | None, targets: tuple[str, ...] | None
+    ) -> "InfluenceNetwork":
+        """A network whose labels are known to be good, without warning again of what was warned of before."""
+        self = cls.__new__(cls)
+        self._set_matrix(matrix)
+        self._actions, self._targets = actions, targets
+        return self
+
+    def _set_matrix(self, matrix: Any) -> None:
+        self.__dict__["matrix"] = canonical(matrix)
+        self.shape = self.matrix.shape
+
+    @property
+    def _has_matrix(self) -> bool:
+        return "matrix" in self.__dict__
+
+    def _select(self, rows: np.ndarray, columns: np.ndarray) -> "InfluenceNetwork":
+        actions = check_labels((self.actions[i] for i in rows), len(rows), "actions")
+        targets = check_labels((self.targets[j] for j in columns), len(columns), "targets")
+        return self._derive(self.matrix[rows][:, columns], actions, targets)
+
+    def _combine(self, other: "InfluenceNetwork", combine: Any, name: str) -> "InfluenceNetwork":
+        if not isinstance(other, InfluenceNetwork):
+            raise TypeError(f"{name}: got {type(other).__name__}, want an InfluenceNetwork")
+        if self.shape != other.shape:
+            raise ValueError(f"{name}: got shape {other.shape}, want {self.shape}, that of the first network")
+        for side in ("actions", "targets"):
+            mine, theirs = getattr(self, side), getattr(other, side)
+            if mine != theirs:
+                i = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
+                raise ValueError(
+                    f"{name}: {side} differ ({mine[i]!r} against {theirs[i]!r}); bring them into one order with "
+                    "select(), or under one set of names with relabel()"
+                )
+        weights = self.matrix.astype(np.float64), other.matrix.astype(np.float64)
+        network = self._derive(combine(*weights), self._actions, self._targets)
+        network._warn_of_isolated()
+        return network
+
+    def _component_of(self) -> np.ndarray:
+        """Component number of every action, then of every target."""
+        n, m = self.shape
+        coo = self.matrix.tocoo()
+        size = n + m
+        both = sparse.coo_array((np.ones(coo.nnz, dtype=np.int8), (coo.row, coo.col + n)), (size, size))
+        return connected_components(both, directed=False)[1]
+
+    def _warn_of_isolated(self) -> None:
+        rows = np.flatnonzero(np.diff(self.matrix.indptr) == 0)
+        if rows.size:
+            names = some([self.actions[i] for i in rows])
+            warnings.warn(
+                f"action {names} influences no target: its gradient is nought", StructureWarning, stacklevel=3
+            )
+        reached = np.zeros(self.shape[1], dtype=bool)
+        reached[self.matrix.indices] = True
+        if not reached.all():
+            names = some([self.targets[j] for j in np.flatnonzero(~reached)])
+            warnings.warn(
+                f"target {names} is influenced by no action: it plays no part in learning",
+                StructureWarning,
+                stacklevel=3,
+            )

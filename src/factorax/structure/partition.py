@@ -1,0 +1,120 @@
+"""Partition maps: subscripts for action spaces that need not be vector spaces."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+
+def as_index(value: object, argument: str) -> int:
+    """A plain ``int`` from anything that is a whole number; a bool or a float is refused."""
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise TypeError(f"{argument}: got {value!r}, want whole numbers counted from 0")
+    return value.__index__()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class PartitionMap:
+    """A projection σ : 𝒳₁×…×𝒳ₙ → 𝒳_J that keeps the components J (Def. 2.2 of the paper).
+
+    The action may be an array (NumPy, JAX or PyTorch; components along the last axis, batch axes in
+    front), or a tuple or list whose entries are of any kind, such as ℝ×ℕ.
+
+    **Arguments**
+
+    - `indices`: the components J that σ keeps, counted from 0, in the order wanted.
+    - `size`: the number n of components of the whole action.
+
+    >>> sigma = PartitionMap([0, 2], 3)
+    >>> action = (0.5, "left", 7)
+    >>> sigma(action), sigma.complement(action)
+    ((0.5, 7), ('left',))
+    >>> sigma.merge((0.5, 7), ("left",))  # the unique inverse
+    (0.5, 'left', 7)
+    >>> ~sigma
+    PartitionMap([1], 3)
+    """
+
+    def __init__(self, indices: Iterable[int], size: int):
+        self.size = as_index(size, "size")
+        self.indices = tuple(as_index(i, "indices") for i in indices)
+        if self.size < 1:
+            raise ValueError(f"size: got {size}, want at least 1")
+        outside = [i for i in self.indices if not 0 <= i < self.size]
+        if outside:
+            raise ValueError(f"indices: got {outside}, want numbers from 0 to {self.size - 1} (size={self.size})")
+        if len(set(self.indices)) < len(self.indices):
+            raise ValueError(f"indices: got {list(self.indices)}, want each component at most once")
+
+    def __call__(self, action: Any) -> Any:
+        """σ(a): the components kept."""
+        return self._take(action, self.indices)
+
+    def complement(self, action: Any) -> Any:
+        """σ̄(a): the components left out, in their original order."""
+        return self._take(action, (~self).indices)
+
+    def merge(self, part: Any, rest: Any) -> Any:
+        """The unique inverse: the action a with σ(a) = `part` and σ̄(a) = `rest`."""
+        return merge_parts([part, rest], [self.indices, (~self).indices])
+
+    def _take(self, action: Any, indices: tuple[int, ...]) -> Any:
+        if _length(action) != self.size:
+            raise ValueError(f"action: got {_length(action)} components, want {self.size} for {self!r}")
+        if is_array_api_obj(action):
+            return _index(action, indices)
+        return type(action)(action[i] for i in indices)
+
+    @cached_property
+    def _complement(self) -> "PartitionMap":
+        kept = set(self.indices)
+        return PartitionMap([i for i in range(self.size) if i not in kept], self.size)
+
+    def __invert__(self) -> "PartitionMap":
+        return self._complement
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionMap) and (self.indices, self.size) == (other.indices, other.size)
+
+    def __hash__(self) -> int:
+        return hash((self.indices, self.size))
+
+    def __repr__(self) -> str:
+        return f"PartitionMap({list(self.indices)}, {self.size})"
+
+
+def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]]) -> Any:
+    """The action whose components `indices[p]` are `parts[p]`: the inverse of splitting it."""
+    got, want = [_length(part) for part in parts], [len(i) for i in indices]
+    if got != want:
+        raise ValueError(f"parts: got {got} components, want {want}")
+    inverse = np.argsort([i for group in indices for i in group])
+    arrays = [is_array_api_obj(part) for part in parts]
+    if all(arrays):
+        xp = array_namespace(*parts)
+        return _index(xp.concat(list(parts), axis=-1), inverse)
+    if any(arrays):
+        kinds = sorted({type(part).__name__ for part in parts})
+        raise TypeError(f"parts: got a mixture of {', '.join(kinds)}; want all arrays, all tuples or all lists")
+    joined = [component for part in parts for component in part]
+    return type(parts[0])(joined[i] for i in inverse)
+
+
+def _index(array: Any, indices: Sequence[int] | np.ndarray) -> Any:
+    xp = array_namespace(array)
+    return array[..., xp.asarray(np.asarray(indices, dtype=np.int64))]
+
+
+def _length(action: Any) -> int:
+    if isinstance(action, tuple | list):
+        return len(action)
+    if is_array_api_obj(action):
+        shape: tuple[int, ...] = tuple(getattr(action, "shape"))  # noqa: B009
+        if not shape:
+            raise ValueError("action: got a scalar array, want its components along the last axis")
+        return shape[-1]
+    raise TypeError(f"action: got {type(action).__name__}, want an array, a tuple or a list")

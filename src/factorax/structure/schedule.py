@@ -1,0 +1,88 @@
+"""Networks that change over training: the paper's curriculum from few to many edges."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+from .network import InfluenceNetwork
+
+RAMPS: dict[str, Callable[[Any, Any], Any]] = {
+    "linear": lambda x, xp: x,
+    "cosine": lambda x, xp: 0.5 - 0.5 * xp.cos(np.pi * x),
+    "step": lambda x, xp: xp.astype(x >= 1, x.dtype),
+}
+
+
+@dataclass(frozen=True)
+class Blend:
+    """(1 − w) K₀ + w K₁: a point on the way from one network to another.
+
+    `factorax.credit` takes it in place of a network. `w` may be a traced JAX scalar: training with a schedule
+    compiles once.
+    """
+
+    start: InfluenceNetwork
+    end: InfluenceNetwork
+    w: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_actions, n_targets)``."""
+        return self.start.shape
+
+    def network(self) -> InfluenceNetwork:
+        """This point as a (soft) network of its own."""
+        w = float(self.w)
+        mixed = (1 - w) * self.start.matrix.astype(np.float64) + w * self.end.matrix.astype(np.float64)
+        mixed.data = np.clip(mixed.data, 0, 1)  # (1 − w) + w may round to a hair above 1
+        return InfluenceNetwork(mixed, self.start.actions, self.start.targets)
+
+
+class NetworkSchedule:
+    """From one network to another over training: low variance first, low bias later (Sec. 4.1 of the paper).
+
+    **Arguments**
+
+    - `start`, `end`: networks over the same actions and targets.
+    - `steps`: how many steps the move takes.
+    - `delay`: how many steps it waits before it begins.
+    - `ramp`: ``"linear"``, ``"cosine"``, or ``"step"`` (all at once, at the end of the move).
+
+    >>> start, end = InfluenceNetwork.identity(2), InfluenceNetwork.complete(2, 2)
+    >>> schedule = NetworkSchedule(start, end, steps=100)
+    >>> schedule.at(25).network().to_dense()
+    array([[1.  , 0.25],
+           [0.25, 1.  ]])
+    """
+
+    def __init__(
+        self,
+        start: InfluenceNetwork,
+        end: InfluenceNetwork,
+        *,
+        steps: int,
+        delay: int = 0,
+        ramp: str = "linear",
+    ):
+        if (start.actions, start.targets) != (end.actions, end.targets):
+            raise ValueError(
+                f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order"
+            )
+        if steps < 1 or delay < 0:
+            raise ValueError(f"steps, delay: got {steps} and {delay}, want steps ≥ 1 and delay ≥ 0")
+        if ramp not in RAMPS:
+            raise ValueError(f"ramp: got {ramp!r}, want one of {', '.join(map(repr, RAMPS))}")
+        self.start, self.end, self.steps, self.delay, self.ramp = start, end, steps, delay, ramp
+
+    def at(self, step: Any) -> Blend:
+        """The network at a step: a number, or a scalar array (traced or not)."""
+        step = step if is_array_api_obj(step) else np.asarray(step, dtype=np.float64)
+        xp = array_namespace(step)
+        progress = xp.clip((step - self.delay) / self.steps, 0, 1)
+        return Blend(self.start, self.end, RAMPS[self.ramp](progress, xp))
+
+    def __repr__(self) -> str:
+        return f"NetworkSchedule({self.start!r} → {self.end!r}, {self.steps} steps after {self.delay}, {self.ramp})"

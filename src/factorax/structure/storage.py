@@ -1,0 +1,125 @@
+"""Networks as files: JSON to read and edit, npz for large ones. Data only; nothing in a file is ever run."""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from scipy import sparse
+
+from .network import InfluenceNetwork
+
+FORMAT = "factorax.InfluenceNetwork"
+VERSION = 1
+
+
+def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
+    """Write a network to `path`, by its ending ``.json`` or ``.npz``; whole or not at all."""
+    path = Path(path)
+    header = {"format": FORMAT, "version": VERSION}
+    match path.suffix:
+        case ".json":
+            # One edge a line: a diff of two files is a diff of two networks.
+            lines = ",\n    ".join(json.dumps(edge, ensure_ascii=False) for edge in net.edges())
+            rest = {"actions": net.actions, "targets": net.targets}
+            head = json.dumps(header | rest, ensure_ascii=False)[1:-1]
+            text = f'{{{head},\n  "edges": [\n    {lines}\n  ]\n}}\n'
+            _write_whole(path, lambda file: file.write(text.encode()))
+        case ".npz":
+            labels = {"actions": net._actions, "targets": net._targets}
+            arrays = {
+                "header": np.array(json.dumps(header | {"shape": net.shape} | labels, ensure_ascii=False)),
+                "indptr": net.matrix.indptr,
+                "indices": net.matrix.indices,
+            }
+            if net.is_soft:
+                arrays["weights"] = net.matrix.data
+            _write_whole(path, lambda file: np.savez_compressed(file, **arrays))
+        case other:
+            raise ValueError(f"path: got the ending {other!r} in {str(path)!r}, want '.json' or '.npz'")
+
+
+def load(path: str | os.PathLike[str]) -> InfluenceNetwork:
+    """Read a network from a file that `save` wrote; what it is follows from its contents, not its name."""
+    path = Path(path)
+    try:
+        return _load_npz(path) if zipfile.is_zipfile(path) else _load_json(path)
+    except _NotOurs as error:
+        raise ValueError(f"{path}: {error}") from error.__cause__
+
+
+class _NotOurs(Exception):
+    pass
+
+
+def _load_json(path: Path) -> InfluenceNetwork:
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise _NotOurs("not a factorax network: neither JSON nor npz") from error
+    _check_header(content)
+    try:
+        edges, actions, targets = content["edges"], content["actions"], content["targets"]
+    except KeyError as error:
+        raise _NotOurs(f"damaged: no entry {error}") from error
+    if not all(isinstance(part, list) for part in (edges, actions, targets, *edges)):
+        raise _NotOurs("damaged: actions, targets and edges must be lists")
+    return _build(lambda: InfluenceNetwork.from_edges(edges, actions, targets))
+
+
+def _load_npz(path: Path) -> InfluenceNetwork:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            content = dict(archive)
+        header = json.loads(str(content.pop("header")))
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
+        raise _NotOurs("not a factorax network, or damaged: no readable header") from error
+    _check_header(header)
+    try:
+        indptr, indices, shape = content["indptr"], content["indices"], tuple(header["shape"])
+        weights = content.get("weights", np.ones(len(indices), dtype=bool))
+        matrix = sparse.csr_array((weights, indices, indptr), shape)
+        matrix.check_format(full_check=True)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _NotOurs(f"damaged: {error}") from error
+    return _build(lambda: InfluenceNetwork(matrix, header.get("actions"), header.get("targets")))
+
+
+def _check_header(header: Any) -> None:
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise _NotOurs(f"not a factorax network: no entry 'format' with the value {FORMAT!r}")
+    version = header.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise _NotOurs(f"damaged: version {version!r}")
+    if version > VERSION:
+        raise _NotOurs(f"written in format {version}, this factorax reads up to {VERSION}; install a newer factorax")
+
+
+def _build(make: Callable[[], InfluenceNetwork]) -> InfluenceNetwork:
+    try:
+        return make()
+    except (TypeError, ValueError) as error:
+        raise _NotOurs(f"damaged: {error}") from error
+
+
+def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,109 @@
+"""A policy that is not a product over factors is found out, and told so."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import problems
+import pytest
+
+import factorax as fx
+from factorax.gradients import ProductFormError, check_product_form, factored, natural, score_matrix, vanilla
+
+NET = fx.InfluenceNetwork.identity(4)
+ACTIONS = np.random.default_rng(0).normal(size=(6, 4))
+
+
+def product(mu, obs, a):
+    return jax.scipy.stats.norm.logpdf(a, mu, 1.0)
+
+
+def autoregressive(mu, obs, a):
+    """πᵢ(aᵢ | aᵢ₋₁): n log-probabilities, but not of independent actions."""
+    before = jnp.concatenate([jnp.zeros(1), a[:-1]])
+    return jax.scipy.stats.norm.logpdf(a, mu + 0.3 * before, 1.0)
+
+
+def one_pair(i, j):
+    """A product but for one pair: the i-th mean follows the j-th action."""
+    return lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu.at[i].add(0.1 * a[j]), 1.0)
+
+
+def correlated(mu, obs, a):
+    """A joint log-probability, as of a Gaussian with full covariance."""
+    return jax.scipy.stats.multivariate_normal.logpdf(a, mu, jnp.eye(4) + 0.5)
+
+
+@pytest.mark.parametrize("estimator", [factored, natural])
+@pytest.mark.parametrize("policy", [autoregressive, correlated])
+def test_estimators_say_that_the_product_form_does_not_hold(estimator, policy):
+    with pytest.raises(ProductFormError, match="product form"):
+        estimator(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
+
+
+def test_the_vanilla_gradient_takes_any_policy():
+    joint = vanilla(correlated, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS)
+    score = jnp.linalg.solve(jnp.eye(4) + 0.5, ACTIONS.T).T
+    np.testing.assert_allclose(joint, (score * ACTIONS.sum(axis=1, keepdims=True)).mean(axis=0), atol=1e-12)
+    assert jnp.isfinite(vanilla(autoregressive, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS)).all()
+    with pytest.raises(ProductFormError, match="changes with the actions of other factors"):
+        vanilla(autoregressive, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, baseline=ACTIONS)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_every_single_dependent_pair_is_found_and_named(n):
+    actions = np.random.default_rng(1).normal(size=(4, n))
+    check_product_form(product, jnp.zeros(n), actions=actions)
+    for i in range(n):
+        for j in range(n):
+            if i != j:
+                with pytest.raises(ProductFormError, match=f"log-probability of factor {i} changes"):
+                    check_product_form(one_pair(i, j), jnp.zeros(n), actions=jnp.asarray(actions))
+
+
+def test_dependence_within_a_factor_is_allowed():
+    sigma = fx.Factorisation([[0, 2], [1, 3]], 4)
+
+    def grouped(mu, obs, a):
+        covariance = jnp.eye(2) + 0.5
+        parts = [
+            jax.scipy.stats.multivariate_normal.logpdf(a[jnp.array(g)], mu[jnp.array(g)], covariance)
+            for g in sigma.groups
+        ]
+        return jnp.stack(parts)
+
+    check_product_form(grouped, jnp.zeros(4), actions=jnp.asarray(ACTIONS), factorisation=sigma)
+    other = fx.Factorisation([[0, 1], [2, 3]], 4)
+    with pytest.raises(ProductFormError, match="changes"):
+        check_product_form(grouped, jnp.zeros(4), actions=jnp.asarray(ACTIONS), factorisation=other)
+    with pytest.raises(ValueError, match="2 factors for 4 actions; pass factorisation="):
+        check_product_form(grouped, jnp.zeros(4), actions=jnp.asarray(ACTIONS))
+
+
+def test_tuple_actions_and_observations():
+    def mixed(params, obs, a):
+        return jnp.stack([jax.scipy.stats.norm.logpdf(a[0], obs, 1.0), jnp.where(a[1] == 1, -0.3, -1.35)])
+
+    def crossed(params, obs, a):
+        return mixed(params, obs, a).at[0].add(0.1 * a[1])
+
+    actions, obs = (jnp.arange(4.0), jnp.array([0, 1, 1, 0])), jnp.linspace(0, 1, 4)
+    check_product_form(mixed, None, actions=actions, obs=obs)
+    with pytest.raises(ProductFormError, match="factor 0"):
+        check_product_form(crossed, None, actions=actions, obs=obs)
+    with pytest.raises(ValueError, match="at least two"):
+        check_product_form(mixed, None, actions=(jnp.zeros(1), jnp.zeros(1)), obs=jnp.zeros(1))
+
+
+def test_under_jit_the_estimator_works_and_equals_the_eager_one():
+    arguments = {"actions": ACTIONS, "psi": ACTIONS, "net": NET}
+    compiled = jax.jit(lambda mu: factored(product, mu, **arguments))
+    np.testing.assert_allclose(compiled(jnp.ones(4)), factored(product, jnp.ones(4), **arguments), atol=1e-12)
+
+
+def test_the_score_matrix_holds_the_gradient_of_each_factor():
+    problem = problems.finite(problems.CHAIN, share=True)
+    z = score_matrix(problem.log_prob, problem.params, actions=problem.actions[:2])
+    for s in range(2):
+        for i in range(3):
+            one = jax.grad(lambda t: problem.log_prob(t, None, problem.actions[s])[i])(problem.params)  # noqa: B023
+            np.testing.assert_allclose(z[s, :, i], one, atol=1e-12)

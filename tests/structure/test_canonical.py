@@ -1,0 +1,156 @@
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy import sparse
+from strategies import matrices, quietly
+
+from factorax import InfluenceNetwork
+
+HARD = np.array([[1, 0, 1], [0, 1, 1]])
+SOFT = np.array([[1, 0, 0.25], [0, 0.5, 1]])
+
+
+def unsorted_with_zeros(matrix):
+    """The same matrix in CSR with every entry stored, zeros too, each row from right to left."""
+    n, m = matrix.shape
+    columns = np.tile(np.arange(m)[::-1], n)
+    return sparse.csr_array((matrix[:, ::-1].ravel(), columns, np.arange(n + 1) * m), matrix.shape)
+
+
+def with_long_indices(matrix):
+    csr = sparse.csr_array(matrix)
+    csr.indices, csr.indptr = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+    return csr
+
+
+WAYS = {
+    "nested lists": lambda k: k.tolist(),
+    "nested tuples": lambda k: tuple(map(tuple, k.tolist())),
+    "float": lambda k: k.astype(float),
+    "columns first": np.asfortranarray,
+    "a view": lambda k: np.repeat(k, 2, axis=1)[:, ::2],
+    "csr": sparse.csr_array,
+    "csc": sparse.csc_array,
+    "coo": sparse.coo_array,
+    "lil": sparse.lil_array,
+    "dok": sparse.dok_array,
+    "csr_matrix": sparse.csr_matrix,
+    "unsorted": unsorted_with_zeros,
+    "64-bit indices": with_long_indices,
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("matrix", [HARD, SOFT, np.array([[1]])], ids=["hard", "soft", "1x1"])
+def test_every_way_of_giving_a_matrix_gives_the_same_network(way, matrix):
+    net, expected = InfluenceNetwork(way(matrix)), InfluenceNetwork(matrix)
+    assert net == expected
+    assert hash(net) == hash(expected)
+    np.testing.assert_array_equal(net.to_dense(), matrix)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.uint64, np.float32, np.longdouble])
+def test_noughts_and_ones_of_any_type_make_a_boolean_network(dtype):
+    for matrix in (HARD.astype(dtype), sparse.csr_array(HARD.astype(dtype))):
+        net = InfluenceNetwork(matrix)
+        assert net.matrix.dtype == np.bool_
+        assert not net.is_soft
+        assert net == InfluenceNetwork(HARD)
+
+
+def test_weights_in_between_make_a_soft_network():
+    net = InfluenceNetwork(SOFT.astype(np.float32))
+    assert net.is_soft
+    assert net.matrix.dtype == np.float64
+    assert net == InfluenceNetwork(SOFT)
+
+
+@quietly
+@given(matrices())
+def test_the_matrix_is_kept_exactly_sorted_and_without_stored_noughts(matrix):
+    csr = InfluenceNetwork(matrix).matrix
+    assert csr.toarray().astype(float).tobytes() == (matrix + 0.0).tobytes()
+    assert csr.nnz == np.count_nonzero(matrix)
+    assert csr.has_sorted_indices
+    assert csr.data.all()
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        sparse.coo_array(([True, True, True], ([0, 0, 0], [1, 0, 1])), (1, 2)),
+        sparse.csr_array(([True, True, True], [1, 0, 1], [0, 3]), (1, 2)),
+    ],
+)
+def test_an_edge_given_twice_to_a_boolean_matrix_is_one_edge(twice):
+    net = InfluenceNetwork(twice)
+    assert net.n_edges == 2
+    assert net == InfluenceNetwork([[1, 1]])
+
+
+def test_negative_nought_is_nought():
+    assert InfluenceNetwork([[-0.0, 0.5], [1, -0.0]]) == InfluenceNetwork([[0, 0.5], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "error", "message"),
+    [
+        (1.0, ValueError, r"matrix: got shape \(\), want two dimensions"),
+        ([1, 0], ValueError, r"matrix: got shape \(2,\), want two dimensions \(n_actions, n_targets\)"),
+        (np.ones((2, 2, 2)), ValueError, r"matrix: got shape \(2, 2, 2\), want two dimensions"),
+        ([], ValueError, r"matrix: got shape \(0,\), want two dimensions"),
+        ([[]], ValueError, r"matrix: got shape \(1, 0\), want at least one action and one target"),
+        (np.ones((0, 3)), ValueError, r"matrix: got shape \(0, 3\), want at least one action"),
+        (sparse.csr_array((3, 0)), ValueError, r"matrix: got shape \(3, 0\), want at least one action"),
+        ([[1, 0], [1]], ValueError, r"matrix: rows of different lengths; want a rectangular matrix"),
+        ([[1, np.nan]], ValueError, r"matrix: holds NaN; want booleans or weights in \[0, 1\]"),
+        (sparse.csr_array([[np.nan, 2.0]]), ValueError, r"matrix: holds NaN"),
+        ([[0.5, 1.5, -0.1]], ValueError, r"matrix: holds the weight 1.5; want booleans or weights in \[0, 1\]"),
+        ([[0.5, -2, 1.5]], ValueError, r"matrix: holds the weight -2; want booleans"),
+        ([[np.inf]], ValueError, r"matrix: holds the weight inf; want"),
+        ([[2]], ValueError, r"matrix: holds the weight 2; want"),
+        (sparse.csr_array([[-1.0]]), ValueError, r"matrix: holds the weight -1; want"),
+        ([["1"]], TypeError, r"matrix: got entries of type <U1, want booleans or weights"),
+        ([[None]], TypeError, r"matrix: got entries of type object, want booleans or weights"),
+        ([[1j]], TypeError, r"matrix: got entries of type complex128, want booleans or weights"),
+        (np.array([["2020-01-01"]], "M8[D]"), TypeError, r"matrix: got entries of type datetime64"),
+    ],
+)
+def test_a_bad_matrix_is_refused_with_what_came_and_what_was_wanted(matrix, error, message):
+    with pytest.raises(error, match=message):
+        InfluenceNetwork(matrix)
+
+
+def test_the_matrix_is_read_only():
+    net = InfluenceNetwork(HARD)
+    for array in (net.matrix.data, net.matrix.indices, net.matrix.indptr):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
+        for cell in ((0, 0), (0, 1)):  # an edge that is there, and one that is not
+            with pytest.raises(ValueError, match="read-only"):
+                net.matrix[cell] = True
+    np.testing.assert_array_equal(net.to_dense(), HARD)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.coo_array, unsorted_with_zeros, np.array])
+@pytest.mark.parametrize("matrix", [HARD.astype(bool), SOFT], ids=["hard", "soft"])
+def test_the_callers_matrix_is_neither_changed_nor_shared(kind, matrix):
+    mine = kind(matrix)
+    before = mine.copy()
+    net = InfluenceNetwork(mine)
+    parts = ["data", *(name for name in ("indices", "indptr", "row", "col") if hasattr(mine, name))]
+    for name in parts if sparse.issparse(mine) else []:
+        np.testing.assert_array_equal(getattr(mine, name), getattr(before, name))
+        assert getattr(mine, name).flags.writeable
+    (mine.data if sparse.issparse(mine) else mine)[:] = 0
+    np.testing.assert_array_equal(net.to_dense(), matrix)
+
+
+def test_the_dense_matrix_is_the_callers_to_change():
+    net = InfluenceNetwork(HARD)
+    net.to_dense()[:] = False
+    np.testing.assert_array_equal(net.to_dense(), HARD)

@@ -1,0 +1,161 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from strategies import matrices
+
+from factorax import InfluenceNetwork
+from factorax.structure import forms, gallery
+from factorax.structure.canonical import canonical
+from factorax.structure.networks import banded, block
+
+
+def dense_of(form, m):
+    """The matrix that a form stands for."""
+    match form:
+        case forms.Ones(n):
+            return np.ones((n, m))
+        case forms.Select(columns):
+            return np.eye(m)[columns]
+        case forms.SelectPlusColumns(own, shared):
+            out = dense_of(own, m)
+            for column, rows in shared:
+                out[:, column] += 1 if rows is None else rows
+            return out
+        case forms.Complement(missing):
+            return 1 - dense_of(missing, m)
+        case forms.Grouped(group_of, distinct):
+            return dense_of(distinct, m)[group_of]
+        case forms.Intervals(start, stop):
+            return (start[:, None] <= np.arange(m)) & (np.arange(m) < stop[:, None])
+        case forms.Sparse():
+            return dense_of_buckets(form, m)
+        case forms.Dense(matrix):
+            return matrix
+    raise TypeError(form)
+
+
+def dense_of_buckets(form, m):
+    blocks = []
+    for columns, weights in form.buckets:
+        rows = np.zeros((len(columns), m))
+        for i, d in np.ndindex(columns.shape):
+            rows[i, columns[i, d]] += 1 if weights is None else weights[i, d]
+        blocks.append(rows)
+    joined = np.concatenate(blocks)
+    return joined if form.order is None else joined[form.order]
+
+
+def scattered(n, m, degrees, *, seed=0, low=1.0):
+    """Each row with so many edges at random, of weights from `low` to 1."""
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((n, m))
+    for i in range(n):
+        k = degrees[i % len(degrees)]
+        dense[i, rng.choice(m, size=k, replace=False)] = rng.uniform(low, 1, size=k) if low < 1 else 1
+    return dense
+
+
+KNOWN = {
+    "complete": (np.ones((3, 4)), forms.Ones),
+    "1x1": ([[1]], forms.Ones),
+    "identity": (np.eye(6), forms.Select),
+    "permutation": (np.eye(6)[::-1], forms.Select),
+    "many to one": (np.eye(3)[[0, 2, 2, 1, 0]], forms.Select),
+    "search bandit": (gallery.search_bandit(9).to_dense(), forms.SelectPlusColumns),
+    "search bandit, most share": (gallery.search_bandit(9, 6).to_dense(), forms.SelectPlusColumns),
+    "identity and four columns": (np.hstack([np.eye(9), np.ones((9, 4))]), forms.SelectPlusColumns),
+    "all but the identity": (1 - np.eye(100), forms.Complement),
+    "nearly complete": (1 - scattered(200, 200, [0, 1, 2, 3]), forms.Complement),
+    "blocks": (block([(50, 2), (50, 3)]).to_dense(), forms.Grouped),
+    "no edges": (np.zeros((4, 3)), forms.Grouped),
+    "wide band": (banded(400, 100).to_dense(), forms.Intervals),
+    "wide band, empty rows": (banded(400, 100).to_dense() * (np.arange(400) % 7 > 0)[:, None], forms.Intervals),
+    "narrow band": (banded(400, 1).to_dense(), forms.Sparse),
+    "scattered": (scattered(300, 200, [2, 3]), forms.Sparse),
+    "scattered, uneven": (scattered(300, 200, [1, 0, 2, 40]), forms.Sparse),
+    "scattered, soft": (scattered(300, 200, [2, 3, 9], low=0.1), forms.Sparse),
+    "soft identity": (np.eye(40) / 2, forms.Sparse),
+    "one empty row": ([[0, 0, 0]], forms.Sparse),
+    "small": (scattered(12, 12, [5, 7]), forms.Dense),
+    "soft and full": (np.linspace(0.1, 1, 30).reshape(5, 6), forms.Dense),
+}
+
+
+@pytest.mark.parametrize(("matrix", "form"), KNOWN.values(), ids=KNOWN)
+def test_known_shapes_get_their_form_and_keep_their_matrix(matrix, form):
+    chosen = forms.choose_form(canonical(matrix))
+    assert type(chosen) is form
+    np.testing.assert_array_equal(dense_of(chosen, np.shape(matrix)[1]), matrix)
+
+
+@given(matrices(max_size=8))
+def test_the_form_of_any_small_matrix_is_that_matrix(matrix):
+    np.testing.assert_array_equal(dense_of(forms.choose_form(canonical(matrix)), matrix.shape[1]), matrix)
+
+
+@given(st.integers(20, 90), st.integers(20, 90), st.floats(0, 1), st.booleans(), st.integers(0, 99))
+def test_the_form_of_any_middling_matrix_is_that_matrix(n, m, density, soft, seed):
+    rng = np.random.default_rng(seed)
+    matrix = (rng.random((n, m)) < density) * (rng.uniform(0.1, 1, size=(n, m)) if soft else 1)
+    np.testing.assert_array_equal(dense_of(forms.choose_form(canonical(matrix)), m), matrix)
+
+
+@given(matrices(max_size=8))
+def test_buckets_of_rows_hold_the_matrix(matrix):
+    csr = canonical(matrix)
+    np.testing.assert_array_equal(dense_of_buckets(forms.Sparse(csr), matrix.shape[1]), matrix)
+
+
+def test_rows_of_like_degree_share_a_bucket():
+    form = forms.Sparse(canonical(scattered(300, 200, [1, 0, 2, 40])))
+    assert [columns.shape for columns, _ in form.buckets] == [(75, 40), (75, 2), (75, 1), (75, 0)]
+    assert all(weights is None for columns, weights in form.buckets if columns.size)
+
+
+def test_rows_of_one_degree_are_not_reordered_or_padded():
+    form = forms.Sparse(canonical(scattered(30, 200, [3])))
+    assert form.order is None
+    ((columns, weights),) = form.buckets
+    assert columns.shape == (30, 3)
+    assert weights is None
+
+
+def test_neighbouring_columns_are_one_slice():
+    assert forms.Select(np.array([2, 3, 4])).run == slice(2, 5)
+    assert forms.Select(np.array([2, 4, 3])).run is None
+    assert forms.Select(np.array([1, 1])).run is None
+
+
+def test_a_column_shared_by_all_needs_no_mask():
+    (shared,) = forms.choose_form(gallery.search_bandit(9).matrix).shared
+    assert shared == (9, None)
+    column, rows = forms.choose_form(gallery.search_bandit(9, 6).matrix).shared[0]
+    assert rows.tolist() == [True] * 6 + [False] * 3
+    assert gallery.search_bandit(9, 6).targets[column] == "zeta"
+
+
+def test_repeated_rows_are_chosen_for_once():
+    chosen = forms.choose_form(canonical(np.repeat(1 - np.eye(60), 3, axis=0)))
+    assert isinstance(chosen, forms.Grouped)
+    assert isinstance(chosen.distinct, forms.Complement)
+    assert isinstance(chosen.distinct.missing, forms.Select)
+
+
+def test_a_network_keeps_its_form():
+    net = gallery.search_bandit(9)
+    assert net.form is net.form
+
+
+def test_a_huge_complete_network_has_a_form_without_a_matrix():
+    assert InfluenceNetwork.complete(10**6, 10**6).form.n_rows == 10**6
+
+
+def test_weights_are_converted_once_for_each_type():
+    form = forms.Sparse(canonical(scattered(30, 20, [3])))
+    single = form.typed(np.dtype(np.float32))
+    assert isinstance(single, sparse.csr_array)
+    assert single.dtype == np.float32
+    assert form.typed(np.dtype(np.float32)) is single
+    assert form.typed(np.dtype(np.float64)).dtype == np.float64

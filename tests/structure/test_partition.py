@@ -1,0 +1,134 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factorax import PartitionMap
+
+
+@st.composite
+def partition_maps(draw, max_size=6):
+    size = draw(st.integers(1, max_size))
+    order = draw(st.permutations(range(size)))
+    return PartitionMap(order[: draw(st.integers(0, size))], size)
+
+
+def of_mixed_kinds(size):
+    """An action in ℝ×ℕ×strings, no two components alike."""
+    return tuple([k + 0.5, k, f"word {k}"][k % 3] for k in range(size))
+
+
+def test_keeps_the_components_in_the_order_wanted():
+    sigma = PartitionMap([2, 0], 4)
+    action = ("north", 3, 0.5, None)
+    assert sigma(action) == (0.5, "north")
+    assert sigma.complement(action) == (3, None)
+    assert sigma.merge((0.5, "north"), (3, None)) == action
+
+
+@given(partition_maps())
+def test_merge_undoes_the_split_of_tuples_and_lists(sigma):
+    action = of_mixed_kinds(sigma.size)
+    for kind in (tuple, list):
+        part, rest = sigma(kind(action)), sigma.complement(kind(action))
+        assert type(part) is type(rest) is kind
+        assert sigma.merge(part, rest) == kind(action)
+
+
+@given(partition_maps(), st.sampled_from([(), (3,), (2, 0), (2, 1, 3)]), st.sampled_from([np, jnp]))
+def test_merge_undoes_the_split_of_arrays_with_batch_axes(sigma, batch, xp):
+    action = xp.asarray(np.arange(np.prod((*batch, sigma.size))).reshape(*batch, sigma.size))
+    part, rest = sigma(action), sigma.complement(action)
+    assert part.shape == (*batch, len(sigma))
+    assert rest.shape == (*batch, sigma.size - len(sigma))
+    merged = sigma.merge(part, rest)
+    assert type(merged) is type(action)
+    assert merged.dtype == action.dtype
+    np.testing.assert_array_equal(merged, action)
+
+
+@given(partition_maps())
+def test_array_components_are_those_of_the_tuple(sigma):
+    action = tuple(range(10, 10 + sigma.size))
+    assert sigma(np.array([action, action])).tolist() == [list(sigma(action))] * 2
+    assert sigma.complement(np.array(action)).tolist() == list(sigma.complement(action))
+
+
+@given(partition_maps())
+def test_the_complement_is_what_is_left_in_order(sigma):
+    rest = ~sigma
+    assert rest.indices == tuple(i for i in range(sigma.size) if i not in sigma.indices)
+    assert len(sigma) + len(rest) == sigma.size
+    assert (~rest).indices == tuple(sorted(sigma.indices))
+
+
+def test_equal_maps_are_equal_and_hash_alike():
+    assert PartitionMap([0, 2], 3) == PartitionMap((np.int64(0), 2), np.int32(3))
+    assert len({PartitionMap([0, 2], 3), PartitionMap(iter([0, 2]), 3)}) == 1
+    assert PartitionMap([0, 2], 3) != PartitionMap([2, 0], 3)
+    assert PartitionMap([0, 2], 3) != PartitionMap([0, 2], 4)
+    assert PartitionMap([0], 1) != (0,)
+
+
+def test_repr_can_be_read_back():
+    sigma = PartitionMap([2, 0], 4)
+    assert repr(sigma) == "PartitionMap([2, 0], 4)"
+    assert eval(repr(sigma)) == sigma
+
+
+@pytest.mark.parametrize(
+    ("indices", "size", "error", "message"),
+    [
+        ([0, 3], 3, ValueError, r"indices: got \[3\], want numbers from 0 to 2 \(size=3\)"),
+        ([-1], 3, ValueError, r"indices: got \[-1\], want numbers from 0 to 2"),
+        ([1, 1], 3, ValueError, r"indices: got \[1, 1\], want each component at most once"),
+        ([True], 3, TypeError, r"indices: got True, want whole numbers counted from 0"),
+        ([np.True_], 3, TypeError, r"indices: got .*True.*, want whole numbers"),
+        ([1.0], 3, TypeError, r"indices: got 1.0, want whole numbers"),
+        ("01", 3, TypeError, r"indices: got '0', want whole numbers"),
+        ([], 0, ValueError, r"size: got 0, want at least 1"),
+        ([], -2, ValueError, r"size: got -2, want at least 1"),
+        ([0], 3.0, TypeError, r"size: got 3.0, want whole numbers"),
+        ([0], True, TypeError, r"size: got True, want whole numbers"),
+    ],
+)
+def test_bad_indices_and_sizes_are_named(indices, size, error, message):
+    with pytest.raises(error, match=message):
+        PartitionMap(indices, size)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "message"),
+    [
+        ((1, 2), ValueError, r"action: got 2 components, want 3 for PartitionMap\(\[0, 2\], 3\)"),
+        (np.ones((3, 2)), ValueError, r"action: got 2 components, want 3"),
+        (jnp.ones(4), ValueError, r"action: got 4 components, want 3"),
+        (np.array(1.0), ValueError, r"action: got a scalar array, want its components along the last axis"),
+        ("abc", TypeError, r"action: got str, want an array, a tuple or a list"),
+        ({0: 1}, TypeError, r"action: got dict, want"),
+        (7, TypeError, r"action: got int, want"),
+    ],
+)
+def test_a_bad_action_is_named(action, error, message):
+    sigma = PartitionMap([0, 2], 3)
+    with pytest.raises(error, match=message):
+        sigma(action)
+    with pytest.raises(error, match=message):
+        sigma.complement(action)
+
+
+@pytest.mark.parametrize(
+    ("part", "rest", "error", "message"),
+    [
+        ((1, 2), (3, 4), ValueError, r"parts: got \[2, 2\] components, want \[2, 1\]"),
+        ((1,), (2, 3), ValueError, r"parts: got \[1, 2\] components, want \[2, 1\]"),
+        (np.ones((2, 1)), np.ones((2, 2)), ValueError, r"parts: got \[1, 2\] components, want \[2, 1\]"),
+        (np.ones(2), (1,), TypeError, r"parts: got a mixture of ndarray, tuple; want all arrays, all tuples or all"),
+        ([1, 2], np.ones(1), TypeError, r"parts: got a mixture of list, ndarray; want"),
+        ((1, 2), "a", TypeError, r"got str, want an array, a tuple or a list"),
+    ],
+)
+def test_parts_that_do_not_fit_are_not_merged(part, rest, error, message):
+    with pytest.raises(error, match=message):
+        PartitionMap([0, 2], 3).merge(part, rest)

@@ -1,0 +1,124 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import quietly
+
+from factorax import InfluenceNetwork, NetworkSchedule, credit, factor_baseline
+from factorax.structure import Blend
+from factorax.structure.networks import banded
+
+START, END = InfluenceNetwork.identity(3), InfluenceNetwork.complete(3, 3)
+RAMPS = ["linear", "cosine", "step"]
+
+
+def weight(step, **options):
+    return float(NetworkSchedule(START, END, **options).at(step).w)
+
+
+@pytest.mark.parametrize("ramp", RAMPS)
+@pytest.mark.parametrize("delay", [0, 5])
+def test_it_begins_at_the_start_and_ends_at_the_end(ramp, delay):
+    schedule = NetworkSchedule(START, END, steps=10, delay=delay, ramp=ramp)
+    for step in (-3, 0, delay):
+        assert schedule.at(step).network() == START
+    for step in (delay + 10, 10**9):
+        assert schedule.at(step).network() == END
+
+
+@pytest.mark.parametrize(
+    ("ramp", "at_quarters"),
+    [
+        ("linear", [0, 0.25, 0.5, 0.75, 1]),
+        ("cosine", [0, 0.5 - 0.5 * np.sqrt(0.5), 0.5, 0.5 + 0.5 * np.sqrt(0.5), 1]),
+        ("step", [0, 0, 0, 0, 1]),
+    ],
+)
+def test_ramps_at_the_quarters(ramp, at_quarters):
+    got = [weight(step, steps=8, delay=2, ramp=ramp) for step in (2, 4, 6, 8, 10)]
+    np.testing.assert_allclose(got, at_quarters, atol=1e-15)
+
+
+@pytest.mark.parametrize("ramp", RAMPS)
+def test_the_way_is_monotone_within_nought_and_one(ramp):
+    got = np.array([weight(step, steps=37, delay=5, ramp=ramp) for step in range(60)])
+    assert (np.diff(got) >= 0).all()
+    assert got.min() == 0
+    assert got.max() == 1
+
+
+def test_the_network_in_between_is_the_mixture():
+    start, end = InfluenceNetwork([[1, 0.5], [1, 0]]), InfluenceNetwork([[0, 1], [1, 0.5]])
+    mixed = NetworkSchedule(start, end, steps=4).at(1).network()
+    np.testing.assert_array_equal(mixed.to_dense(), [[0.75, 0.625], [1, 0.125]])
+
+
+@given(st.floats(0, 1))
+def test_an_edge_of_both_networks_never_fades(w):
+    assert Blend(END, END, w).network() == END
+
+
+def test_labels_are_kept():
+    start, end = (net.relabel(["x", "y", "z"], ["p", "q", "r"]) for net in (START, END))
+    blend = NetworkSchedule(start, end, steps=2).at(1)
+    assert blend.network() == InfluenceNetwork([[1, 0.5, 0.5], [0.5, 1, 0.5], [0.5, 0.5, 1]], ["x", "y", "z"], [*"pqr"])
+    assert blend.shape == (3, 3)
+
+
+@quietly
+@given(st.integers(0, 25), st.sampled_from(RAMPS))
+def test_credit_of_a_point_is_credit_of_its_network(step, ramp):
+    blend = NetworkSchedule(banded(5, 1), InfluenceNetwork.complete(5, 5), steps=20, delay=2, ramp=ramp).at(step)
+    psi = np.random.default_rng(step).normal(size=(2, 5))
+    lam = np.array([1.0, -2.0, 0.5, 0.0, 3.0])
+    np.testing.assert_allclose(credit(blend, psi, lam), credit(blend.network(), psi, lam), atol=1e-12)
+    np.testing.assert_allclose(factor_baseline(blend, psi, lam), factor_baseline(blend.network(), psi, lam), atol=1e-12)
+
+
+@pytest.mark.parametrize("ramp", RAMPS)
+def test_a_traced_step_compiles_once_and_agrees(ramp):
+    schedule = NetworkSchedule(START, END, steps=8, delay=2, ramp=ramp)
+    psi = jnp.array([3.0, -1.0, 0.5])
+    traces = []
+
+    @jax.jit
+    def compiled(step):
+        traces.append(step)
+        return credit(schedule.at(step), psi)
+
+    for step in range(0, 13, 2):
+        expected = schedule.at(step).network().to_dense() @ np.asarray(psi)
+        np.testing.assert_allclose(compiled(jnp.asarray(step)), expected, rtol=1e-5)
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("step", [3, 3.0, np.int64(3), np.float32(3), np.array(3), jnp.asarray(3), jnp.asarray(3.0)])
+def test_a_step_may_be_any_scalar(step):
+    for ramp, expected in {"linear": 0.375, "step": 0.0}.items():
+        assert weight(step, steps=8, ramp=ramp) == expected
+
+
+def test_repr_says_from_where_to_where():
+    schedule = NetworkSchedule(START, END, steps=8, delay=2, ramp="cosine")
+    assert repr(schedule) == f"NetworkSchedule({START!r} → {END!r}, 8 steps after 2, cosine)"
+
+
+@pytest.mark.parametrize(
+    ("end", "options", "message"),
+    [
+        (
+            InfluenceNetwork.complete(3, 2),
+            {"steps": 1},
+            r"start, end: got .* and .*; want the same actions and targets",
+        ),
+        (END.relabel(["a2", "a1", "a3"]), {"steps": 1}, r"start, end: .* in the same order"),
+        (END, {"steps": 0}, r"steps, delay: got 0 and 0, want steps ≥ 1 and delay ≥ 0"),
+        (END, {"steps": 5, "delay": -1}, r"steps, delay: got 5 and -1, want"),
+        (END, {"steps": 5, "ramp": "sine"}, r"ramp: got 'sine', want one of 'linear', 'cosine', 'step'"),
+    ],
+)
+def test_bad_schedules_are_named(end, options, message):
+    with pytest.raises(ValueError, match=message):
+        NetworkSchedule(START, end, **options)

@@ -1,0 +1,303 @@
+import errno
+import io
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import networks, quietly
+
+from factorax import InfluenceNetwork, StructureWarning
+from factorax.structure import storage
+
+NET = InfluenceNetwork([[1, 0.1], [0, 1]], actions=["x", "y"])
+HEADER = {"format": "factorax.InfluenceNetwork", "version": 1}
+ENDINGS = [".json", ".npz"]
+
+
+def write_json(path, **changes):
+    content = HEADER | {"actions": ["x", "y"], "targets": ["p"], "edges": [["x", "p"], ["y", "p"]]} | changes
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+    return path
+
+
+def write_npz(path, header=None, **changes):
+    arrays = {"indptr": np.array([0, 1, 2]), "indices": np.array([0, 0])} | changes
+    header = HEADER | {"shape": [2, 1], "actions": ["x", "y"], "targets": ["p"]} | (header or {})
+    present = {key: value for key, value in arrays.items() if value is not None}
+    np.savez(path, header=np.array(json.dumps(header)), **present)
+    return path
+
+
+# ---- round trips ------------------------------------------------------------------------------------------
+
+
+@quietly
+@pytest.mark.parametrize("ending", ENDINGS)
+@given(net=networks())
+def test_what_is_saved_is_what_is_loaded(ending, net):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"net{ending}")
+        net.save(path)
+        again = InfluenceNetwork.load(path)
+        assert os.listdir(folder) == [path.name]
+    assert again == net
+    assert hash(again) == hash(net)
+    assert (again.actions, again.targets) == (net.actions, net.targets)
+    assert again.to_dense().tobytes() == net.to_dense().tobytes()  # to the last bit
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("net", [InfluenceNetwork.complete(3, 2), InfluenceNetwork.identity(300), NET])
+def test_saving_over_an_old_file_replaces_it(tmp_path, ending, net):
+    path = tmp_path / f"net{ending}"
+    InfluenceNetwork.complete(1, 1).save(path)
+    net.save(str(path))
+    assert InfluenceNetwork.load(str(path)) == net
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_is_known_by_its_contents_not_its_name(tmp_path, ending):
+    NET.save(tmp_path / f"net{ending}")
+    os.rename(tmp_path / f"net{ending}", tmp_path / "net.data")
+    assert InfluenceNetwork.load(tmp_path / "net.data") == NET
+
+
+def test_json_can_be_read_and_written_by_hand(tmp_path):
+    NET.save(tmp_path / "net.json")
+    text = (tmp_path / "net.json").read_text()
+    assert '["x", "psi2", 0.1]' in text.splitlines()[3]  # one edge a line
+    assert json.loads(text) == HEADER | {
+        "actions": ["x", "y"],
+        "targets": ["psi1", "psi2"],
+        "edges": [["x", "psi1", 1.0], ["x", "psi2", 0.1], ["y", "psi2", 1.0]],
+    }
+    assert InfluenceNetwork.load(write_json(tmp_path / "own.json")) == InfluenceNetwork([[1], [1]], ["x", "y"], ["p"])
+
+
+def test_labels_in_json_stand_as_they_are(tmp_path):
+    InfluenceNetwork([[1]], actions=["ψ 通り"]).save(tmp_path / "net.json")
+    assert "ψ 通り" in (tmp_path / "net.json").read_text(encoding="utf-8")
+
+
+def test_the_hand_made_npz_of_these_tests_is_good(tmp_path):
+    assert InfluenceNetwork.load(write_npz(tmp_path / "net.npz")) == InfluenceNetwork([[1], [1]], ["x", "y"], ["p"])
+
+
+def test_a_large_network_is_small_on_disk(tmp_path):
+    net = InfluenceNetwork.identity(20_000)
+    net.save(tmp_path / "net.npz")
+    assert (tmp_path / "net.npz").stat().st_size < 200_000
+    assert InfluenceNetwork.load(tmp_path / "net.npz") == net
+
+
+def test_a_loaded_network_warns_again(tmp_path):
+    with pytest.warns(StructureWarning, match="'a2'"):
+        InfluenceNetwork([[1], [0]]).save(tmp_path / "net.json")
+    with pytest.warns(StructureWarning, match="'a2'"):
+        InfluenceNetwork.load(tmp_path / "net.json")
+
+
+def test_files_have_the_usual_permissions(tmp_path):
+    (tmp_path / "plain").touch()
+    NET.save(tmp_path / "net.json")
+    mode = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "net.json")}
+    assert mode["net.json"] == mode["plain"]
+
+
+# ---- whole or not at all ----------------------------------------------------------------------------------
+
+
+def full_disk(*args, **kwargs):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+class FullDisk(io.FileIO):
+    def write(self, data):
+        super().write(data[:5])
+        full_disk()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    ("step", "failing"),
+    [("fdopen", lambda handle, mode: FullDisk(handle, mode)), ("chmod", full_disk), ("replace", full_disk)],
+)
+def test_a_save_that_fails_at_any_step_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, ending, step, failing
+):
+    path = tmp_path / f"net{ending}"
+    NET.save(path)
+    monkeypatch.setattr(os, step, failing)
+    with pytest.raises(OSError, match="No space left"):
+        InfluenceNetwork.complete(1, 1).save(path)
+    assert os.listdir(tmp_path) == [path.name]
+    assert InfluenceNetwork.load(path) == NET
+
+
+def test_an_interrupted_save_leaves_no_temporary_file(tmp_path, monkeypatch):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        NET.save(tmp_path / "net.json")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_missing_folder_is_an_error_and_stays_missing(tmp_path, ending):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        NET.save(tmp_path / "nowhere" / f"net{ending}")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["net", "net.csv", "net.pkl", "net.json.gz"])
+def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path, name):
+    with pytest.raises(ValueError, match=rf"path: got the ending .*{name}.*, want '.json' or '.npz'"):
+        NET.save(tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- files that are not ours, or no longer whole ----------------------------------------------------------
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"net\.json"):
+        InfluenceNetwork.load(tmp_path / "net.json")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\n",
+        np.random.default_rng(0).bytes(500),
+        b"PK\x03\x04" + bytes(100),
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'"factorax.InfluenceNetwork"',
+        b'{"format": "something else", "version": 1}',
+        "ψ".encode("latin-1", "replace") + b"\xff",
+    ],
+)
+def test_other_files_are_not_ours(tmp_path, content):
+    (tmp_path / "other.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"other\.json: not a factorax network"):
+        InfluenceNetwork.load(tmp_path / "other.json")
+
+
+def test_another_npz_is_not_ours(tmp_path):
+    np.savez(tmp_path / "other.npz", weights=np.ones(3))
+    with pytest.raises(ValueError, match=r"other\.npz: not a factorax network"):
+        InfluenceNetwork.load(tmp_path / "other.npz")
+    write_npz(tmp_path / "other.npz", {"format": "something else"})
+    with pytest.raises(ValueError, match=r"not a factorax network: no entry 'format'"):
+        InfluenceNetwork.load(tmp_path / "other.npz")
+    np.savez(tmp_path / "other.npz", header=np.array("not JSON"))
+    with pytest.raises(ValueError, match=r"no readable header"):
+        InfluenceNetwork.load(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("write", [write_json, lambda path, **header: write_npz(path, header)])
+def test_a_file_of_a_newer_factorax_says_so(tmp_path, write):
+    path = tmp_path / "net.npz"
+    write(path, version=storage.VERSION + 1)
+    with pytest.raises(ValueError, match=r"written in format 2, this factorax reads up to 1; install a newer factorax"):
+        InfluenceNetwork.load(path)
+    for version in (0, -1, "1", 1.5):
+        write(path, version=version)
+        with pytest.raises(ValueError, match=rf"damaged: version {version!r}"):
+            InfluenceNetwork.load(path)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_file_cut_short_anywhere_is_refused(tmp_path, ending):
+    path = tmp_path / f"net{ending}"
+    NET.save(path)
+    whole = path.read_bytes()
+    for length in (len(whole) // 2, *range(0, len(whole.rstrip()), 7)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"net.*: (not a factorax network|damaged)"):
+            InfluenceNetwork.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edges": None}, r"no entry 'edges'"),
+        ({"actions": None}, r"no entry 'actions'"),
+        ({"edges": {"x": "p"}}, r"must be lists"),
+        ({"edges": ["xp"]}, r"must be lists"),
+        ({"actions": "xy"}, r"must be lists"),
+        ({"edges": [["x"]]}, r"edges: got \('x',\), want"),
+        ({"edges": [["x", "z"]]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
+        ({"edges": [["z", "p"]]}, r"edges \(actions\): unknown label 'z'; known: 'x', 'y'"),
+        ({"edges": [["x", "p", 0.5], ["x", "p"]]}, r"comes twice with different weights"),
+        ({"edges": [["x", "p", 2]]}, r"holds the weight 2"),
+        ({"edges": [["x", "p", "heavy"]]}, r"heavy"),
+        ({"edges": [["x", "p", None]]}, r"NoneType"),
+        ({"actions": ["x", "x", "y"]}, r"labels must be unique; repeated: 'x'"),
+        ({"actions": [], "edges": []}, r"want at least one action"),
+    ],
+)
+def test_damaged_json_is_named(tmp_path, changes, message):
+    path = write_json(tmp_path / "net.json", **changes)
+    with pytest.raises(ValueError, match=rf"net\.json: damaged: .*{message}"):
+        InfluenceNetwork.load(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "changes", "message"),
+    [
+        ({}, {"indices": np.array([0, 1])}, r"indices must be < 1"),
+        ({}, {"indices": np.array([0, -1])}, r"indices must be >= 0"),
+        ({}, {"indptr": np.array([0, 2, 1])}, r"indptr|index pointer"),
+        ({}, {"indptr": np.array([0, 1, 9])}, r"index pointer"),
+        ({}, {"indptr": np.array([0, 2])}, r"index pointer"),
+        ({}, {"indices": None}, r"indices"),
+        ({}, {"weights": np.array([0.5])}, r"same size"),
+        ({}, {"weights": np.array([0.5, 1.5])}, r"holds the weight 1.5"),
+        ({}, {"weights": np.array([0.5, np.nan])}, r"holds NaN"),
+        ({}, {"weights": np.array(["1", "1"])}, r"dtype"),
+        ({"shape": [3, 1]}, {}, r"index pointer"),
+        ({"shape": [-2, 1]}, {}, r"negative"),
+        ({"shape": None}, {}, r"NoneType"),
+        ({"actions": ["x"]}, {}, r"actions: got 1 labels, want 2"),
+        ({"actions": "xy"}, {}, r"actions: got the string 'xy'"),
+    ],
+)
+def test_a_damaged_npz_is_named(tmp_path, header, changes, message):
+    path = write_npz(tmp_path / "net.npz", header, **changes)
+    with pytest.raises(ValueError, match=rf"net\.npz: damaged: .*({message})"):
+        InfluenceNetwork.load(path)
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("entry", ["header", "weights", "indices"])
+def test_nothing_in_a_file_is_ever_run(tmp_path, entry):
+    trap = np.array([Trap(tmp_path / "sprung")] * 2, dtype=object)
+    path = write_npz(tmp_path / "net.npz", **({} if entry == "header" else {entry: trap}))
+    if entry == "header":
+        np.savez(path, header=trap)
+    with pytest.raises(ValueError, match=r"net\.npz: not a factorax network, or damaged"):
+        InfluenceNetwork.load(path)
+    assert not (tmp_path / "sprung").exists()
+    with np.load(path, allow_pickle=True) as archive:
+        _ = archive[entry]
+    assert (tmp_path / "sprung").exists()  # it was a trap

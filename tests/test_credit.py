@@ -1,0 +1,205 @@
+"""credit and factor_baseline: every form against the dense product, three array libraries against each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from strategies import networks
+
+import factorax as fx
+from factorax.structure import forms
+
+RNG = np.random.default_rng(0)
+
+
+def of_form(matrix, expected):
+    net = fx.InfluenceNetwork(matrix)
+    assert type(net.form) is expected, f"{matrix} has form {net.form}"
+    return net
+
+
+def by_blocks(n):
+    """Rows in three kinds, too irregular for any form but that of equal rows."""
+    rows = np.vstack([RNG.random((2, 40)) < 0.4, np.zeros((1, 40), dtype=bool)])
+    rows[2] = ~rows[:2].any(axis=0)  # every target has an action
+    return rows[np.arange(n) % 3]
+
+
+def sparse_rows(n, m, degrees):
+    matrix = np.zeros((n, m), dtype=bool)
+    for i in range(n):
+        matrix[i, RNG.choice(m, degrees[i % len(degrees)], replace=False)] = True
+    matrix[np.arange(m) % n, np.arange(m)] = True
+    return matrix
+
+
+FORMS = {
+    "ones": of_form(np.ones((3, 5)), forms.Ones),
+    "identity": of_form(np.eye(4), forms.Select),
+    "permutation": of_form(np.eye(4)[[2, 0, 3, 1]], forms.Select),
+    "identity + column": of_form(np.hstack([np.eye(5), np.ones((5, 1))]), forms.SelectPlusColumns),
+    "identity + part of a column": of_form(np.hstack([np.eye(5), np.tri(5, 1, -2)]), forms.SelectPlusColumns),
+    "permutation + columns": of_form(np.hstack([np.ones((4, 2)), np.eye(4)[[1, 0, 3, 2]]]), forms.SelectPlusColumns),
+    "complement": of_form(1 - np.eye(64), forms.Complement),
+    "equal rows": of_form(by_blocks(12), forms.Grouped),
+    "intervals": of_form(fx.networks.banded(400, 80).matrix, forms.Intervals),
+    "sparse": of_form(sparse_rows(300, 300, [4]), forms.Sparse),
+    "sparse, uneven rows": of_form(sparse_rows(300, 300, [1, 1, 1, 1, 9, 1, 40]), forms.Sparse),
+    "sparse, soft": of_form(sparse_rows(300, 300, [3, 7]) * RNG.uniform(0.1, 0.9, size=(300, 300)), forms.Sparse),
+    "dense": of_form(RNG.random((7, 6)) < 0.5, forms.Dense),
+    "dense, soft": of_form(RNG.random((7, 6)), forms.Dense),
+}  # fmt: skip
+
+
+def dense(net, psi, lam=None):
+    """K @ (λ ∘ ψ), spelt out, in double precision."""
+    x = psi if lam is None else lam * psi
+    return np.asarray(x, dtype=np.float64) @ net.to_dense().astype(np.float64).T
+
+
+def tolerance(net, psi, dtype):
+    """Rounding of a sum, relative to the sum of magnitudes."""
+    return 8 * np.finfo(dtype).eps * np.abs(psi).sum(axis=-1).max() * np.log2(net.shape[1] + 2)
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("net", FORMS.values(), ids=FORMS.keys())
+def test_every_form_is_the_dense_product(net, dtype, batch):
+    psi = RNG.normal(size=(*batch, net.shape[1])).astype(dtype)
+    lam = RNG.normal(size=net.shape[1]).astype(dtype)
+    with jax.enable_x64(dtype == np.float64):
+        for xp in (np, jnp):
+            got = fx.credit(net, xp.asarray(psi), xp.asarray(lam))
+            assert isinstance(got, np.ndarray if xp is np else jax.Array)
+            assert got.shape == (*batch, net.shape[0])
+            assert got.dtype == dtype
+            np.testing.assert_allclose(got, dense(net, psi, lam), atol=tolerance(net, lam * psi, dtype), rtol=0)
+            np.testing.assert_allclose(
+                fx.factor_baseline(net, xp.asarray(psi)),
+                psi.astype(np.float64).sum(axis=-1, keepdims=True) - dense(net, psi),
+                atol=2 * tolerance(net, psi, dtype),
+                rtol=0,
+            )
+
+
+@given(networks(), st.integers(0, 2**31))
+def test_any_network_is_the_dense_product(net, seed):
+    psi, lam = np.random.default_rng(seed).normal(size=(2, net.shape[1]))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(fx.credit(net, psi, lam), dense(net, psi, lam), atol=1e-12)
+        np.testing.assert_allclose(fx.credit(net, jnp.asarray(psi), lam), dense(net, psi, lam), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::factorax.StructureWarning")
+@given(networks(), st.randoms(use_true_random=False))
+def test_permutation_equivariance(net, random):
+    n, m = net.shape
+    rows, columns = random.sample(range(n), n), random.sample(range(m), m)
+    permuted = net.select([net.actions[i] for i in rows], [net.targets[j] for j in columns])
+    psi = np.linspace(-1, 1, m)
+    np.testing.assert_allclose(fx.credit(permuted, psi[columns]), fx.credit(net, psi)[rows], atol=1e-12)
+
+
+@pytest.mark.parametrize("net", FORMS.values(), ids=FORMS.keys())
+def test_it_can_be_compiled_mapped_and_differentiated(net):
+    psi = jnp.asarray(RNG.normal(size=(4, net.shape[1])), dtype=jnp.float32)
+    plain = fx.credit(net, psi)
+    atol = tolerance(net, np.asarray(psi), np.float32)
+    np.testing.assert_allclose(jax.jit(lambda x: fx.credit(net, x))(psi), plain, atol=atol)
+    np.testing.assert_allclose(jax.vmap(lambda x: fx.credit(net, x))(psi), plain, atol=atol)
+    static = jax.jit(fx.credit, static_argnums=0)
+    np.testing.assert_allclose(static(net, psi), plain, atol=atol)
+    w = jnp.asarray(RNG.normal(size=net.shape[0]), dtype=jnp.float32)
+    gradient = jax.grad(lambda x: fx.credit(net, x) @ w)(psi[0])
+    np.testing.assert_allclose(gradient, np.asarray(w, dtype=np.float64) @ net.to_dense(), atol=1e-3)
+
+
+def test_it_compiles_once_for_equal_networks():
+    traces = []
+
+    @jax.jit
+    def count(x):
+        traces.append(1)
+        return fx.credit(FORMS["dense"], x)
+
+    count(jnp.ones(6))
+    count(jnp.zeros(6))
+    assert len(traces) == 1
+    assert hash(fx.InfluenceNetwork.identity(3)) == hash(fx.InfluenceNetwork(np.eye(3)))
+
+
+def test_the_result_never_aliases_the_targets():
+    for net in FORMS.values():
+        psi = np.ones(net.shape[1])
+        out = fx.credit(net, psi)
+        if out.flags.writeable:
+            out -= 5.0
+        np.testing.assert_array_equal(psi, 1.0)
+
+
+def test_multipliers_may_have_batch_axes():
+    net, psi = FORMS["dense"], RNG.normal(size=(5, 3, 6))
+    lam = RNG.normal(size=(3, 6))
+    np.testing.assert_allclose(fx.credit(net, psi, lam), dense(net, psi, lam), atol=1e-12)
+
+
+def test_integers_and_lists_become_floats():
+    net = fx.InfluenceNetwork([[1, 1], [0, 1]])
+    np.testing.assert_array_equal(fx.credit(net, [10, 1]), [11.0, 1.0])
+    assert fx.credit(net, np.array([10, 1])).dtype == np.float64
+    assert fx.credit(net, jnp.array([True, False])).dtype == jnp.float32
+
+
+def test_a_complete_network_of_any_size_is_one_sum():
+    net = fx.InfluenceNetwork.complete(10**9, 3)
+    out = fx.credit(net, np.array([1.0, 2.0, 3.0]))
+    assert out.shape == (10**9,)
+    assert out[123] == 6.0
+
+
+def test_rows_and_columns_without_edges():
+    matrix = sparse_rows(300, 300, [4, 2])
+    matrix[7], matrix[:, 9] = False, False
+    with pytest.warns(fx.StructureWarning):
+        net = fx.InfluenceNetwork(matrix)
+    psi = RNG.normal(size=300)
+    np.testing.assert_allclose(fx.credit(net, psi), dense(net, psi), atol=1e-12)
+    assert fx.credit(net, jnp.asarray(psi))[7] == 0
+    with pytest.warns(fx.StructureWarning):
+        nothing = fx.InfluenceNetwork(sparse.csr_array((2, 3), dtype=bool))
+    np.testing.assert_array_equal(fx.credit(nothing, jnp.ones((4, 3))), np.zeros((4, 2)))
+
+
+class TestBadInput:
+    net = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 1]])
+
+    @pytest.mark.parametrize("shape", [(2,), (3, 1), (3, 2), (4, 5), ()])
+    def test_targets_of_the_wrong_length_are_never_broadcast(self, shape):
+        for ones in (np.ones, jnp.ones):
+            with pytest.raises(ValueError, match=r"psi: got shape .* want \(\.\.\., 3\)"):
+                fx.credit(self.net, ones(shape))
+
+    @pytest.mark.parametrize("shape", [(2,), (), (1,), (3, 1)])
+    def test_multipliers_of_the_wrong_length(self, shape):
+        with pytest.raises(ValueError, match=r"weights: got shape .* want \(3,\)"):
+            fx.credit(self.net, np.ones(3), np.ones(shape))
+
+    def test_multipliers_with_batch_axes_that_do_not_fit(self):
+        with pytest.raises(ValueError, match=r"weights: got shape \(4, 3\), want batch axes that fit"):
+            fx.credit(self.net, np.ones((5, 3)), np.ones((4, 3)))
+        with pytest.raises(ValueError, match=r"weights: got shape \(4, 3\), want batch axes that fit"):
+            fx.credit(self.net, np.ones(3), np.ones((4, 3)))
+
+    def test_nan_multipliers_and_complex_targets(self):
+        with pytest.raises(ValueError, match="weights: holds NaN"):
+            fx.credit(self.net, np.ones(3), [1.0, np.nan, 1.0])
+        with pytest.raises(TypeError, match="psi: got complex128"):
+            fx.credit(self.net, np.ones(3, dtype=complex))
+
+    def test_a_matrix_in_place_of_a_network(self):
+        with pytest.raises(TypeError, match=r"net: got ndarray, want an InfluenceNetwork; make one with"):
+            fx.credit(np.eye(3), np.ones(3))

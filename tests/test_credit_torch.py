@@ -1,0 +1,59 @@
+"""credit on PyTorch tensors: the same numbers, the same library, gradients through it."""
+
+import numpy as np
+import pytest
+
+import factorax as fx
+
+torch = pytest.importorskip("torch", reason="PyTorch is no dependency of factorax")
+pytestmark = pytest.mark.torch
+
+RNG = np.random.default_rng(0)
+NETWORKS = {
+    "ones": fx.InfluenceNetwork.complete(3, 5),
+    "identity": fx.InfluenceNetwork.identity(4),
+    "permutation": fx.InfluenceNetwork(np.eye(4)[[2, 0, 3, 1]]),
+    "search bandit": fx.structure.gallery.search_bandit(6, 4),
+    "complement": fx.InfluenceNetwork(1 - np.eye(64)),
+    "equal rows": fx.networks.block([(4, 3), (6, 5)]),
+    "intervals": fx.networks.banded(400, 80),
+    "sparse": fx.networks.banded(300, 2),
+    "sparse, uneven": fx.InfluenceNetwork(np.eye(300) + (np.arange(300) == np.arange(300)[:, None] // 2) > 0),
+    "dense, soft": fx.InfluenceNetwork(RNG.random((7, 6))),
+}
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
+def test_numpy_and_torch_agree_to_rounding(net, batch):
+    psi, lam = RNG.normal(size=(*batch, net.shape[1])), RNG.normal(size=net.shape[1])
+    for weights in (None, lam, torch.from_numpy(lam)):
+        got = fx.credit(net, torch.from_numpy(psi), weights)
+        assert isinstance(got, torch.Tensor)
+        assert got.dtype == torch.float64
+        want = fx.credit(net, psi, None if weights is None else lam)
+        np.testing.assert_allclose(got.numpy(), want, atol=1e-11)
+    single = fx.factor_baseline(net, torch.from_numpy(psi.astype(np.float32)))
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(single.numpy(), fx.factor_baseline(net, psi), atol=1e-3)
+
+
+@pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
+def test_autograd_goes_through(net):
+    psi = torch.ones(net.shape[1], dtype=torch.float64, requires_grad=True)
+    w = torch.from_numpy(RNG.normal(size=net.shape[0]))
+    (fx.credit(net, psi) @ w).backward()
+    np.testing.assert_allclose(psi.grad.numpy(), w.numpy() @ net.to_dense(), atol=1e-11)
+
+
+def test_a_schedule_and_a_partition_map_take_tensors():
+    schedule = fx.NetworkSchedule(fx.InfluenceNetwork.identity(3), fx.InfluenceNetwork.complete(3, 3), steps=10)
+    psi = torch.tensor([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(fx.credit(schedule.at(5), psi).numpy(), [4.0, 4.5, 5.5])
+    sigma = fx.PartitionMap([0, 2], 3)
+    assert torch.equal(sigma.merge(sigma(psi), sigma.complement(psi)), psi)
+
+
+def test_targets_of_the_wrong_length():
+    with pytest.raises(ValueError, match=r"psi: got shape \(2,\), want \(\.\.\., 3\)"):
+        fx.credit(fx.InfluenceNetwork.identity(3), torch.ones(2))
