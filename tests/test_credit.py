@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,6 +46,10 @@ FORMS = {
     "permutation + columns": of_form(np.hstack([np.ones((4, 2)), np.eye(4)[[1, 0, 3, 2]]]), forms.SelectPlusColumns),
     "complement": of_form(1 - np.eye(64), forms.Complement),
     "equal rows": of_form(by_blocks(12), forms.Grouped),
+    "diagonals": of_form(fx.networks.banded(64, 2).matrix, forms.Diagonals),
+    "diagonals, broken": of_form(fx.networks.k_hop(nx.grid_2d_graph(9, 8), 1).matrix, forms.Diagonals),
+    "diagonals, soft, wide": of_form(np.eye(60, 90, 30) + 0.5 * np.eye(60, 90, 9) + np.eye(60, 90), forms.Diagonals),
+    "diagonals, tall": of_form(np.eye(90, 60, 2) + np.eye(90, 60, -31) + np.eye(90, 60, -3) > 0, forms.Diagonals),
     "intervals": of_form(fx.networks.banded(400, 80).matrix, forms.Intervals),
     "sparse": of_form(sparse_rows(300, 300, [4]), forms.Sparse),
     "sparse, uneven rows": of_form(sparse_rows(300, 300, [1, 1, 1, 1, 9, 1, 40]), forms.Sparse),

@@ -1,7 +1,9 @@
 """Factored policy gradients: credit every action with the objectives it influences, and no others."""
 
-__version__ = "0.1.0"
+import importlib
+from typing import TYPE_CHECKING, Any
 
+from . import structure as structure
 from .credit import credit as credit
 from .credit import factor_baseline as factor_baseline
 from .structure import Factorisation as Factorisation
@@ -12,15 +14,17 @@ from .structure import StructureWarning as StructureWarning
 from .structure import close_over as close_over
 from .structure import networks as networks
 
-_OF_JAX = ("bias_report", "check_product_form", "variance_report")
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from . import gradients as gradients
+    from .gradients import bias_report as bias_report
+    from .gradients import variance_report as variance_report
 
 
-def __getattr__(name: str) -> object:
-    # JAX is loaded only when something needs it: structure and credit work for users of NumPy or PyTorch alone.
-    import importlib
-
-    if name == "gradients":
-        return importlib.import_module(".gradients", __name__)
-    if name in _OF_JAX:
-        return getattr(importlib.import_module(".gradients", __name__), name)
+def __getattr__(name: str) -> Any:
+    # JAX is loaded only when something needs it: structure and credit serve users of NumPy or PyTorch alone.
+    if name in ("gradients", "bias_report", "variance_report"):
+        gradients = importlib.import_module(".gradients", __name__)
+        return gradients if name == "gradients" else getattr(gradients, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

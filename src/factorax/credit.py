@@ -142,6 +142,20 @@ def _(form: forms.Grouped, x: Any, xp: Any) -> Any:
 
 
 @_apply.register
+def _(form: forms.Diagonals, x: Any, xp: Any) -> Any:
+    before, after = (xp.zeros((*x.shape[:-1], p), dtype=x.dtype, device=device(x)) for p in form.padding)
+    padded = xp.concat([before, x, after], axis=-1)
+    out = None
+    for offset, weights in form.diagonals:
+        start = offset + form.padding[0]
+        term = padded[..., start : start + form.n_rows]
+        if weights is not None:
+            term = term * _constant(form, offset, weights, x, x.dtype)
+        out = term + 0 if out is None else out + term
+    return out
+
+
+@_apply.register
 def _(form: forms.Intervals, x: Any, xp: Any) -> Any:
     running = xp.cumulative_sum(x, axis=-1, include_initial=True)
     return _take(form, "stop", form.stop, running) - _take(form, "start", form.start, running)

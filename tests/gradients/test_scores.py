@@ -7,7 +7,15 @@ import problems
 import pytest
 
 import factorax as fx
-from factorax.gradients import ProductFormError, check_product_form, factored, natural, score_matrix, vanilla
+from factorax.gradients import (
+    ProductFormError,
+    check_product_form,
+    factored,
+    joint_actions,
+    natural,
+    score_matrix,
+    vanilla,
+)
 
 NET = fx.InfluenceNetwork.identity(4)
 ACTIONS = np.random.default_rng(0).normal(size=(6, 4))
@@ -38,6 +46,21 @@ def correlated(mu, obs, a):
 def test_estimators_say_that_the_product_form_does_not_hold(estimator, policy):
     with pytest.raises(ProductFormError, match="product form"):
         estimator(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
+
+
+@pytest.mark.parametrize("policy", [autoregressive, correlated])
+def test_reports_say_so_too(policy):
+    with pytest.raises(ProductFormError, match="product form"):
+        fx.variance_report(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
+    with pytest.raises(ProductFormError, match="product form"):
+        fx.bias_report(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET, reference=NET)
+
+
+def test_an_enumeration_whose_first_rows_hardly_differ_is_no_hiding_place():
+    actions, p = joint_actions(product, jnp.zeros(6), (3,) * 6)
+    hidden = one_pair(5, 0)
+    with pytest.raises(ProductFormError, match="factor 5"):
+        factored(hidden, jnp.zeros(6), actions=actions, psi=actions * p[:, None], net=fx.InfluenceNetwork.identity(6))
 
 
 def test_the_vanilla_gradient_takes_any_policy():

@@ -1,7 +1,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from strategies import quietly
@@ -54,10 +54,13 @@ def problems(draw):
     rows = draw(st.lists(st.lists(st.booleans(), min_size=m, max_size=m), min_size=n, max_size=n))
     net = InfluenceNetwork(rows)
     names = [*net.actions, *net.targets, *(f"x{i}" for i in range(k))]
-    return net, draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)), max_size=9))
+    between_targets = st.tuples(*[st.sampled_from(net.targets)] * 2)
+    anywhere = st.tuples(*[st.sampled_from(names)] * 2)
+    return net, draw(st.lists(between_targets, max_size=3)) + draw(st.lists(anywhere, max_size=8))
 
 
 @quietly
+@settings(max_examples=200)
 @given(problems(), st.booleans())
 def test_closure_is_what_running_through_time_shows(problem, local_actors):
     net, pairs = problem
@@ -131,6 +134,15 @@ def test_a_target_to_target_matrix_is_a_list_of_pairs_of_targets(kind):
     closed = close_over(streets, flow)
     assert closed == close_over(streets, [("psi1", "psi2"), ("psi2", "psi3")])
     np.testing.assert_array_equal(closed.to_dense(), [[1, 1, 1], [0, 1, 1], [0, 0, 1]])
+
+
+def test_a_target_that_something_depends_on_is_state_for_actors_to_read():
+    both_serve_the_first = InfluenceNetwork([[1, 0], [1, 1]])  # the second light reads the queue that the first moves
+    closed = close_over(both_serve_the_first, [("psi1", "stock")]).to_dense()
+    np.testing.assert_array_equal(closed, BOTH)
+    apart = InfluenceNetwork.identity(3)
+    seen_by_all = close_over(apart, [("psi1", "psi2")], local_actors=False).to_dense()
+    np.testing.assert_array_equal(seen_by_all, [[1, 1, 1], [0, 1, 0], [0, 0, 1]])
 
 
 def test_closing_twice_changes_nothing():

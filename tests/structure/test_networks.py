@@ -117,6 +117,11 @@ def test_distances_need_not_be_square():
     assert net.targets == ("psi1", "psi2", "psi3")
 
 
+def test_what_cannot_be_reached_is_not_influenced_even_without_discount():
+    net = spatial_discount([[0, np.inf], [7, 0]], 1)
+    np.testing.assert_array_equal(net.to_dense(), [[1, 0], [1, 1]])
+
+
 # ---- bad input --------------------------------------------------------------------------------------------
 
 

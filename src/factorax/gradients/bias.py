@@ -49,13 +49,11 @@ class BiasReport:
         lines = [f"{'factor':>12}{'|bias|²':>24}"]
         shown = len(self.factors) if len(self.factors) <= 12 else 6
         for i, name in enumerate(self.factors[:shown]):
-            lines.append(f"{name:>12}{f'{Estimate(self.squared.value[i], self.squared.error[i]):.4g}':>24}")
+            lines.append(f"{name:>12}{Estimate(self.squared.value[i], self.squared.error[i])!s:>24}")
         if shown < len(self.factors):
             lines.append(f"{'…':>12}  and {len(self.factors) - shown} more")
-        lines.append(f"{'all':>12}{f'{self.total_squared:.4g}':>24}")
-        lines.append(
-            f"variance of the whole gradient: {self.variance:.4g}; of the reference: {self.reference_variance:.4g}"
-        )
+        lines.append(f"{'all':>12}{self.total_squared!s:>24}")
+        lines.append(f"variance of the whole gradient: {self.variance}; of the reference: {self.reference_variance}")
         lines.append(f"smaller mean squared error than the reference up to a batch of {self.break_even:.4g}")
         return "\n".join(lines)
 

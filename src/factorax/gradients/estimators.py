@@ -3,13 +3,12 @@
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 from jax.scipy.sparse.linalg import cg
 
 from ..credit import credit
 from ..structure import Blend, InfluenceNetwork
-from .scores import LogProb, batched_log_prob, check_product_form, flatten_batch
+from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch
 
 
 def factored(
@@ -136,14 +135,7 @@ class _Batch:
         return pullback(mean.astype(log_probs.dtype))[0]
 
     def check_product_form(self) -> None:
-        leaves = jax.tree.leaves((self.params, self.actions, self.obs))
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves) or jax.tree.leaves(self.actions)[0].shape[0] < 2:
-            return  # values are unknown under jit
-        few = lambda tree: jax.tree.map(lambda x: x[:8], tree)  # noqa: E731
-        actions, obs = few(self.actions), None if self.obs is None else few(self.obs)
-        n = batched_log_prob(self.log_prob, self.params, obs, actions).shape[1]
-        if n == (len(actions) if isinstance(actions, tuple | list) else actions.shape[1]):
-            check_product_form(self.log_prob, self.params, actions=actions, obs=obs)
+        check_where_known(self.log_prob, self.params, self.actions, self.obs)
 
 
 def _factored_credit(batch: _Batch, net: InfluenceNetwork | Blend, psi: Any, weights: Any, baseline: Any) -> jax.Array:

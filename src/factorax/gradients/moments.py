@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .scores import LogProb, batched_log_prob, check_disjoint, factor_scores, flatten_batch
+from .scores import LogProb, batched_log_prob, check_disjoint, check_where_known, factor_scores, flatten_batch
 
 Features = Callable[..., Any]
 CHUNK_FLOATS = 1 << 22  # numbers held at a time for the scores of a chunk of samples
@@ -20,8 +20,9 @@ class Estimate(NamedTuple):
     value: Any
     error: Any
 
-    def __format__(self, spec: str) -> str:
-        return f"{self.value:{spec}}" + (f" ± {self.error:{spec}}" if self.error else "")
+    def __str__(self) -> str:
+        """A single figure as ``1.234 ± 0.056``, without the error if it is exact."""
+        return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
 
 
 def estimate(
@@ -61,6 +62,7 @@ def estimate(
     found = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
     if found != n:
         raise ValueError(f"net: has {n} rows, log_prob returned {found} factors; want one row for each (net.factor)")
+    check_where_known(log_prob, params, data["actions"], data["obs"])
     if disjoint:
         check_disjoint(params, n)
     by_state = jax.tree.map(lambda x: x.reshape(-1, batch[-1], *x.shape[1:]), data)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -143,6 +144,18 @@ def check_product_form(
                     "needs does not hold. Draw the actions independently given the observation, merge those that "
                     "depend on each other into one factor (net.factor), or use gradients.vanilla"
                 )
+
+
+def check_where_known(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> None:
+    """`check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
+    leaves = jax.tree.leaves((params, actions, obs))
+    size = len(jax.tree.leaves(actions)[0])
+    if size < 2 or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        return
+    few = np.unique(np.linspace(0, size - 1, 8).astype(int))  # spread out: neighbours may differ in one action alone
+    some_actions, some_obs = jax.tree.map(lambda x: x[few], (actions, obs))
+    if batched_log_prob(log_prob, params, some_obs, some_actions).shape[1] == _count(actions):
+        check_product_form(log_prob, params, actions=some_actions, obs=some_obs)
 
 
 def _count(actions: Any) -> int:

@@ -53,20 +53,20 @@ class VarianceReport:
 
     def __str__(self) -> str:
         columns = ("alpha", "quadratic", "linear", "covariance", "delta", "vanilla", "factored")
-        head = f"{'factor':>12}" + "".join(f"{name:>22}" for name in columns)
+        head = f"{'factor':>12}" + "".join(f"{name:>20}" for name in columns)
         shown = self.factors if len(self.factors) <= 12 else self.factors[:6]
         lines = [head]
         for i, name in enumerate(shown):
             cells = (getattr(self, column) for column in columns)
             lines.append(
                 f"{name:>12}"
-                + "".join(f"{Estimate(c.value[i], c.error[i]):>.4g}".rjust(22) for c in cells)
+                + "".join(str(Estimate(c.value[i], c.error[i])).rjust(20) for c in cells)
                 + ("" if self.two_terms_suffice[i] else "  *")
             )
         if len(shown) < len(self.factors):
             lines.append(f"{'…':>12}  and {len(self.factors) - len(shown)} more")
         total = (self.total_delta, self.total_vanilla, self.total_factored)
-        lines.append(f"{'all':>12}" + " " * 88 + "".join(f"{t:.4g}".rjust(22) for t in total))
+        lines.append(f"{'all':>12}" + " " * 80 + "".join(str(t).rjust(20) for t in total))
         lines.append(f"variance of the whole gradient, vanilla / factored: {self.ratio:.3g}")
         if not self.two_terms_suffice.all():
             lines.append("* the co-parent condition fails: without the covariance term the sum is only approximate")

@@ -16,6 +16,7 @@ from .rows import group_equal_rows
 # What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU; see docs/benchmarks.md).
 GATHERED = 10.0  # an entry fetched by index
 SUMMED = 80.0  # an entry of a running sum
+SHIFTED = 3.0  # an entry of a diagonal
 FEW_COLUMNS = 4  # columns shared by most actions that are worth a term of their own
 
 
@@ -73,6 +74,21 @@ class Grouped(AnyForm):
 
 
 @dataclass(frozen=True, eq=False)
+class Diagonals(AnyForm):
+    """Every action influences the targets at a few fixed distances from its own: bands, neighbours on a grid."""
+
+    n_rows: int
+    n_columns: int
+    diagonals: tuple[tuple[int, np.ndarray | None], ...]  # (offset j − i, weights by row; None: all 1)
+
+    @cached_property
+    def padding(self) -> tuple[int, int]:
+        """How many noughts to put before and after the targets, for every diagonal to be a whole slice."""
+        offsets = [offset for offset, _ in self.diagonals]
+        return max(0, -min(offsets)), max(0, self.n_rows + max(offsets) - self.n_columns)
+
+
+@dataclass(frozen=True, eq=False)
 class Intervals(AnyForm):
     """Every action influences a run of neighbouring targets: differences of running sums."""
 
@@ -117,7 +133,7 @@ class Dense(AnyForm):
     matrix: np.ndarray
 
 
-Form = Ones | Select | SelectPlusColumns | Complement | Grouped | Intervals | Sparse | Dense
+Form = Ones | Select | SelectPlusColumns | Complement | Grouped | Diagonals | Intervals | Sparse | Dense
 
 
 def choose_form(matrix: sparse.csr_array) -> Form:
@@ -137,7 +153,10 @@ def choose_form(matrix: sparse.csr_array) -> Form:
     if 2 * len(first) <= n:
         return Grouped(group_of, choose_form(matrix[first]))
     as_dense, as_sparse = float(n * m), GATHERED * _padded_size(degree)
-    cheapest = min(as_dense, as_sparse)
+    diagonal_of = matrix.indices - np.repeat(np.arange(n), degree)
+    offsets = np.flatnonzero(np.bincount(diagonal_of + n - 1, minlength=n + m - 1)) - (n - 1)
+    as_diagonals = SHIFTED * n * len(offsets)
+    cheapest = min(as_dense, as_sparse, as_diagonals)
     if matrix.dtype == np.bool_:
         if SUMMED * m + 2 * GATHERED * n < cheapest and _are_intervals(matrix):
             start = matrix.indices[np.minimum(matrix.indptr[:-1], max(matrix.nnz - 1, 0))]
@@ -147,6 +166,8 @@ def choose_form(matrix: sparse.csr_array) -> Form:
             missing = sparse.csr_array(~matrix.toarray())
             if m + n + GATHERED * _padded_size(np.diff(missing.indptr)) < cheapest:
                 return Complement(choose_form(missing))
+    if as_diagonals == cheapest and matrix.nnz:
+        return Diagonals(n, m, tuple((int(d), _diagonal(matrix, diagonal_of, int(d))) for d in offsets))
     return Sparse(matrix) if as_sparse < as_dense else Dense(matrix.toarray())
 
 
@@ -165,6 +186,17 @@ def _select_plus_columns(matrix: sparse.csr_array) -> SelectPlusColumns | None:
         has[np.searchsorted(matrix.indptr, np.flatnonzero(matrix.indices == column), side="right") - 1] = True
         shared.append((int(column), None if has.all() else has))
     return SelectPlusColumns(Select(matrix.indices[own]), tuple(shared))
+
+
+def _diagonal(matrix: sparse.csr_array, diagonal_of: np.ndarray, offset: int) -> np.ndarray | None:
+    n, m = matrix.shape
+    edges = np.flatnonzero(diagonal_of == offset)
+    inside = min(n, m - offset) - max(0, -offset)  # how many entries the whole diagonal has
+    if matrix.dtype == np.bool_ and len(edges) == inside:
+        return None
+    weights = np.zeros(n)
+    weights[matrix.indices[edges] - offset] = matrix.data[edges]
+    return weights
 
 
 def _are_intervals(matrix: sparse.csr_array) -> bool:

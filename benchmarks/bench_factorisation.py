@@ -1,0 +1,55 @@
+"""`minimum_factorisation` of large networks: time linear in edges, memory bounded."""
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+import factorax as fx
+
+from .bench_credit import random_network
+from .timing import Row, medians
+
+
+def planted(n: int, edges: int) -> fx.InfluenceNetwork:
+    """A network whose second half of rows repeats the first."""
+    half = random_network(n // 2, n // 2, edges // 2)
+    rows = np.random.default_rng(0).permutation(np.tile(np.arange(n // 2), 2))
+    return fx.InfluenceNetwork(half[rows])
+
+
+def peak_memory(n: int, edges: int) -> float:
+    """GB at most, of a fresh process that builds a network and factorises it."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_peak, (n, edges))
+
+
+def _peak(n: int, edges: int) -> float:
+    assert len(planted(n, edges).minimum_factorisation()) == n // 2
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def rows() -> Iterator[Row]:
+    small, large = planted(10**5, 10**6), planted(10**6, 10**7)
+    t_small, t_large = medians(small.minimum_factorisation, large.minimum_factorisation, repeats=7)
+    ratio = t_large / t_small
+    yield Row(
+        f"minimum factorisation, {small.n_edges:,} → {large.n_edges:,} edges, n 10⁵ → 10⁶",
+        f"{t_large:.3g} s",
+        f"{t_small:.3g} s for a tenth",
+        ratio,
+        "≤ 13×",
+        ratio <= 13,
+    )
+    start = time.perf_counter()
+    memory = peak_memory(10**6, 10**7)
+    yield Row(
+        "  peak memory of the process, network included",
+        f"{memory:.2f} GB",
+        f"– ({time.perf_counter() - start:.0f} s in all)",
+        memory / 2,
+        "≤ 2 GB",
+        memory <= 2,
+    )
