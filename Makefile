@@ -23,7 +23,7 @@ docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 clean:
-	rm -rf .venv docs/_build out
+	rm -rf .venv docs/_build docs/_generated out
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'factorax needs Python 3.11 or newer')"

@@ -4,8 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import structure as structure
-from .credit import credit as credit
-from .credit import factor_baseline as factor_baseline
+from ._credit import credit as credit
+from ._credit import factor_baseline as factor_baseline
 from .structure import Factorisation as Factorisation
 from .structure import InfluenceNetwork as InfluenceNetwork
 from .structure import NetworkSchedule as NetworkSchedule

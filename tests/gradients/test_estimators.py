@@ -14,13 +14,8 @@ from factorax.gradients import factored, natural, score_matrix, separable_baseli
 
 
 def expected(estimator, problem, **changes):
-    """E[g]: estimators are linear in ψ, so that ψ weighted by p·B turns the batch mean into the expectation."""
-    arguments = {"psi": problem.psi, "weights": problem.lam} | changes
-    scale = (problem.probabilities * len(problem.probabilities))[:, None]
-    arguments["psi"] = arguments["psi"] * scale
-    if arguments.get("baseline") is not None:
-        arguments["baseline"] = arguments["baseline"] * scale
-    return estimator(problem.log_prob, problem.params, actions=problem.actions, **arguments)
+    """E[g], with every joint action weighted by its probability."""
+    return estimator(problem.log_prob, problem.params, **(problem.samples | changes))
 
 
 def finite_differences(function, params, h=1e-5):
@@ -139,6 +134,8 @@ def test_a_baseline_of_the_others_actions_does_not_bias(share):
     np.testing.assert_allclose(flat(expected(vanilla, problem, baseline=b)), truth, atol=1e-10)
     scalar = jnp.full((len(b), 1), 3.0)
     np.testing.assert_allclose(flat(expected(factored, problem, net=problem.net, baseline=scalar)), truth, atol=1e-10)
+    for estimator, net in ((factored, {"net": problem.net}), (vanilla, {})):
+        np.testing.assert_allclose(flat(expected(estimator, problem, baseline=3.0, **net)), truth, atol=1e-10)
 
 
 def test_minimum_factorisation_leaves_the_estimator_of_a_factorised_policy_alone():

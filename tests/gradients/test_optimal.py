@@ -119,6 +119,12 @@ def test_factor_baselines_remove_noise_that_no_action_dependent_baseline_can():
     assert variance["vanilla + wu"] >= own_noise * (1 + 4 + 9) / 9 - 1e-9
 
 
+def test_a_fitted_baseline_is_for_other_samples():
+    problem, arguments = setting()
+    fitted = least_squares_baseline(problem.log_prob, problem.params, **arguments)
+    np.testing.assert_allclose(fitted(arguments["features"][:3]), fitted.values[:3], atol=1e-12)
+
+
 def test_features_of_the_wrong_shape():
     problem, arguments = setting()
     with pytest.raises(ValueError, match=r"features: got shape \(8, 4\), want \(8, 3, n_features\)"):

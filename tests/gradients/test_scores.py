@@ -102,6 +102,22 @@ def test_dependence_within_a_factor_is_allowed():
         check_product_form(grouped, jnp.zeros(4), actions=jnp.asarray(ACTIONS))
 
 
+def test_estimators_check_grouped_policies_by_the_factorisation_of_their_network():
+    net = fx.InfluenceNetwork.complete(4, 2).factor(fx.Factorisation([[0, 2], [1, 3]], 4))
+
+    def grouped(mu, obs, a):
+        own = jax.scipy.stats.norm.logpdf(a, mu, 1.0)
+        return jnp.stack([own[0] + own[2] + 0.1 * a[0] * a[2], own[1] + own[3]])
+
+    def crossed(mu, obs, a):
+        return grouped(mu, obs, a).at[1].add(0.1 * a[0])
+
+    arguments = {"actions": ACTIONS, "psi": ACTIONS[:, :2], "net": net}
+    assert jnp.isfinite(factored(grouped, jnp.zeros(4), **arguments)).all()
+    with pytest.raises(ProductFormError, match="factor 1 changes"):
+        factored(crossed, jnp.zeros(4), **arguments)
+
+
 def test_tuple_actions_and_observations():
     def mixed(params, obs, a):
         return jnp.stack([jax.scipy.stats.norm.logpdf(a[0], obs, 1.0), jnp.where(a[1] == 1, -0.3, -1.35)])

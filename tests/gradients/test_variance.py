@@ -173,6 +173,25 @@ def test_a_missing_edge_is_noticed():
         report_of(problem._replace(net=fx.InfluenceNetwork(matrix)))
 
 
+def test_targets_that_need_no_true_network_are_not_called_biased():
+    """COMA's advantages: E[zᵢ Aⱼ] = 0 although every Aⱼ depends on every action. No warning, and no three terms."""
+    problem = problems.finite([[1], [1]])
+    table = np.asarray(problem.psi[:, 0]).reshape(3, 3)
+    pi = np.asarray(jax.nn.softmax(problem.params, axis=-1))
+    advantage = np.stack([table - pi[0] @ table, table - (table @ pi[1])[:, None]], axis=-1).reshape(9, 2)
+    coma = problem._replace(psi=jnp.asarray(advantage), lam=jnp.ones(2), net=fx.InfluenceNetwork.identity(2))
+    report = report_of(coma)
+    assert np.abs(report.residual.value).max() > 1e-3
+
+
+def test_a_point_of_a_schedule_is_reported_as_its_network():
+    problem = problems.finite(problems.THREE)
+    schedule = fx.NetworkSchedule(problem.net, fx.InfluenceNetwork.complete(3, 3), steps=10)
+    point = schedule.at(5)
+    value = report_of(problem._replace(net=point)).total_factored.value
+    np.testing.assert_allclose(value, report_of(problem._replace(net=point.network())).total_factored.value)
+
+
 def test_the_search_bandit_matches_its_closed_form():
     """n Gaussian factors, ψᵢ = −|aᵢ|, K = I: all moments are known; 5 standard errors, 40,000 samples."""
     n, mean, second = 4, -np.sqrt(2 / np.pi), 1.0
@@ -225,6 +244,15 @@ class TestBadInput:
         problem = problems.finite(problems.THREE, share=True)
         with pytest.raises(ValueError, match=r"params: got leaves of shapes \(5,\); disjoint=True wants"):
             report_of(problem, disjoint=True)
+
+    def test_factors_that_read_the_slices_of_others(self):
+        problem = problems.finite(problems.THREE)
+
+        def entangled(logits, obs, action):
+            return problems.independent(logits + 0.1 * logits[::-1], obs, action)
+
+        with pytest.raises(ValueError, match="a factor reads the slice of another; leave disjoint=True out"):
+            report_of(problem._replace(log_prob=entangled), disjoint=True)
 
     def test_too_many_joint_actions(self):
         with pytest.raises(ValueError, match="too many to enumerate"):

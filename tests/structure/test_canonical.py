@@ -60,6 +60,11 @@ def test_noughts_and_ones_of_any_type_make_a_boolean_network(dtype):
         assert net == InfluenceNetwork(HARD)
 
 
+def test_half_precision_is_taken():
+    assert InfluenceNetwork(HARD.astype(np.float16)) == InfluenceNetwork(HARD)
+    assert InfluenceNetwork(SOFT.astype(np.float16)) == InfluenceNetwork(SOFT)
+
+
 def test_weights_in_between_make_a_soft_network():
     net = InfluenceNetwork(SOFT.astype(np.float32))
     assert net.is_soft
@@ -112,6 +117,10 @@ def test_negative_nought_is_nought():
         ([[np.inf]], ValueError, r"matrix: holds the weight inf; want"),
         ([[2]], ValueError, r"matrix: holds the weight 2; want"),
         (sparse.csr_array([[-1.0]]), ValueError, r"matrix: holds the weight -1; want"),
+        (np.array([[1, 2]], dtype=np.uint8), ValueError, r"matrix: holds the weight 2; want"),
+        (sparse.csr_array(np.array([[1, 2]], dtype=np.uint8)), ValueError, r"matrix: holds the weight 2; want"),
+        (sparse.coo_array(np.array([1.0, 0.0])), ValueError, r"matrix: got shape \(2,\), want two dimensions"),
+        (sparse.csr_array([[1j]]), TypeError, r"matrix: got entries of type complex128, want booleans or weights"),
         ([["1"]], TypeError, r"matrix: got entries of type <U1, want booleans or weights"),
         ([[None]], TypeError, r"matrix: got entries of type object, want booleans or weights"),
         ([[1j]], TypeError, r"matrix: got entries of type complex128, want booleans or weights"),

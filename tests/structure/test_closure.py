@@ -136,6 +136,14 @@ def test_a_target_to_target_matrix_is_a_list_of_pairs_of_targets(kind):
     np.testing.assert_array_equal(closed.to_dense(), [[1, 1, 1], [0, 1, 1], [0, 0, 1]])
 
 
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+def test_a_target_that_depends_on_itself_is_state_in_a_matrix_as_in_pairs(kind):
+    net = InfluenceNetwork.identity(2)
+    closed = close_over(net, kind(np.eye(2)), local_actors=False)
+    assert closed == InfluenceNetwork.complete(2, 2)
+    assert closed == close_over(net, [("psi1", "psi1"), ("psi2", "psi2")], local_actors=False)
+
+
 def test_a_target_that_something_depends_on_is_state_for_actors_to_read():
     both_serve_the_first = InfluenceNetwork([[1, 0], [1, 1]])  # the second light reads the queue that the first moves
     closed = close_over(both_serve_the_first, [("psi1", "stock")]).to_dense()
@@ -166,6 +174,9 @@ def test_soft_edges_count_as_edges():
         (np.eye(3), ValueError, r"dynamics: got a matrix of shape \(3, 3\), want \(2, 2\), target to target"),
         (sparse.csr_array((2, 3)), ValueError, r"dynamics: got a matrix of shape \(2, 3\), want \(2, 2\)"),
         ([("x", "y", 1.0)], ValueError, r"dynamics: got \('x', 'y', 1.0\), want \(from, to\) pairs of names"),
+        (["ab"], ValueError, r"dynamics: got 'ab', want \(from, to\) pairs of names"),
+        ([[0, 1], [1, 0]], ValueError, r"dynamics: got \[0, 1\], want pairs of names; give a matrix as a NumPy array"),
+        ([[True, False], [True, True]], ValueError, r"dynamics: got \[True, False\], want pairs of names"),
         ("xy", TypeError, r"dynamics: got str, want a networkx.DiGraph, pairs of names or a matrix"),
         (None, TypeError, r"dynamics: got NoneType, want"),
     ],

@@ -134,12 +134,18 @@ def test_an_edge_of_weight_nought_is_no_edge_but_names_its_ends():
     [
         ([("x",)], {}, r"edges: got \('x',\), want \(action, target\) or \(action, target, weight\)"),
         ([("x", "p", 1, 2)], {}, r"edges: got \('x', 'p', 1, 2\), want"),
-        ("xp", {}, r"edges: got \('x',\), want \(action, target\)"),
+        ("xp", {}, r"edges: got 'x', want \(action, target\)"),
+        (["xp"], {}, r"edges: got 'xp', want \(action, target\) or \(action, target, weight\)"),
         ([("x", "p"), ("z", "p")], {"actions": ["x"]}, r"edges \(actions\): unknown label 'z'; known: 'x'"),
         ([("x", "p"), ("x", "z")], {"targets": ["p"]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
         ([("x", "p"), ("x", "p", 0.5)], {}, r"edges: 'x' → 'p' comes twice with different weights"),
         ([("x", "p", 0.5), ("x", "p", 0.25)], {}, r"edges: 'x' → 'p' comes twice"),
-        ([("x", "p", 1.5)], {}, r"holds the weight 1.5; want booleans or weights in \[0, 1\]"),
+        ([("x", "p", 2)], {}, r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
+        ([("x", "p", -0.5)], {}, r"edges: 'x' → 'p' has the weight -0.5, want"),
+        ([("x", "p", np.nan)], {}, r"edges: 'x' → 'p' has the weight nan, want"),
+        ([("x", "p"), ("y", "p", "x")], {}, r"edges: 'y' → 'p' has the weight 'x', want"),
+        ([("x", "p", None)], {}, r"edges: 'x' → 'p' has the weight None, want"),
+        ([("x", "p", 10**400)], {}, r"edges: 'x' → 'p' has the weight 10{400}, want"),
         ([("x", "p")], {"actions": ["x", "x"]}, r"actions: labels must be unique; repeated: 'x'"),
         ([], {}, r"got shape \(0, 0\), want at least one action and one target"),
     ],
@@ -154,6 +160,8 @@ def test_a_string_in_place_of_labels_is_refused():
         InfluenceNetwork.from_edges([("x", "p")], actions="xy")
     with pytest.raises(TypeError, match=r"actions: got the string 'xy'"):
         InfluenceNetwork.from_partition_maps({"p": ["x"]}, actions="xy")
+    with pytest.raises(TypeError, match=r"maps\['psi1'\]: got the string 'a1', want a list of labels such as \['a1'\]"):
+        InfluenceNetwork.from_partition_maps({"psi1": "a1"})
 
 
 @pytest.mark.parametrize(
@@ -188,6 +196,8 @@ def graph_with(*edges, kind=nx.DiGraph, x=0, y=0, p=1):
         (graph_with(("x", "y")), r"graph: edge 'x' → 'y' does not lead"),
         (graph_with(("x", "y"), kind=nx.Graph), r"graph: edge 'x' → 'y' does not lead"),
         (graph_with(("p", "p"), kind=nx.Graph), r"graph: edge 'p' → 'p' does not lead"),
+        (graph_with(("x", "p", {"weight": 2})), r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
+        (graph_with(("x", "p", {"weight": np.nan})), r"edges: 'x' → 'p' has the weight nan, want"),
         (nx.DiGraph(), r"got shape \(0, 0\), want at least one action and one target"),
     ],
 )

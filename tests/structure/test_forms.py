@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from strategies import matrices
 
-from factorax import InfluenceNetwork
+from factorax import InfluenceNetwork, credit
 from factorax.structure import forms, gallery
 from factorax.structure.canonical import canonical
 from factorax.structure.networks import banded, block
@@ -27,6 +26,12 @@ def dense_of(form, m):
             return 1 - dense_of(missing, m)
         case forms.Grouped(group_of, distinct):
             return dense_of(distinct, m)[group_of]
+        case forms.Diagonals(n, _, diagonals):
+            out = np.zeros((n, m))
+            for offset, weights in diagonals:
+                rows = np.arange(max(0, -offset), min(n, m - offset))
+                out[rows, rows + offset] = 1 if weights is None else weights[rows]
+            return out
         case forms.Intervals(start, stop):
             return (start[:, None] <= np.arange(m)) & (np.arange(m) < stop[:, None])
         case forms.Sparse():
@@ -72,11 +77,15 @@ KNOWN = {
     "no edges": (np.zeros((4, 3)), forms.Grouped),
     "wide band": (banded(400, 100).to_dense(), forms.Intervals),
     "wide band, empty rows": (banded(400, 100).to_dense() * (np.arange(400) % 7 > 0)[:, None], forms.Intervals),
-    "narrow band": (banded(400, 1).to_dense(), forms.Sparse),
+    "narrow band": (banded(400, 1).to_dense(), forms.Diagonals),
+    "torn band": (np.eye(400, k=-3) + np.eye(400) * (np.arange(400) % 5 > 0), forms.Diagonals),
+    "band of a tall matrix": (np.eye(60, 40) + np.eye(60, 40, k=-30), forms.Diagonals),
+    "band of a wide matrix": (np.eye(40, 60, k=1) + np.eye(40, 60, k=25), forms.Diagonals),
+    "soft band": (np.eye(40) / 2 + np.eye(40, k=2), forms.Diagonals),
     "scattered": (scattered(300, 200, [2, 3]), forms.Sparse),
     "scattered, uneven": (scattered(300, 200, [1, 0, 2, 40]), forms.Sparse),
     "scattered, soft": (scattered(300, 200, [2, 3, 9], low=0.1), forms.Sparse),
-    "soft identity": (np.eye(40) / 2, forms.Sparse),
+    "soft identity": (np.eye(40) / 2, forms.Diagonals),
     "one empty row": ([[0, 0, 0]], forms.Sparse),
     "small": (scattered(12, 12, [5, 7]), forms.Dense),
     "soft and full": (np.linspace(0.1, 1, 30).reshape(5, 6), forms.Dense),
@@ -152,10 +161,27 @@ def test_a_huge_complete_network_has_a_form_without_a_matrix():
     assert InfluenceNetwork.complete(10**6, 10**6).form.n_rows == 10**6
 
 
-def test_weights_are_converted_once_for_each_type():
-    form = forms.Sparse(canonical(scattered(30, 20, [3])))
-    single = form.typed(np.dtype(np.float32))
-    assert isinstance(single, sparse.csr_array)
-    assert single.dtype == np.float32
-    assert form.typed(np.dtype(np.float32)) is single
-    assert form.typed(np.dtype(np.float64)).dtype == np.float64
+@pytest.mark.parametrize("shape", [(40, 40), (60, 40), (40, 60)])
+@pytest.mark.parametrize("offsets", [(0,), (-30, 5), (1, 25), (-9, -2)])
+def test_every_diagonal_is_a_slice_of_the_padded_targets(shape, offsets):
+    form = forms.Diagonals(*shape, tuple((offset, None) for offset in offsets))
+    before, after = form.padding
+    padded = np.pad(np.eye(shape[1]), ((before, after), (0, 0)))
+    slices = [padded[before + offset :][: shape[0]] for offset in offsets]
+    assert all(len(part) == shape[0] for part in slices)
+    np.testing.assert_array_equal(sum(slices), dense_of(form, shape[1]))
+
+
+def test_a_whole_diagonal_needs_no_weights():
+    form = forms.choose_form(banded(400, 1).matrix)
+    assert form.diagonals == ((-1, None), (0, None), (1, None))
+
+
+def test_a_wide_soft_band_is_its_diagonals():
+    distance = abs(np.arange(2000)[:, None] - np.arange(2000))
+    dense = np.where(distance <= 100, 0.99**distance, 0)
+    net = InfluenceNetwork(dense)
+    assert isinstance(net.form, forms.Diagonals)
+    assert [offset for offset, _ in net.form.diagonals] == list(range(-100, 101))
+    psi = np.random.default_rng(0).normal(size=(3, 2000))
+    np.testing.assert_allclose(credit(net, psi), psi @ dense.T, atol=1e-11)

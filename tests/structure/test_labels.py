@@ -1,7 +1,11 @@
+import warnings
+
+import numpy as np
 import pytest
 
-from factorax import InfluenceNetwork
-from factorax.structure.labels import check_labels, default_labels, positions, some
+from factorax import InfluenceNetwork, StructureWarning
+from factorax.structure.labels import check_labels, default_labels, positions, some, unique
+from factorax.structure.networks import spatial_discount
 
 
 def test_default_labels_count_from_one():
@@ -36,7 +40,7 @@ def test_an_unknown_label_is_listed_beside_the_known_ones():
         (["x"], ValueError, r"actions: got 1 labels, want 2, one for each row"),
         (["x", "y", "z"], ValueError, r"actions: got 3 labels, want 2"),
         ([1, "1"], ValueError, r"actions: labels must be unique; repeated: '1'"),
-        ("ab", TypeError, r"actions: got the string 'ab'; want one label each, e.g. \['ab'\]"),
+        ("ab", TypeError, r"actions: got the string 'ab', want a list of labels such as \['ab'\]"),
     ],
 )
 def test_bad_labels_of_actions_are_named(labels, error, message):
@@ -51,10 +55,50 @@ def test_bad_labels_of_targets_are_named():
         InfluenceNetwork([[1, 1]], targets=["x"])
     with pytest.raises(ValueError, match=r"targets: labels must be unique; repeated: 'x'"):
         InfluenceNetwork([[1, 1]], targets=["x", "x"])
-    with pytest.raises(TypeError, match=r"targets: got the string 'xy'"):
+    with pytest.raises(TypeError, match=r"targets: got the string 'xy', want a list of labels such as \['xy'\]"):
         InfluenceNetwork([[1, 1]], targets="xy")
 
 
 def test_repeated_labels_are_each_named_once():
     with pytest.raises(ValueError, match=r"repeated: 'x', 'y'$"):
         check_labels(["x", "y", "x", "y", "x", "z"], None, "actions")
+
+
+def test_a_string_in_place_of_a_list_of_wanted_labels_is_refused():
+    with pytest.raises(TypeError, match=r"actions: got the string 'ab', want a list of labels such as \['ab'\]"):
+        positions("ab", ["a", "b", "ab"], "actions")
+
+
+def test_names_are_made_unique_whatever_primes_they_have():
+    assert unique(["x", "y"]) == ("x", "y")
+    assert unique(["x", "x", "x′", "x"]) == ("x", "x′", "x′′", "x′′′")
+    assert unique(["x′", "x", "x"]) == ("x′", "x", "x′′")
+
+
+# ---- warnings ---------------------------------------------------------------------------------------------
+
+ONE_WAY, NO_LOOP = InfluenceNetwork([[1, 0], [1, 1]]), InfluenceNetwork([[0, 1], [1, 1]])
+WARNING = {
+    "matrix": lambda path: InfluenceNetwork([[1], [0]]),
+    "edges": lambda path: InfluenceNetwork.from_edges([("x", "p")], targets=["p", "q"]),
+    "partition maps": lambda path: InfluenceNetwork.from_partition_maps({"p": ["x"], "q": []}),
+    "graph": lambda path: InfluenceNetwork.from_networkx(ONE_WAY.to_networkx().subgraph(["a1", "psi1", "psi2"])),
+    "load json": lambda path: InfluenceNetwork.load(path / "net.json"),
+    "load npz": lambda path: InfluenceNetwork.load(path / "net.npz"),
+    "intersection": lambda path: ONE_WAY.intersection(NO_LOOP),
+    "&": lambda path: ONE_WAY & NO_LOOP,
+    "select": lambda path: ONE_WAY.select(actions=["a1"]),
+    "spatial discount": lambda path: spatial_discount([[0, np.inf]], 0.5),
+}
+
+
+@pytest.mark.parametrize("make", WARNING.values(), ids=WARNING)
+def test_warnings_point_at_the_line_of_the_user(tmp_path, make):
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("ignore")
+        for ending in ("json", "npz"):
+            InfluenceNetwork([[1, 0]]).save(tmp_path / f"net.{ending}")
+        warnings.simplefilter("always")
+        make(tmp_path)
+    assert [w.category for w in record] == [StructureWarning]
+    assert (record[0].filename, record[0].lineno) == (__file__, make.__code__.co_firstlineno)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import factored_networks, matrices, networks, quietly
 
-from factorax import Factorisation, InfluenceNetwork, StructureWarning
+from factorax import Factorisation, InfluenceNetwork, PartitionMap, StructureWarning
 from factorax.structure import gallery
 from factorax.structure.networks import banded, block
 
@@ -47,6 +47,20 @@ def test_a_huge_complete_network_costs_no_memory():
         _ = net.matrix
 
 
+def test_a_huge_complete_network_is_relabelled_and_factored_without_its_matrix():
+    n = 10**6
+    net = InfluenceNetwork.complete(n, n)
+    renamed = net.relabel(actions=range(n))
+    assert renamed.actions[-1] == "999999"
+    assert renamed.targets[-1] == "psi1000000"
+    assert renamed != net
+    assert renamed.relabel(actions=net.actions) == net
+    sigma = net.minimum_factorisation()
+    assert (len(sigma), sigma.n_actions) == (1, n)
+    assert net.coparent_condition().shape == (n,)
+    assert net.coparent_condition().all()
+
+
 @pytest.mark.parametrize(
     ("n", "m", "error", "message"),
     [
@@ -61,23 +75,45 @@ def test_bad_sizes_of_a_complete_network_are_named(n, m, error, message):
         InfluenceNetwork.complete(n, m)
 
 
-def test_an_identity_of_no_actions_is_refused():
-    with pytest.raises(ValueError, match="want at least one action"):
-        InfluenceNetwork.identity(0)
+@pytest.mark.parametrize(
+    ("n", "error", "message"),
+    [
+        (0, ValueError, r"n: got 0, want at least 1"),
+        (-1, ValueError, r"n: got -1, want at least 1"),
+        (2.5, TypeError, r"n: got 2.5, want whole numbers"),
+        (True, TypeError, r"n: got True, want whole numbers"),
+    ],
+)
+def test_bad_sizes_of_an_identity_are_named(n, error, message):
+    with pytest.raises(error, match=message):
+        InfluenceNetwork.identity(n)
+
+
+def test_shape_and_partition_maps_cannot_be_written_to():
+    net = InfluenceNetwork.identity(2)
+    with pytest.raises(AttributeError, match="shape"):
+        net.shape = (3, 3)
+    with pytest.raises(TypeError, match="item assignment"):
+        net.partition_maps["psi1"] = PartitionMap([1], 2)
+    assert net.shape == (2, 2)
+    assert net.partition_maps["psi1"] == PartitionMap([0], 2)
 
 
 # ---- warnings ---------------------------------------------------------------------------------------------
 
 
+WITHOUT_TARGETS = r"^no target is influenced by action 'fan', 'lamp': no gradient there$"
+WITHOUT_ACTIONS = r"^no action influences target 'noise', 'rain': no part in learning$"
+
+
 def test_actions_without_targets_are_warned_of_by_name():
-    with pytest.warns(StructureWarning, match=r"action 'fan', 'lamp' influences no target") as record:
+    with pytest.warns(StructureWarning, match=WITHOUT_TARGETS) as record:
         InfluenceNetwork([[0], [1], [0]], actions=["fan", "heat", "lamp"])
     assert len(record) == 1
-    assert record[0].filename == __file__
 
 
 def test_targets_without_actions_are_warned_of_by_name():
-    with pytest.warns(StructureWarning, match=r"target 'noise', 'rain' is influenced by no action") as record:
+    with pytest.warns(StructureWarning, match=WITHOUT_ACTIONS) as record:
         InfluenceNetwork.from_edges([("heat", "bill")], targets=["noise", "bill", "rain"])
     assert len(record) == 1
 
@@ -85,9 +121,9 @@ def test_targets_without_actions_are_warned_of_by_name():
 def test_a_network_without_edges_warns_of_both_sides():
     with pytest.warns(StructureWarning) as record:
         InfluenceNetwork(np.zeros((9, 2)))
-    assert [str(w.message).split(" influence")[0] for w in record] == [
-        "action 'a1', 'a2', 'a3', 'a4', 'a5' and 4 more",
-        "target 'psi1', 'psi2' is",
+    assert [str(w.message) for w in record] == [
+        "no target is influenced by action 'a1', 'a2', 'a3', 'a4', 'a5' and 4 more: no gradient there",
+        "no action influences target 'psi1', 'psi2': no part in learning",
     ]
 
 
@@ -118,6 +154,19 @@ def test_other_labels_make_another_network(net):
     assert primed != net
     assert net.relabel(targets=[f"{name}'" for name in net.targets]) != net
     assert primed.relabel(actions=net.actions) == net
+
+
+def test_the_same_names_on_the_other_side_make_another_network():
+    net = InfluenceNetwork.complete(2, 2)
+    assert net.relabel(actions=["x", "y"]) != net.relabel(targets=["x", "y"])
+
+
+def test_a_network_under_other_names_forgets_the_old_ones():
+    net = InfluenceNetwork.identity(2)
+    _ = net.actions, net.targets, net.partition_maps, hash(net)
+    renamed = net.relabel(["x", "y"], ["p", "q"])
+    assert renamed == InfluenceNetwork(np.eye(2), ["x", "y"], ["p", "q"])
+    assert (renamed.actions, renamed.targets, list(renamed.partition_maps)) == (("x", "y"), ("p", "q"), ["p", "q"])
 
 
 @quietly
@@ -156,6 +205,7 @@ def test_a_factor_has_the_union_of_the_edges_it_merges(pair):
     merged = np.array([dense[list(group)].max(axis=0) for group in sigma.groups])
     np.testing.assert_array_equal(net.factor(sigma).to_dense(), merged)
     assert net.factor(sigma).targets == net.targets
+    assert len(set(net.factor(sigma).actions)) == len(sigma)
 
 
 @quietly
@@ -177,6 +227,19 @@ def test_the_finest_factorisation_changes_nothing_and_the_coarsest_leaves_one_ro
 def test_factors_are_called_by_the_actions_they_merge():
     net = InfluenceNetwork(np.eye(3), actions=["buy", "sell", "hold"])
     assert net.factor([["buy", "hold"], ["sell"]]).actions == ("buy+hold", "sell")
+
+
+def test_factors_of_one_action_each_keep_the_names_in_the_order_of_the_groups():
+    factored = InfluenceNetwork([[1, 1], [0, 1]]).factor(Factorisation([[1], [0]], 2))
+    assert factored.actions == ("a2", "a1")
+    assert factored == InfluenceNetwork([[0, 1], [1, 1]], actions=["a2", "a1"])
+
+
+def test_factors_whose_names_clash_get_names_of_their_own():
+    net = InfluenceNetwork(np.ones((4, 1)), actions=["a", "b+c", "a+b", "c"])
+    assert len(set(net.factor([["a", "b+c"], ["a+b", "c"]]).actions)) == 2
+    twins = InfluenceNetwork([[1, 0], [1, 0], [0, 1]], actions=["a", "b", "a+b"])
+    assert len(set(twins.factor(twins.minimum_factorisation()).actions)) == 2
 
 
 @pytest.mark.parametrize(
@@ -202,6 +265,13 @@ def test_blocks_come_apart_into_components():
     assert [part.shape for part in parts] == [(2, 1), (1, 3)]
     assert [part.actions for part in parts] == [("a1", "a2"), ("a3",)]
     assert all(part.density == 1 for part in parts)
+
+
+def test_many_blocks_come_apart_too():
+    parts = block([(1, 1), (2, 1)] * 10_000).components()
+    assert len(parts) == 20_000
+    assert [parts[k].actions for k in (0, 1, 2, -1)] == [("a1",), ("a2", "a3"), ("a4",), ("a29999", "a30000")]
+    assert [parts[k].targets for k in (0, 1, 2, -1)] == [("psi1",), ("psi2",), ("psi3",), ("psi20000",)]
 
 
 @quietly
@@ -334,6 +404,16 @@ def test_select_keeps_the_order_given():
 def test_a_bad_selection_is_named(choice, message):
     with pytest.raises(ValueError, match=message):
         InfluenceNetwork.complete(2, 2).select(**choice)
+
+
+def test_a_string_in_place_of_a_selection_is_refused():
+    net = InfluenceNetwork(np.ones((2, 2)), ["x", "y"], ["p", "q"])
+    with pytest.raises(TypeError, match=r"actions: got the string 'x', want a list of labels such as \['x'\]"):
+        net.select(actions="x")
+    with pytest.raises(TypeError, match=r"targets: got the string 'pq', want a list of labels such as \['pq'\]"):
+        net.select(targets="pq")
+    with pytest.raises(TypeError, match=r"groups: got the string 'xy', want a list of labels such as \['xy'\]"):
+        net.factor(["xy"])
 
 
 @quietly

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from factorax import InfluenceNetwork
+from factorax import InfluenceNetwork, StructureWarning
 from factorax.structure.networks import banded, block, k_hop, spatial_discount
 
 
@@ -122,7 +122,30 @@ def test_what_cannot_be_reached_is_not_influenced_even_without_discount():
     np.testing.assert_array_equal(net.to_dense(), [[1, 0], [1, 1]])
 
 
+def test_an_infinite_radius_does_not_reach_what_cannot_be_reached():
+    with pytest.warns(StructureWarning, match=r"no action influences target 'psi2'"):
+        net = spatial_discount([[0, np.inf]], 1, radius=np.inf)
+    np.testing.assert_array_equal(net.to_dense(), [[1, 0]])
+
+
+@pytest.mark.parametrize("kind", [nx.MultiGraph, nx.MultiDiGraph])
+def test_of_parallel_edges_the_shortest_counts(kind):
+    graph = kind()
+    graph.add_edges_from([("x", "y", {"km": km}) for km in (3, 1, 2)])
+    back = 0.5 if kind is nx.MultiGraph else 0
+    np.testing.assert_array_equal(spatial_discount(graph, 0.5, weight="km").to_dense(), [[1, 0.5], [back, 1]])
+    np.testing.assert_array_equal(spatial_discount(graph, 0.5).to_dense(), [[1, 0.5], [back, 1]])
+    np.testing.assert_array_equal(k_hop(graph, 1).to_dense(), [[1, 1], [back > 0, 1]])
+
+
 # ---- bad input --------------------------------------------------------------------------------------------
+
+
+def road(kind):
+    """A road of length 2 and one of length -1, between the same two places if `kind` has parallel edges."""
+    graph = kind()
+    graph.add_edges_from([("x", "y", {"km": 2}), ("x", "y", {"km": -1})])
+    return spatial_discount(graph, 0.5, weight="km")
 
 
 @pytest.mark.parametrize(
@@ -145,6 +168,11 @@ def test_what_cannot_be_reached_is_not_influenced_even_without_discount():
         (lambda: spatial_discount([0, 1], 0.5), ValueError, r"distances: got shape \(2,\), want a matrix"),
         (lambda: spatial_discount([[np.nan]], 0.5), ValueError, r"distances: .* without NaN"),
         (lambda: spatial_discount([[-1]], 0.5), ValueError, r"distances: .* numbers ≥ 0"),
+        (lambda: road(nx.Graph), ValueError, r"distances: got an edge of length -1, want lengths ≥ 0"),
+        (lambda: road(nx.MultiDiGraph), ValueError, r"distances: got an edge of length -1, want lengths ≥ 0"),
+        (lambda: spatial_discount([[0]], 0.5, radius=-1), ValueError, r"radius: got -1, want a distance ≥ 0"),
+        (lambda: spatial_discount(nx.path_graph(2), 0.5, radius=-1), ValueError, r"radius: got -1, want"),
+        (lambda: spatial_discount([[0]], 0.5, radius=np.nan), ValueError, r"radius: got nan, want"),
     ],
 )
 def test_bad_input_is_named(make, error, message):

@@ -1,3 +1,5 @@
+from collections import namedtuple
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -34,6 +36,16 @@ def test_merge_undoes_the_split_of_tuples_and_lists(sigma):
         part, rest = sigma(kind(action)), sigma.complement(kind(action))
         assert type(part) is type(rest) is kind
         assert sigma.merge(part, rest) == kind(action)
+
+
+def test_a_named_tuple_comes_apart_into_plain_tuples():
+    sigma = PartitionMap([2, 0], 3)
+    action = namedtuple("Action", ["speed", "gear", "turn"])(0.5, 3, "left")  # noqa: PYI024
+    part, rest = sigma(action), sigma.complement(action)
+    assert (type(part), type(rest)) == (tuple, tuple)
+    assert (part, rest) == (("left", 0.5), (3,))
+    assert sigma.merge(part, rest) == action
+    assert sigma.merge(namedtuple("Part", ["turn", "speed"])(*part), rest) == action  # noqa: PYI024
 
 
 @given(partition_maps(), st.sampled_from([(), (3,), (2, 0), (2, 1, 3)]), st.sampled_from([np, jnp]))
@@ -126,6 +138,7 @@ def test_a_bad_action_is_named(action, error, message):
         (np.ones((2, 1)), np.ones((2, 2)), ValueError, r"parts: got \[1, 2\] components, want \[2, 1\]"),
         (np.ones(2), (1,), TypeError, r"parts: got a mixture of ndarray, tuple; want all arrays, all tuples or all"),
         ([1, 2], np.ones(1), TypeError, r"parts: got a mixture of list, ndarray; want"),
+        ((1, 2), [3], TypeError, r"parts: got a mixture of list, tuple; want all arrays, all tuples or all lists"),
         ((1, 2), "a", TypeError, r"got str, want an array, a tuple or a list"),
     ],
 )

@@ -77,6 +77,17 @@ def test_credit_of_a_point_is_credit_of_its_network(step, ramp):
     np.testing.assert_allclose(factor_baseline(blend, psi, lam), factor_baseline(blend.network(), psi, lam), atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_credit_of_numpy_targets_at_a_jax_step_is_a_numpy_array(dtype):
+    blend = NetworkSchedule(START, END, steps=4).at(jnp.asarray(1))
+    psi = np.array([3.0, -1.0, 0.5], dtype=dtype)
+    got = credit(blend, psi)
+    assert type(got) is np.ndarray
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, 0.75 * psi + 0.25 * psi.sum())
+    assert type(factor_baseline(blend, psi)) is np.ndarray
+
+
 @pytest.mark.parametrize("ramp", RAMPS)
 def test_a_traced_step_compiles_once_and_agrees(ramp):
     schedule = NetworkSchedule(START, END, steps=8, delay=2, ramp=ramp)
@@ -116,6 +127,8 @@ def test_repr_says_from_where_to_where():
         (END.relabel(["a2", "a1", "a3"]), {"steps": 1}, r"start, end: .* in the same order"),
         (END, {"steps": 0}, r"steps, delay: got 0 and 0, want steps ≥ 1 and delay ≥ 0"),
         (END, {"steps": 5, "delay": -1}, r"steps, delay: got 5 and -1, want"),
+        (END, {"steps": np.nan}, r"steps, delay: got nan and 0, want"),
+        (END, {"steps": 5, "delay": np.nan}, r"steps, delay: got 5 and nan, want"),
         (END, {"steps": 5, "ramp": "sine"}, r"ramp: got 'sine', want one of 'linear', 'cosine', 'step'"),
     ],
 )

@@ -1,9 +1,11 @@
 import errno
+import gc
 import io
 import json
 import os
 import stat
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +19,20 @@ from factorax.structure import storage
 NET = InfluenceNetwork([[1, 0.1], [0, 1]], actions=["x", "y"])
 HEADER = {"format": "factorax.InfluenceNetwork", "version": 1}
 ENDINGS = [".json", ".npz"]
+MISSING = object()
 
 
 def write_json(path, **changes):
     content = HEADER | {"actions": ["x", "y"], "targets": ["p"], "edges": [["x", "p"], ["y", "p"]]} | changes
-    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not MISSING}))
     return path
 
 
 def write_npz(path, header=None, **changes):
     arrays = {"indptr": np.array([0, 1, 2]), "indices": np.array([0, 0])} | changes
-    header = HEADER | {"shape": [2, 1], "actions": ["x", "y"], "targets": ["p"]} | (header or {})
-    present = {key: value for key, value in arrays.items() if value is not None}
-    np.savez(path, header=np.array(json.dumps(header)), **present)
+    header = HEADER | {"shape": [2, 1], "soft": False, "actions": ["x", "y"], "targets": ["p"]} | (header or {})
+    parts, arrays = ({k: v for k, v in entries.items() if v is not MISSING} for entries in (header, arrays))
+    np.savez(path, header=np.array(json.dumps(parts)), **arrays)
     return path
 
 
@@ -139,6 +142,13 @@ def test_a_save_that_fails_at_any_step_leaves_the_old_file_and_nothing_else(
     assert InfluenceNetwork.load(path) == NET
 
 
+def test_the_new_file_is_made_beside_the_old_one(tmp_path, monkeypatch):
+    made, replace = [], os.replace
+    monkeypatch.setattr(os, "replace", lambda source, goal: (made.append(Path(source)), replace(source, goal)))
+    NET.save(tmp_path / "net.json")
+    assert [path.parent for path in made] == [tmp_path]  # a rename between two disks would not be whole or nothing
+
+
 def test_an_interrupted_save_leaves_no_temporary_file(tmp_path, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
@@ -185,6 +195,7 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
         b'"factorax.InfluenceNetwork"',
         b'{"format": "something else", "version": 1}',
         "ψ".encode("latin-1", "replace") + b"\xff",
+        pytest.param(b"[" * 10**5 + b"]" * 10**5, id="nested"),
     ],
 )
 def test_other_files_are_not_ours(tmp_path, content):
@@ -231,8 +242,13 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path, ending):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"edges": None}, r"no entry 'edges'"),
-        ({"actions": None}, r"no entry 'actions'"),
+        ({"edges": MISSING}, r"no entry 'edges'"),
+        ({"actions": MISSING}, r"no entry 'actions'"),
+        ({"edges": 5}, r"must be lists"),
+        ({"edges": None}, r"must be lists"),
+        ({"edges": [5]}, r"must be lists"),
+        ({"edges": [None]}, r"must be lists"),
+        ({"actions": None}, r"must be lists"),
         ({"edges": {"x": "p"}}, r"must be lists"),
         ({"edges": ["xp"]}, r"must be lists"),
         ({"actions": "xy"}, r"must be lists"),
@@ -240,9 +256,11 @@ def test_a_file_cut_short_anywhere_is_refused(tmp_path, ending):
         ({"edges": [["x", "z"]]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
         ({"edges": [["z", "p"]]}, r"edges \(actions\): unknown label 'z'; known: 'x', 'y'"),
         ({"edges": [["x", "p", 0.5], ["x", "p"]]}, r"comes twice with different weights"),
-        ({"edges": [["x", "p", 2]]}, r"holds the weight 2"),
-        ({"edges": [["x", "p", "heavy"]]}, r"heavy"),
-        ({"edges": [["x", "p", None]]}, r"NoneType"),
+        ({"edges": [["x", "p", 2]]}, r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
+        ({"edges": [["x", "p", "heavy"]]}, r"has the weight 'heavy'"),
+        ({"edges": [["x", "p", None]]}, r"has the weight None"),
+        ({"edges": [["x", "p", float("nan")]]}, r"has the weight nan"),
+        ({"edges": [["x", "p", 10**400]]}, r"has the weight 10{400}, want"),
         ({"actions": ["x", "x", "y"]}, r"labels must be unique; repeated: 'x'"),
         ({"actions": [], "edges": []}, r"want at least one action"),
     ],
@@ -253,6 +271,15 @@ def test_damaged_json_is_named(tmp_path, changes, message):
         InfluenceNetwork.load(path)
 
 
+@pytest.mark.parametrize("depth", [100, 900, 10**5])
+@pytest.mark.parametrize("entry", ["actions", "edges", "version"])
+def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth):
+    path = write_json(tmp_path / "net.json", **{entry: "HERE"})
+    path.write_text(path.read_text().replace('"HERE"', "[" * depth + "]" * depth))
+    with pytest.raises(ValueError, match=r"net\.json: (damaged|not a factorax network)"):
+        InfluenceNetwork.load(path)
+
+
 @pytest.mark.parametrize(
     ("header", "changes", "message"),
     [
@@ -260,14 +287,28 @@ def test_damaged_json_is_named(tmp_path, changes, message):
         ({}, {"indices": np.array([0, -1])}, r"indices must be >= 0"),
         ({}, {"indptr": np.array([0, 2, 1])}, r"indptr|index pointer"),
         ({}, {"indptr": np.array([0, 1, 9])}, r"index pointer"),
-        ({}, {"indptr": np.array([0, 2])}, r"index pointer"),
-        ({}, {"indices": None}, r"indices"),
-        ({}, {"weights": np.array([0.5])}, r"same size"),
-        ({}, {"weights": np.array([0.5, 1.5])}, r"holds the weight 1.5"),
-        ({}, {"weights": np.array([0.5, np.nan])}, r"holds NaN"),
-        ({}, {"weights": np.array(["1", "1"])}, r"dtype"),
-        ({"shape": [3, 1]}, {}, r"index pointer"),
-        ({"shape": [-2, 1]}, {}, r"negative"),
+        ({}, {"indptr": np.array([0, 2])}, r"indices do not fit the shape"),
+        ({}, {"indptr": np.array([0.0, 1.0, 2.0])}, r"indices do not fit the shape"),
+        ({}, {"indices": np.array([0.0, 0.0])}, r"indices do not fit the shape"),
+        ({}, {"indices": np.array([False, False])}, r"indices do not fit the shape"),
+        ({}, {"indices": np.array([[0, 0]])}, r"1-D"),
+        ({}, {"indices": np.array(0)}, r"unsized"),
+        ({}, {"indices": MISSING}, r"indices"),
+        ({"soft": MISSING}, {}, r"soft"),
+        ({"soft": True}, {}, r"weights"),
+        ({"soft": True}, {"weights": np.array([0.5])}, r"same size"),
+        ({"soft": True}, {"weights": np.array([0.5, 1.5])}, r"holds the weight 1.5"),
+        ({"soft": True}, {"weights": np.array([0.5, np.nan])}, r"holds NaN"),
+        ({"soft": True}, {"weights": np.array(["1", "1"])}, r"entries of type <U1"),
+        ({"shape": [3, 1]}, {}, r"indices do not fit the shape"),
+        ({"shape": [10**12, 1]}, {}, r"indices do not fit the shape"),
+        ({"shape": [-2, 1]}, {}, r"indices do not fit the shape"),
+        ({"shape": [2, -1]}, {}, r"negative"),
+        ({"shape": [2, 10**12]}, {}, r"targets: got 1 labels, want 1000000000000"),
+        ({"shape": [2, 10**15], "targets": None}, {}, r""),  # more memory than a process can address
+        ({"shape": [2, 10**30]}, {}, r""),
+        ({"shape": [2, 10**30], "targets": None}, {}, r""),
+        ({"shape": []}, {}, r""),
         ({"shape": None}, {}, r"NoneType"),
         ({"actions": ["x"]}, {}, r"actions: got 1 labels, want 2"),
         ({"actions": "xy"}, {}, r"actions: got the string 'xy'"),
@@ -277,6 +318,34 @@ def test_a_damaged_npz_is_named(tmp_path, header, changes, message):
     path = write_npz(tmp_path / "net.npz", header, **changes)
     with pytest.raises(ValueError, match=rf"net\.npz: damaged: .*({message})"):
         InfluenceNetwork.load(path)
+
+
+def test_weights_are_read_of_a_soft_network_only(tmp_path):
+    weights = np.array([0.5, 1.0])
+    soft = InfluenceNetwork.load(write_npz(tmp_path / "net.npz", {"soft": True}, weights=weights))
+    assert soft == InfluenceNetwork([[0.5], [1]], ["x", "y"], ["p"])
+
+
+@pytest.mark.parametrize("net", [NET, InfluenceNetwork([[1, 1, 0], [0, 1, 1]])], ids=["soft", "hard"])
+def test_a_flipped_bit_is_noticed_or_does_no_harm(tmp_path, net):
+    path = tmp_path / "net.npz"
+    net.save(path)
+    whole = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    refused = 0
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        for bit in np.random.default_rng(0).choice(8 * len(whole), 300, replace=False):
+            flipped = whole.copy()
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped.tobytes())
+            try:
+                assert InfluenceNetwork.load(path) == net
+            except ValueError as error:
+                assert str(path) in str(error)
+                refused += 1
+        gc.collect()  # a file left open would be warned of now
+    assert record == []
+    assert 100 < refused < 300
 
 
 class Trap:

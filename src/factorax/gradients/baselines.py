@@ -20,8 +20,11 @@ def leave_one_out(psi: Any) -> jax.Array:
     Array([4. , 3.5, 1.5], dtype=float32)
     """
     psi = jnp.asarray(psi)
-    if psi.ndim < 2 or psi.shape[0] < 2:
-        raise ValueError(f"psi: got shape {psi.shape}, want (batch, n_targets) with at least two samples")
+    if psi.ndim != 2 or psi.shape[0] < 2:
+        raise ValueError(
+            f"psi: got shape {psi.shape}, want (batch, n_targets), at least two samples of one state; "
+            "map over states with jax.vmap"
+        )
     return (psi.sum(axis=0, keepdims=True) - psi) / (psi.shape[0] - 1)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..credit import credit
-from ..structure import InfluenceNetwork
+from .._credit import credit
+from ..structure import Blend, InfluenceNetwork
 from .moments import Estimate, estimate
 from .scores import LogProb
 from .variance import moments_of, spreads
@@ -64,8 +64,8 @@ def bias_report(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork,
-    reference: InfluenceNetwork,
+    net: InfluenceNetwork | Blend,
+    reference: InfluenceNetwork | Blend,
     weights: Any = None,
     obs: Any = None,
     probabilities: Any = None,
@@ -76,6 +76,7 @@ def bias_report(
     Factor i is off by exactly E[zᵢ (kᵢ − kᵢʳᵉᶠ)] = −E[zᵢ Σ_missing λⱼ ψⱼ]. The complete network is a reference that is
     always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`.
     """
+    net, reference = (n.network() if isinstance(n, Blend) else n for n in (net, reference))
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, that of net")
     psi = jnp.asarray(psi)
@@ -89,6 +90,7 @@ def bias_report(
         obs=obs,
         probabilities=probabilities,
         disjoint=disjoint,
+        factorisation=net.factorisation,
     )
     return BiasReport(net.actions, **figures)
 

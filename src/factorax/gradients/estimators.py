@@ -1,12 +1,13 @@
 """Policy-gradient estimators, each one weighted vector–Jacobian product."""
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.scipy.sparse.linalg import cg
 
-from ..credit import credit
+from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
 from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch
 
@@ -21,6 +22,7 @@ def factored(
     weights: Any = None,
     obs: Any = None,
     baseline: Any = None,
+    probabilities: Any = None,
 ) -> Any:
     """The factored policy gradient (Prop. 1): the batch mean of g = Σᵢ zᵢ ([K(λ∘ψ)]ᵢ − bᵢ).
 
@@ -40,6 +42,8 @@ def factored(
     - `obs`: observations, a pytree with the same batch axes; left out if there are none.
     - `baseline`: a value to subtract from the credit of each factor, shape ``(..., n)``, or ``(..., 1)`` for a scalar
       b(s). It may depend on the observation and on the actions of *other* factors.
+    - `probabilities`: weights of the samples instead of an equal share each, the shape of the batch axes. With every
+      joint action listed once (`joint_actions`) the result is the expected gradient, exactly.
 
     Outside ``jit`` the samples are used to make sure that the policy is a product (`check_product_form`).
 
@@ -48,8 +52,8 @@ def factored(
     >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
     Array([-0.5,  2. ], dtype=float32)
     """
-    batch = _Batch(log_prob, params, actions, psi, obs)
-    batch.check_product_form()
+    batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
+    batch.check_product_form(net)
     return batch.gradient(_factored_credit(batch, net, psi, weights, baseline))
 
 
@@ -62,15 +66,16 @@ def vanilla(
     weights: Any = None,
     obs: Any = None,
     baseline: Any = None,
+    probabilities: Any = None,
 ) -> Any:
     """The plain policy gradient (Def. 2.1): the batch mean of g = z (Σⱼ λⱼ ψⱼ − b), i.e. `factored` with K = 1.
 
     Arguments as in `factored`. Any policy will do: `log_prob` may return one joint log-probability, shape ``()``; a
     baseline for each factor, shape ``(..., n)``, needs the product form.
     """
-    batch = _Batch(_at_least_1d(log_prob), params, actions, psi, obs)
+    batch = _Batch(_at_least_1d(log_prob), params, actions, psi, obs, probabilities)
     total = credit(InfluenceNetwork.complete(1, jnp.shape(psi)[-1]), jnp.asarray(psi), weights)
-    if baseline is not None and jnp.shape(baseline)[-1] > 1:
+    if baseline is not None and jnp.shape(baseline)[-1:] > (1,):
         batch.check_product_form()
     return batch.gradient(_less(total, baseline, batch))
 
@@ -85,6 +90,7 @@ def natural(
     weights: Any = None,
     obs: Any = None,
     baseline: Any = None,
+    probabilities: Any = None,
     damping: float = 1e-3,
     iterations: int = 20,
 ) -> Any:
@@ -97,8 +103,8 @@ def natural(
     - `damping`: added to the diagonal of F.
     - `iterations`: at most this many conjugate-gradient steps.
     """
-    batch = _Batch(log_prob, params, actions, psi, obs)
-    batch.check_product_form()
+    batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
+    batch.check_product_form(net)
     gradient = batch.gradient(_factored_credit(batch, net, psi, weights, baseline))
 
     def damped_fisher(v: Any) -> Any:
@@ -111,13 +117,18 @@ def natural(
 class _Batch:
     """A flat batch of samples and the log-probabilities of all its factors as a function of the parameters."""
 
-    def __init__(self, log_prob: LogProb, params: Any, actions: Any, psi: Any, obs: Any):
+    def __init__(self, log_prob: LogProb, params: Any, actions: Any, psi: Any, obs: Any, probabilities: Any):
         if jnp.ndim(psi) == 0:
             raise ValueError("psi: got a scalar, want shape (..., n_targets)")
         self.shape = jnp.shape(psi)[:-1]
         self.log_prob, self.params = log_prob, params
         self.actions = flatten_batch(actions, self.shape, "actions")
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
+        size = max(1, math.prod(self.shape))
+        if probabilities is None:
+            self.share = jnp.full((size, 1), 1 / size)
+        else:
+            self.share = flatten_batch(probabilities, self.shape, "probabilities").reshape(size, 1)
 
     def log_probs(self, params: Any) -> jax.Array:
         return batched_log_prob(self.log_prob, params, self.obs, self.actions)
@@ -131,11 +142,10 @@ class _Batch:
                 f"net: credits {flat.shape[1]} factors, log_prob returned {log_probs.shape[1]}; want one row of K for "
                 "each factor of the policy (net.factor merges rows)"
             )
-        mean = jnp.broadcast_to(flat / log_probs.shape[0], log_probs.shape)
-        return pullback(mean.astype(log_probs.dtype))[0]
+        return pullback(jnp.broadcast_to(flat * self.share, log_probs.shape).astype(log_probs.dtype))[0]
 
-    def check_product_form(self) -> None:
-        check_where_known(self.log_prob, self.params, self.actions, self.obs)
+    def check_product_form(self, net: InfluenceNetwork | Blend | None = None) -> None:
+        check_where_known(self.log_prob, self.params, self.actions, self.obs, net.factorisation if net else None)
 
 
 def _factored_credit(batch: _Batch, net: InfluenceNetwork | Blend, psi: Any, weights: Any, baseline: Any) -> jax.Array:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..structure import Factorisation
 from .scores import LogProb, batched_log_prob, check_disjoint, check_where_known, factor_scores, flatten_batch
 
 Features = Callable[..., Any]
@@ -36,6 +37,7 @@ def estimate(
     obs: Any,
     probabilities: Any,
     disjoint: bool,
+    factorisation: Factorisation | None = None,
 ) -> Any:
     """T(E[x]) for statistics T of the mean of features x at each state, averaged over states: a pytree of `Estimate`.
 
@@ -62,9 +64,9 @@ def estimate(
     found = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
     if found != n:
         raise ValueError(f"net: has {n} rows, log_prob returned {found} factors; want one row for each (net.factor)")
-    check_where_known(log_prob, params, data["actions"], data["obs"])
+    check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
     if disjoint:
-        check_disjoint(params, n)
+        check_disjoint(log_prob, params, n, data["actions"], data["obs"])
     by_state = jax.tree.map(lambda x: x.reshape(-1, batch[-1], *x.shape[1:]), data)
     p = None if p is None else p.reshape(-1, batch[-1])
     values, variances = _estimate(features, statistics, log_prob, disjoint, params, by_state, p)

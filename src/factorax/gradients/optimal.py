@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..credit import credit
+from .._credit import credit
 from ..structure import InfluenceNetwork
 from .moments import check_probabilities
 from .scores import LogProb, score_matrix
@@ -23,16 +23,33 @@ class FittedBaseline(NamedTuple):
     weights: jax.Array
     """w, shape ``(n, n_features)``."""
     values: jax.Array
-    """The baseline of every sample and factor, ``(samples, n)``: the `baseline` of an estimator."""
+    """The baseline of every sample and factor of that batch, ``(samples, n)``."""
+
+    def __call__(self, features: Any) -> jax.Array:
+        """The baseline of other samples, ``(..., n)``, from their features ``(..., n, n_features)``."""
+        return jnp.einsum("...if,if->...i", jnp.asarray(features), self.weights)
 
 
-def wu_baseline(log_prob: LogProb, params: Any, **arguments: Any) -> FittedBaseline:
+def wu_baseline(
+    log_prob: LogProb,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    net: InfluenceNetwork,
+    features: Any,
+    weights: Any = None,
+    obs: Any = None,
+    probabilities: Any = None,
+    ridge: float = 1e-9,
+) -> FittedBaseline:
     """The action-dependent baseline of Wu et al. (2018): for every factor on its own, minimise E[|zᵢ|² (kᵢ − bᵢ)²].
 
-    bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if
-    factors share no parameters. Keyword arguments as in `least_squares_baseline`.
+    bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if factors
+    share no parameters. Arguments as in `least_squares_baseline`.
     """
-    return _fit(log_prob, params, shared=False, **arguments)
+    overlap, k, phi, p = _parts(log_prob, params, actions, psi, net, features, weights, obs, probabilities)
+    return _solve(overlap * jnp.eye(net.shape[0]), k, phi, p, ridge)
 
 
 def least_squares_baseline(
@@ -61,19 +78,7 @@ def least_squares_baseline(
       biased.
     - `ridge`: added to the diagonal, relative to its mean: the system is singular where baselines are not unique.
     """
-    return _fit(
-        log_prob,
-        params,
-        actions=actions,
-        psi=psi,
-        net=net,
-        features=features,
-        weights=weights,
-        obs=obs,
-        probabilities=probabilities,
-        ridge=ridge,
-        shared=True,
-    )
+    return _solve(*_parts(log_prob, params, actions, psi, net, features, weights, obs, probabilities), ridge)
 
 
 def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Array:
@@ -94,33 +99,32 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
     return jax.nn.one_hot(np.stack(others, axis=1), width, dtype=jnp.asarray(1.0).dtype)
 
 
-def _fit(
+def _parts(
     log_prob: LogProb,
     params: Any,
-    *,
-    shared: bool,
     actions: Any,
     psi: Any,
     net: InfluenceNetwork,
     features: Any,
-    weights: Any = None,
-    obs: Any = None,
-    probabilities: Any = None,
-    ridge: float = 1e-9,
-) -> FittedBaseline:
+    weights: Any,
+    obs: Any,
+    probabilities: Any,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """⟨zᵢ, zₗ⟩, the credit, the features and the probability of every sample."""
     phi, psi = jnp.asarray(features), jnp.asarray(psi)
     if phi.ndim != 3 or phi.shape[:2] != (psi.shape[0], net.shape[0]):
         raise ValueError(f"features: got shape {phi.shape}, want ({psi.shape[0]}, {net.shape[0]}, n_features)")
     p = check_probabilities(probabilities, psi.shape[:1])
     p = jnp.full(psi.shape[0], 1 / psi.shape[0]) if p is None else p
     z = score_matrix(log_prob, params, actions=actions, obs=obs)  # (samples, |θ|, n)
-    k = credit(net, psi, weights)
-    overlap = jnp.einsum("sti,stl->sil", z, z)  # ⟨zᵢ, zₗ⟩
-    if not shared:
-        overlap = overlap * jnp.eye(net.shape[0])
+    return jnp.einsum("sti,stl->sil", z, z), credit(net, psi, weights), phi, p
+
+
+def _solve(overlap: jax.Array, k: jax.Array, phi: jax.Array, p: jax.Array, ridge: float) -> FittedBaseline:
     n, f = phi.shape[1:]
     system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
     right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)
     damping = ridge * jnp.trace(system) / (n * f)
     w = jnp.linalg.lstsq(system + damping * jnp.eye(n * f), right)[0].reshape(n, f)
-    return FittedBaseline(w, jnp.einsum("sif,if->si", phi, w))
+    fitted = FittedBaseline(w, jnp.zeros(0))
+    return fitted._replace(values=fitted(phi))

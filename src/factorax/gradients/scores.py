@@ -87,14 +87,22 @@ def factor_scores(
     )
 
 
-def check_disjoint(params: Any, n: int) -> None:
-    """Raise unless every leaf of the parameters has a leading axis that counts the n factors."""
+def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: Any) -> None:
+    """Raise unless factor i of the policy reads the i-th slice of every leaf of the parameters, and nothing else."""
     shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(params)]
     if any(shape[:1] != (n,) for shape in shapes):
         listed = ", ".join(map(str, shapes))
         raise ValueError(
             f"params: got leaves of shapes {listed}; disjoint=True wants a leading axis of length {n} in each"
         )
+    # Give every factor another weight: slices that belong to one factor alone are weighted with it.
+    weight = jnp.linspace(1.0, 2.0, n)
+    total = lambda p, w: (batched_log_prob(log_prob, p, _few(obs), _few(actions)) * w).sum()  # noqa: E731
+    weighted, plain = jax.grad(total)(params, weight), jax.grad(total)(params, jnp.ones(n))
+    for got, each in zip(jax.tree.leaves(weighted), jax.tree.leaves(plain), strict=True):
+        want = each * weight.reshape(-1, *[1] * (each.ndim - 1))
+        if not np.allclose(got, want, rtol=1e-3, atol=1e-5 * float(jnp.abs(each).max(initial=1e-30))):
+            raise ValueError("params: a factor reads the slice of another; leave disjoint=True out")
 
 
 def check_product_form(
@@ -146,16 +154,23 @@ def check_product_form(
                 )
 
 
-def check_where_known(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> None:
+def check_where_known(
+    log_prob: LogProb, params: Any, actions: Any, obs: Any, factorisation: Factorisation | None
+) -> None:
     """`check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
     leaves = jax.tree.leaves((params, actions, obs))
-    size = len(jax.tree.leaves(actions)[0])
-    if size < 2 or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if len(jax.tree.leaves(actions)[0]) < 2 or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return
-    few = np.unique(np.linspace(0, size - 1, 8).astype(int))  # spread out: neighbours may differ in one action alone
-    some_actions, some_obs = jax.tree.map(lambda x: x[few], (actions, obs))
-    if batched_log_prob(log_prob, params, some_obs, some_actions).shape[1] == _count(actions):
-        check_product_form(log_prob, params, actions=some_actions, obs=some_obs)
+    some_actions, some_obs = _few(actions), _few(obs)
+    n = batched_log_prob(log_prob, params, some_obs, some_actions).shape[1]
+    drawn = (n, n) if factorisation is None else (len(factorisation), factorisation.n_actions)
+    if drawn == (n, _count(actions)):
+        check_product_form(log_prob, params, actions=some_actions, obs=some_obs, factorisation=factorisation)
+
+
+def _few(tree: Any) -> Any:
+    """Eight samples spread over a batch: neighbours in an enumeration may differ in one action alone."""
+    return jax.tree.map(lambda x: x[np.unique(np.linspace(0, len(x) - 1, 8).astype(int))], tree)
 
 
 def _count(actions: Any) -> int:

@@ -1,6 +1,5 @@
 """How much variance the structure removes: the exact three-term decomposition of Prop. 2."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..credit import credit, factor_baseline
-from ..structure import InfluenceNetwork, StructureWarning
-from ..structure.labels import some
+from .._credit import credit, factor_baseline
+from ..structure import Blend, InfluenceNetwork
+from ..structure.labels import some, warn
 from .moments import Estimate, estimate
 from .scores import LogProb
 
@@ -42,7 +41,7 @@ class VarianceReport:
     total_delta: Estimate
     """The difference of the two. With shared parameters it is not the sum of ΔVᵢ: scores of factors overlap."""
     residual: Estimate
-    """ΔVᵢ less its three terms, ``(n,)``: nought if the network is true to the targets."""
+    """ΔVᵢ less its three terms, ``(n,)``: nought if no dropped target depends on the factor's own action."""
     two_terms_suffice: np.ndarray
     """Whether the co-parent condition holds, ``(n,)``: then quadratic + linear, the paper's formula, is exact."""
 
@@ -79,7 +78,7 @@ def variance_report(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork,
+    net: InfluenceNetwork | Blend,
     weights: Any = None,
     obs: Any = None,
     probabilities: Any = None,
@@ -117,6 +116,7 @@ def variance_report(
     >>> bool(report.total_delta.value > 10 * report.total_delta.error)
     True
     """
+    net = net.network() if isinstance(net, Blend) else net
     kept, dropped = (f(net, jnp.asarray(psi), weights) for f in (credit, factor_baseline))
     figures = estimate(
         _variance_features,
@@ -128,10 +128,13 @@ def variance_report(
         obs=obs,
         probabilities=probabilities,
         disjoint=disjoint,
+        factorisation=net.factorisation,
     )
+    bias = figures.pop("bias")
     report = VarianceReport(net.actions, **figures, two_terms_suffice=net.coparent_condition())
     if not net.is_soft:
-        _warn_if_untrue(report)
+        samples = None if probabilities is not None else jnp.shape(psi)[-2]
+        _warn_if_biased(report, bias.value, samples)
     return report
 
 
@@ -191,6 +194,7 @@ def _any_statistics(mean: dict[str, jax.Array], samples: int | None) -> tuple[ja
 def _variance_features(z: jax.Array, add: Any, k: jax.Array, b: jax.Array) -> dict[str, jax.Array]:
     norm = (z**2).sum(axis=1)
     products = {"norm": norm, "b": b, "b_squared": b**2, "norm_k": norm * k, "norm_k_b": norm * k * b}
+    products["norm_b_squared"] = norm * b**2
     return products | moments_of(z, add, k + b, "vanilla") | moments_of(z, add, k, "factored")
 
 
@@ -213,18 +217,21 @@ def _variance_statistics(mean: dict[str, jax.Array], samples: int | None) -> dic
         "total_factored": total_factored,
         "total_delta": total_vanilla - total_factored,
         "residual": delta - quadratic - linear - covariance,
+        "bias": jnp.stack(  # |E[zᵢ bᵢ]|² and E|zᵢ bᵢ|²
+            [((mean["vanilla_terms"] - mean["factored_terms"]) ** 2).sum(axis=1), mean["norm_b_squared"]]
+        ),
     }
 
 
-def _warn_if_untrue(report: VarianceReport) -> None:
+def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None) -> None:
+    """Warn where E[zᵢ bᵢ] is not nought: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
+    squared, noise = bias
     eps = max(np.finfo(figure.value.dtype).eps for figure in (report.alpha, report.delta))
-    rounding = 1e3 * eps * (report.vanilla.value + report.quadratic.value)
-    wrong = np.abs(report.residual.value) > 6 * report.residual.error + rounding
+    rounding = (1e3 * eps) ** 2 * (noise + report.vanilla.value)
+    wrong = squared > rounding + (0 if samples is None else 30 / samples * noise)
     if wrong.any():
         names = some([report.factors[i] for i in np.flatnonzero(wrong)])
-        warnings.warn(
+        warn(
             f"net is not true to the targets: what is dropped for factor {names} depends on its own action, so the "
-            "factored gradient is biased (bias_report says by how much)",
-            StructureWarning,
-            stacklevel=3,
+            "factored gradient is biased (bias_report says by how much)"
         )

@@ -70,13 +70,17 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
         if matrix.shape != (m, m):
             raise ValueError(f"dynamics: got a matrix of shape {matrix.shape}, want ({m}, {m}), target to target")
         coo = sparse.coo_array(matrix)
-        return [(net.targets[i], net.targets[j]) for i, j in zip(*coo.coords, strict=True) if i != j]
+        return [(net.targets[i], net.targets[j]) for i, j in zip(*coo.coords, strict=True)]
     if isinstance(dynamics, Iterable) and not isinstance(dynamics, str):
-        pairs = [tuple(pair) for pair in dynamics]
-        odd = next((pair for pair in pairs if len(pair) != 2), None)
+        pairs = list(dynamics)
+        odd = next((pair for pair in pairs if isinstance(pair, str) or len(tuple(pair)) != 2), None)
         if odd is not None:
             raise ValueError(f"dynamics: got {odd!r}, want (from, to) pairs of names")
-        return [(str(u), str(v)) for u, v in pairs]
+        named = [(str(u), str(v)) for u, v in pairs]
+        numbers = any(isinstance(name, bool | int | float) for pair in pairs for name in pair)
+        if numbers and not set(net.actions + net.targets) & {name for pair in named for name in pair}:
+            raise ValueError(f"dynamics: got {pairs[0]!r}, want pairs of names; give a matrix as a NumPy array")
+        return named
     raise TypeError(f"dynamics: got {type(dynamics).__name__}, want a networkx.DiGraph, pairs of names or a matrix")
 
 

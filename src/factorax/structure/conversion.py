@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from .labels import check_labels, default_labels, positions, some
+from .labels import check_labels, default_labels, positions, refuse_string, some
 from .partition import PartitionMap
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def matrix_of_edges(
     edges: Iterable[Sequence[Any]], actions: Iterable[Hashable] | None, targets: Iterable[Hashable] | None
 ) -> LabelledMatrix:
     """The matrix, action labels and target labels of a list of edges."""
-    listed = [tuple(edge) for edge in edges]
-    odd = next((edge for edge in listed if len(edge) not in (2, 3)), None)
+    listed = [edge if isinstance(edge, str) else tuple(edge) for edge in edges]
+    odd = next((edge for edge in listed if isinstance(edge, str) or len(edge) not in (2, 3)), None)
     if odd is not None:
         raise ValueError(f"edges: got {odd!r}, want (action, target) or (action, target, weight)")
     ends = [(str(edge[0]), str(edge[1])) for edge in listed]
@@ -34,13 +34,23 @@ def matrix_of_edges(
     columns = positions((t for _, t in ends), target_names, "edges (targets)")
     weight_of: dict[tuple[int, int], float] = {}
     for edge, cell in zip(listed, zip(rows, columns, strict=True), strict=True):
-        weight = float(edge[2]) if len(edge) == 3 else 1.0
+        weight = _weight(edge) if len(edge) == 3 else 1.0
         if weight_of.setdefault(cell, weight) != weight:
             raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} comes twice with different weights")
     cells = np.array(list(weight_of), dtype=np.int64).reshape(-1, 2)
     weights = np.array(list(weight_of.values()), dtype=np.float64)
     shape = (len(action_names), len(target_names))
     return sparse.coo_array((weights, (cells[:, 0], cells[:, 1])), shape), action_names, target_names
+
+
+def _weight(edge: Sequence[Any]) -> float:
+    try:
+        weight = float(edge[2])
+    except (TypeError, ValueError, OverflowError):
+        weight = float("nan")
+    if not 0 <= weight <= 1:
+        raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} has the weight {edge[2]!r}, want a number in [0, 1]")
+    return weight
 
 
 def matrix_of_maps(
@@ -59,6 +69,7 @@ def matrix_of_maps(
             assert names is not None
             edges += [(names[i], target) for i in sigma.indices]
         else:
+            refuse_string(sigma, f"maps[{target!r}]")
             edges += [(action, target) for action in sigma]
     return matrix_of_edges(edges, names, list(maps))
 

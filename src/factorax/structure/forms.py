@@ -167,7 +167,7 @@ def choose_form(matrix: sparse.csr_array) -> Form:
             if m + n + GATHERED * _padded_size(np.diff(missing.indptr)) < cheapest:
                 return Complement(choose_form(missing))
     if as_diagonals == cheapest and matrix.nnz:
-        return Diagonals(n, m, tuple((int(d), _diagonal(matrix, diagonal_of, int(d))) for d in offsets))
+        return Diagonals(n, m, _diagonals(matrix, diagonal_of, offsets))
     return Sparse(matrix) if as_sparse < as_dense else Dense(matrix.toarray())
 
 
@@ -188,15 +188,21 @@ def _select_plus_columns(matrix: sparse.csr_array) -> SelectPlusColumns | None:
     return SelectPlusColumns(Select(matrix.indices[own]), tuple(shared))
 
 
-def _diagonal(matrix: sparse.csr_array, diagonal_of: np.ndarray, offset: int) -> np.ndarray | None:
+def _diagonals(
+    matrix: sparse.csr_array, diagonal_of: np.ndarray, offsets: np.ndarray
+) -> tuple[tuple[int, np.ndarray | None], ...]:
     n, m = matrix.shape
-    edges = np.flatnonzero(diagonal_of == offset)
-    inside = min(n, m - offset) - max(0, -offset)  # how many entries the whole diagonal has
-    if matrix.dtype == np.bool_ and len(edges) == inside:
-        return None
-    weights = np.zeros(n)
-    weights[matrix.indices[edges] - offset] = matrix.data[edges]
-    return weights
+    order = np.argsort(diagonal_of, kind="stable")
+    found = []
+    by_offset = np.split(order, np.searchsorted(diagonal_of[order], offsets[1:]))
+    for offset, edges in zip(offsets.tolist(), by_offset, strict=True):
+        weights = None
+        whole = min(n, m - offset) - max(0, -offset)
+        if matrix.dtype != np.bool_ or len(edges) < whole:
+            weights = np.zeros(n)
+            weights[matrix.indices[edges] - offset] = matrix.data[edges]
+        found.append((offset, weights))
+    return tuple(found)
 
 
 def _are_intervals(matrix: sparse.csr_array) -> bool:

@@ -1,10 +1,20 @@
 """Names of actions and targets: checked once, kept through every operation."""
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 
 
 class StructureWarning(UserWarning):
     """Something in an influence network is legal but probably not meant."""
+
+
+def warn(message: str) -> None:
+    """A `StructureWarning` that points at the user's own line, however deep in the package it arises."""
+    depth, frame = 2, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, StructureWarning, stacklevel=depth - 1)
 
 
 def some(names: Sequence[str], limit: int = 5) -> str:
@@ -20,8 +30,7 @@ def default_labels(prefix: str, size: int) -> tuple[str, ...]:
 
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
     """Labels as unique strings, `size` of them where a size is given."""
-    if isinstance(labels, str):
-        raise TypeError(f"{argument}: got the string {labels!r}; want one label each, e.g. [{labels!r}]")
+    refuse_string(labels, argument)
     names = tuple(str(label) for label in labels)
     if size is not None and len(names) != size:
         raise ValueError(
@@ -35,8 +44,25 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
     return names
 
 
+def refuse_string(labels: object, argument: str) -> None:
+    """A string is a sequence of strings, and hardly ever meant as one."""
+    if isinstance(labels, str):
+        raise TypeError(f"{argument}: got the string {labels!r}, want a list of labels such as [{labels!r}]")
+
+
+def unique(names: Iterable[str]) -> tuple[str, ...]:
+    """The same names, with a prime added to any that came before."""
+    taken: dict[str, None] = {}
+    for name in names:
+        while name in taken:
+            name += "′"
+        taken[name] = None
+    return tuple(taken)
+
+
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
     """Index of each wanted label among the known ones; unknown labels are an error that lists them."""
+    refuse_string(wanted, argument)
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in wanted]
     unknown = sorted({n for n in names if n not in index})

@@ -1,10 +1,11 @@
 """Influence networks: which action can change which target (Defs. 3.1 and 3.2 of the paper)."""
 
+import copy
 import hashlib
 import os
-import warnings
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .canonical import canonical
 from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
 from .factorisation import Factorisation
 from .forms import Form, Ones, choose_form
-from .labels import StructureWarning, check_labels, default_labels, positions, some
+from .labels import check_labels, default_labels, positions, some, unique, warn
 from .partition import PartitionMap, as_index
 from .rows import group_equal_rows
 
@@ -54,6 +55,9 @@ class InfluenceNetwork:
         self._actions = None if actions is None else check_labels(actions, n, "actions")
         self._targets = None if targets is None else check_labels(targets, m, "targets")
         self._warn_of_isolated()
+
+    factorisation: Factorisation | None = None
+    """Which actions each row stands for, if `factor` made this network; None if one each."""
 
     # ---- other ways to make one ---------------------------------------------------------------------------
 
@@ -103,7 +107,7 @@ class InfluenceNetwork:
         Of any size: the matrix is made only if something asks for it, and `factorax.credit` never does.
         """
         self = cls.__new__(cls)
-        self.shape = (as_index(n, "n"), as_index(m, "m"))
+        self._shape = (as_index(n, "n"), as_index(m, "m"))
         if min(self.shape) < 1:
             raise ValueError(f"n, m: got {self.shape}, want at least one action and one target")
         self._actions = self._targets = None
@@ -113,12 +117,17 @@ class InfluenceNetwork:
     @classmethod
     def identity(cls, n: int) -> "InfluenceNetwork":
         """Action i influences target i alone."""
+        n = as_index(n, "n")
+        if n < 1:
+            raise ValueError(f"n: got {n}, want at least 1")
         return cls(sparse.eye_array(n, dtype=bool))
 
     # ---- what it is ---------------------------------------------------------------------------------------
 
-    shape: tuple[int, int]
-    """``(n_actions, n_targets)``."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_actions, n_targets)``."""
+        return self._shape
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
@@ -172,12 +181,13 @@ class InfluenceNetwork:
             yield (*ends, float(weight)) if self.is_soft else ends
 
     @cached_property
-    def partition_maps(self) -> dict[str, PartitionMap]:
-        """σⱼ for every target j: the actions on which it depends (eq. 4 of the paper)."""
+    def partition_maps(self) -> Mapping[str, PartitionMap]:
+        """σⱼ for every target j: the actions on which it depends (eq. 3 of the paper)."""
         csc = self.matrix.tocsc()
         csc.sort_indices()
         parents = np.split(csc.indices, csc.indptr[1:-1])
-        return {t: PartitionMap(p.tolist(), self.shape[0]) for t, p in zip(self.targets, parents, strict=True)}
+        maps = (PartitionMap(p.tolist(), self.shape[0]) for p in parents)
+        return MappingProxyType(dict(zip(self.targets, maps, strict=True)))
 
     # ---- factorisation ------------------------------------------------------------------------------------
 
@@ -192,6 +202,8 @@ class InfluenceNetwork:
         >>> InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]]).minimum_factorisation().groups
         ((0, 1), (2,))
         """
+        if not self._has_matrix:  # complete: one factor
+            return Factorisation.from_group_of(np.zeros(self.shape[0], dtype=np.int64))
         return Factorisation.from_group_of(group_equal_rows(self.matrix))
 
     def factor(self, factorisation: Factorisation | Iterable[Iterable[str]]) -> "InfluenceNetwork":
@@ -215,15 +227,11 @@ class InfluenceNetwork:
         shape = (len(factorisation), self.shape[1])
         merged = sparse.coo_array((data[first], (row[first], column[first])), shape)
         names = None
-        if self._actions is not None or len(factorisation) < self.shape[0]:
-            names = ["+".join(self.actions[i] for i in group) for group in factorisation.groups]
-            while len(set(names)) < len(names):  # some action is itself called a1+a2
-                names = [
-                    f"({name})" if len(group) > 1 else name
-                    for name, group in zip(names, factorisation.groups, strict=True)
-                ]
-            names = tuple(names)
-        return self._derive(merged, names, self._targets)
+        if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
+            names = unique("+".join(self.actions[i] for i in group) for group in factorisation.groups)
+        network = self._derive(merged, names, self._targets)
+        network.factorisation = factorisation
+        return network
 
     def twins(self) -> tuple[tuple[str, ...], ...]:
         """Groups of two or more actions that influence exactly the same targets."""
@@ -233,13 +241,12 @@ class InfluenceNetwork:
     def components(self) -> tuple["InfluenceNetwork", ...]:
         """Connected components, as networks of their own: sub-problems that share no target."""
         label = self._component_of()
-        n = self.shape[0]
-        parts = []
-        for c in range(label.max() + 1):
-            rows, columns = np.flatnonzero(label[:n] == c), np.flatnonzero(label[n:] == c)
-            if rows.size and columns.size:
-                parts.append(self._select(rows, columns))
-        return tuple(parts)
+        n, count = self.shape[0], label.max() + 1
+        rows, columns = (
+            np.split(np.argsort(side, kind="stable"), np.cumsum(np.bincount(side, minlength=count))[:-1])
+            for side in (label[:n], label[n:])
+        )
+        return tuple(self._select(r, c) for r, c in zip(rows, columns, strict=True) if r.size and c.size)
 
     def coparent_condition(self) -> np.ndarray:
         """For every action, whether the paper's two-term variance formula is exact for it; shape ``(n_actions,)``.
@@ -253,6 +260,8 @@ class InfluenceNetwork:
         array([ True, False])
         """
         n = self.shape[0]
+        if not self._has_matrix:  # complete
+            return np.ones(n, dtype=bool)
         label = self._component_of()
         targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)
         degree = np.diff(self.matrix.indptr)
@@ -282,7 +291,11 @@ class InfluenceNetwork:
         n, m = self.shape
         new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
-        return self._derive(self.matrix, new_actions, new_targets)
+        network = copy.copy(self)
+        for known in ("actions", "targets", "partition_maps", "_digest"):
+            network.__dict__.pop(known, None)
+        network._actions, network._targets = new_actions, new_targets
+        return network
 
     def select(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
@@ -350,10 +363,9 @@ class InfluenceNetwork:
         if self.n_edges < self.shape[0] * self.shape[1] or self.is_soft:
             for array in (self.matrix.indptr, self.matrix.indices, self.matrix.data):
                 h.update(array.tobytes())
-        if self._actions is not None and self._actions != default_labels("a", self.shape[0]):
-            h.update(repr(self._actions).encode())
-        if self._targets is not None and self._targets != default_labels("psi", self.shape[1]):
-            h.update(repr(self._targets).encode())
+        sides = (self._actions, "a", self.shape[0]), (self._targets, "psi", self.shape[1])
+        named = [labels if labels and labels != default_labels(prefix, n) else None for labels, prefix, n in sides]
+        h.update(repr(named).encode())
         return h.digest()
 
     @classmethod
@@ -368,7 +380,7 @@ class InfluenceNetwork:
 
     def _set_matrix(self, matrix: Any) -> None:
         self.__dict__["matrix"] = canonical(matrix)
-        self.shape = self.matrix.shape
+        self._shape = self.matrix.shape
 
     @property
     def _has_matrix(self) -> bool:
@@ -408,16 +420,9 @@ class InfluenceNetwork:
     def _warn_of_isolated(self) -> None:
         rows = np.flatnonzero(np.diff(self.matrix.indptr) == 0)
         if rows.size:
-            names = some([self.actions[i] for i in rows])
-            warnings.warn(
-                f"action {names} influences no target: its gradient is nought", StructureWarning, stacklevel=3
-            )
+            warn(f"no target is influenced by action {some([self.actions[i] for i in rows])}: no gradient there")
         reached = np.zeros(self.shape[1], dtype=bool)
         reached[self.matrix.indices] = True
         if not reached.all():
             names = some([self.targets[j] for j in np.flatnonzero(~reached)])
-            warnings.warn(
-                f"target {names} is influenced by no action: it plays no part in learning",
-                StructureWarning,
-                stacklevel=3,
-            )
+            warn(f"no action influences target {names}: no part in learning")

@@ -93,6 +93,8 @@ def spatial_discount(
     """
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha: got {alpha}, want a discount in (0, 1]")
+    if radius is not None and not radius >= 0:
+        raise ValueError(f"radius: got {radius}, want a distance ≥ 0")
     nodes = None
     if hasattr(distances, "nodes"):
         nodes, adjacency = _adjacency(distances, weight)
@@ -101,7 +103,7 @@ def spatial_discount(
     d = np.asarray(distances, dtype=np.float64)
     if d.ndim != 2 or np.isnan(d).any() or (d < 0).any():
         raise ValueError(f"distances: got shape {d.shape}, want a matrix of numbers ≥ 0 without NaN")
-    near = np.isfinite(d) if radius is None else d <= radius
+    near = np.isfinite(d) if radius is None else np.isfinite(d) & (d <= radius)
     return InfluenceNetwork(np.where(near, alpha ** np.where(near, d, 0), 0), nodes, nodes)
 
 
@@ -110,5 +112,24 @@ def _adjacency(graph: "nx.Graph", weight: str | None = None) -> tuple[list[Any],
 
     if graph.number_of_nodes() == 0:
         raise ValueError("graph: got a graph without nodes, want at least one")
+    if graph.is_multigraph():
+        graph = _shortest_of_parallel(graph, weight)
     options: dict[str, Any] = {"weight": weight, "dtype": np.float64, "format": "csr"}
-    return list(graph.nodes), nx.to_scipy_sparse_array(graph, **options)
+    adjacency = nx.to_scipy_sparse_array(graph, **options)
+    if (adjacency.data < 0).any():
+        raise ValueError(f"distances: got an edge of length {adjacency.data.min():g}, want lengths ≥ 0")
+    return list(graph.nodes), adjacency
+
+
+def _shortest_of_parallel(graph: "nx.Graph", weight: str | None) -> "nx.Graph":
+    """The same graph with one edge between two nodes: the shortest."""
+    import networkx as nx
+
+    simple = nx.DiGraph() if graph.is_directed() else nx.Graph()
+    simple.add_nodes_from(graph)
+    attribute = weight or "weight"
+    for u, v, data in graph.edges(data=True):
+        length = data.get(attribute, 1)
+        if not simple.has_edge(u, v) or length < simple.edges[u, v][attribute]:
+            simple.add_edge(u, v, **{attribute: length})
+    return simple

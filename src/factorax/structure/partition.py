@@ -64,7 +64,7 @@ class PartitionMap:
             raise ValueError(f"action: got {_length(action)} components, want {self.size} for {self!r}")
         if is_array_api_obj(action):
             return _index(action, indices)
-        return type(action)(action[i] for i in indices)
+        return _kind(action)(action[i] for i in indices)
 
     @cached_property
     def _complement(self) -> "PartitionMap":
@@ -97,11 +97,15 @@ def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]]) -> Any:
     if all(arrays):
         xp = array_namespace(*parts)
         return _index(xp.concat(list(parts), axis=-1), inverse)
-    if any(arrays):
+    if any(arrays) or len({_kind(part) for part in parts}) > 1:
         kinds = sorted({type(part).__name__ for part in parts})
         raise TypeError(f"parts: got a mixture of {', '.join(kinds)}; want all arrays, all tuples or all lists")
     joined = [component for part in parts for component in part]
-    return type(parts[0])(joined[i] for i in inverse)
+    return _kind(parts[0])(joined[i] for i in inverse)
+
+
+def _kind(action: Any) -> type[list] | type[tuple]:
+    return list if isinstance(action, list) else tuple  # a named tuple has another constructor
 
 
 def _index(array: Any, indices: Sequence[int] | np.ndarray) -> Any:

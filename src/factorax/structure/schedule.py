@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
+from .factorisation import Factorisation
 from .network import InfluenceNetwork
 
 RAMPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -32,6 +33,11 @@ class Blend:
     def shape(self) -> tuple[int, int]:
         """``(n_actions, n_targets)``."""
         return self.start.shape
+
+    @property
+    def factorisation(self) -> Factorisation | None:
+        """Which actions each row stands for."""
+        return self.start.factorisation
 
     def network(self) -> InfluenceNetwork:
         """This point as a (soft) network of its own."""
@@ -69,9 +75,10 @@ class NetworkSchedule:
     ):
         if (start.actions, start.targets) != (end.actions, end.targets):
             raise ValueError(
-                f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order"
+                f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order "
+                "(relabel() gives a network other names)"
             )
-        if steps < 1 or delay < 0:
+        if not (steps >= 1 and delay >= 0):
             raise ValueError(f"steps, delay: got {steps} and {delay}, want steps ≥ 1 and delay ≥ 0")
         if ramp not in RAMPS:
             raise ValueError(f"ramp: got {ramp!r}, want one of {', '.join(map(repr, RAMPS))}")

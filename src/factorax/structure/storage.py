@@ -30,9 +30,9 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
             text = f'{{{head},\n  "edges": [\n    {lines}\n  ]\n}}\n'
             _write_whole(path, lambda file: file.write(text.encode()))
         case ".npz":
-            labels = {"actions": net._actions, "targets": net._targets}
+            rest = {"shape": net.shape, "soft": net.is_soft, "actions": net._actions, "targets": net._targets}
             arrays = {
-                "header": np.array(json.dumps(header | {"shape": net.shape} | labels, ensure_ascii=False)),
+                "header": np.array(json.dumps(header | rest, ensure_ascii=False)),
                 "indptr": net.matrix.indptr,
                 "indices": net.matrix.indices,
             }
@@ -59,32 +59,34 @@ class _NotOurs(Exception):
 def _load_json(path: Path) -> InfluenceNetwork:
     try:
         content = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _NotOurs("not a factorax network: neither JSON nor npz") from error
     _check_header(content)
     try:
         edges, actions, targets = content["edges"], content["actions"], content["targets"]
     except KeyError as error:
         raise _NotOurs(f"damaged: no entry {error}") from error
-    if not all(isinstance(part, list) for part in (edges, actions, targets, *edges)):
+    if not all(isinstance(part, list) for part in (edges, actions, targets)) or not all(map(_is_list, edges)):
         raise _NotOurs("damaged: actions, targets and edges must be lists")
     return _build(lambda: InfluenceNetwork.from_edges(edges, actions, targets))
 
 
 def _load_npz(path: Path) -> InfluenceNetwork:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             content = dict(archive)
         header = json.loads(str(content.pop("header")))
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile, EOFError) as error:
+    except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
         raise _NotOurs("not a factorax network, or damaged: no readable header") from error
     _check_header(header)
     try:
         indptr, indices, shape = content["indptr"], content["indices"], tuple(header["shape"])
-        weights = content.get("weights", np.ones(len(indices), dtype=bool))
+        if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu" or len(indptr) != shape[0] + 1:
+            raise ValueError("indices do not fit the shape")
+        weights = content["weights"] if header["soft"] else np.ones(len(indices), dtype=bool)
         matrix = sparse.csr_array((weights, indices, indptr), shape)
         matrix.check_format(full_check=True)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise _NotOurs(f"damaged: {error}") from error
     return _build(lambda: InfluenceNetwork(matrix, header.get("actions"), header.get("targets")))
 
@@ -102,8 +104,12 @@ def _check_header(header: Any) -> None:
 def _build(make: Callable[[], InfluenceNetwork]) -> InfluenceNetwork:
     try:
         return make()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise _NotOurs(f"damaged: {error}") from error
+
+
+def _is_list(part: object) -> bool:
+    return isinstance(part, list)
 
 
 def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:

@@ -19,7 +19,7 @@ _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fu
 
 
 def credit(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
-    """[K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 8 of the paper).
+    """[K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
 
     kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. Linear, so it may stand anywhere in a differentiated or compiled JAX or PyTorch program;
     K is a constant there and is applied in the cheapest form it has (``net.form``).
@@ -46,7 +46,7 @@ def credit(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
 
 
 def factor_baseline(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
-    """[(1 − K)(λ∘ψ)]: for every factor, the weighted sum of the targets it does *not* influence (Def. 4.1).
+    """[(1 − K)(λ∘ψ)]: for every factor, the weighted sum of the targets it does *not* influence (Def. 4.1, eq. 6).
 
     bᵢ = Σⱼ λⱼ ψⱼ − kᵢ, to be subtracted from the scalar objective; `credit` is what remains. Arguments, shapes and
     array libraries as in `credit`.
@@ -60,7 +60,7 @@ def factor_baseline(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None
 
 def _credit_of(net: InfluenceNetwork | Blend, x: Any, xp: Any) -> Any:
     if isinstance(net, Blend):
-        w: Any = float(net.w) if is_numpy_array(net.w) else net.w
+        w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
         return (1 - w) * _apply(net.start.form, x, xp) + w * _apply(net.end.form, x, xp)
     return _apply(net.form, x, xp)
 

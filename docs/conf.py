@@ -1,0 +1,61 @@
+"""Sphinx configuration. Nothing here needs a network: figures are drawn by the pages' own code."""
+
+import re
+import sys
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import make_figures
+
+make_figures.main()
+
+project = "factorax"
+author = "The factorax developers"
+copyright = "The factorax developers"
+version = release = version_of("factorax")
+language = "en-GB"
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build", "_generated"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+myst_dmath_double_inline = True
+
+# Our docstrings say `like this` of arguments and functions alike; names that are documented become links.
+default_role = "py:obj"
+autodoc_typehints = "none"  # shapes, which types do not tell, are in the docstrings
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+add_module_names = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "factorax"
+html_static_path = ["_static"]
+html_css_files = ["factorax.css"]
+html_show_sourcelink = False
+html_sidebars = {"**": []}
+html_theme_options = {
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+# Literals and examples, in which nothing may be changed.
+_AS_IT_IS = re.compile(r"(``.*?``|`.*?`|^[ ]*>>>.*?(?:^[ ]*$|\Z))", re.MULTILINE | re.DOTALL)
+
+
+def escape_bars(app, what, name, obj, options, lines):
+    """|z|² is a norm, but to reStructuredText a substitution."""
+    parts = _AS_IT_IS.split("\n".join(lines))
+    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+    lines[:] = "".join(parts).split("\n")
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", escape_bars)

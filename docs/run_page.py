@@ -1,0 +1,64 @@
+"""Run the Python blocks of a Markdown page: all of them in order, in one namespace.
+
+    python docs/run_page.py docs/tutorial.md            # a JSON list: line, what it printed, what the page shows
+    python docs/run_page.py --write docs/tutorial.md    # brings the page's text blocks up to date
+
+A ```text block that directly follows a ```python block shows what that block prints. Figures are written to the
+current folder, which `make_figures.py` and the tests choose.
+"""
+
+import contextlib
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\s*^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A block of code, its first line in the page, and the output shown below it, if any."""
+
+    line: int
+    code: str
+    shown: str | None
+    span: tuple[int, int]  # of `shown` within the page
+
+
+def blocks(text: str) -> list[Block]:
+    """The Python blocks of a page."""
+    return [
+        Block(text.count("\n", 0, m.start("code")) + 1, m["code"], m["shown"], m.span("shown"))
+        for m in _BLOCK.finditer(text)
+    ]
+
+
+def run(page: Path) -> Iterator[tuple[Block, str]]:
+    """Every block of a page and what it printed."""
+    namespace = {"__name__": page.stem}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")  # tracebacks show lines of the page
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, namespace)
+        yield block, "".join(f"{line.rstrip()}\n" for line in printed.getvalue().splitlines())
+
+
+def main(arguments: list[str]) -> None:
+    page = Path(arguments[-1])
+    found = list(run(page))
+    if "--write" in arguments:
+        text = page.read_text(encoding="utf-8")
+        for block, printed in reversed(found):
+            if block.shown is not None:
+                text = text[: block.span[0]] + printed + text[block.span[1] :]
+        page.write_text(text, encoding="utf-8")
+    else:
+        print(json.dumps([(block.line, printed, block.shown) for block, printed in found]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

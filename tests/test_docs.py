@@ -1,0 +1,84 @@
+"""Every page of the documentation runs, and prints what it shows."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+RUNNER = ROOT / "docs" / "run_page.py"
+
+
+def _load_runner():
+    spec = spec_from_file_location("run_page", RUNNER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+run_page = _load_runner()
+PAGES = {
+    str(path.relative_to(ROOT)): path
+    for path in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    if run_page.blocks(path.read_text(encoding="utf-8"))
+}
+
+
+def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: no page sees another's imports, settings, warnings or files."""
+    environment = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1"}
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # nearly all of the time is spent compiling
+    environment.pop("JAX_ENABLE_X64", None)
+    command = [sys.executable, "-W", "error", str(RUNNER), str(path)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def runs(request, tmp_path_factory):
+    """The pages that this session tests, as many at a time as there are processors: most of it is compiling."""
+    wanted = [item.callspec.params["page"] for item in request.session.items if "runs" in item.fixturenames]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield {page: pool.submit(_run, PAGES[page], tmp_path_factory.mktemp("page")) for page in wanted}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
+    done = runs[page].result()
+    assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"
+    found = json.loads(done.stdout)
+    assert len(found) == len(run_page.blocks(PAGES[page].read_text(encoding="utf-8")))
+    for line, printed, shown in found:
+        if shown is not None:
+            where = f"{page}, block at line {line}; `python docs/run_page.py --write {page}` brings the page up to date"
+            assert printed == shown, where
+
+
+def test_no_page_lost_its_code():
+    pages = ("credit", "departures", "gallery", "gradients", "index", "structure", "tutorial")
+    assert {"README.md", *(f"docs/{name}.md" for name in pages)} <= set(PAGES)
+
+
+def test_output_without_code_is_not_shown():
+    """A text block that follows no Python block is never compared with anything; a typo in a fence would hide one."""
+    for path in (ROOT / "docs").glob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        compared = [block for block in run_page.blocks(text) if block.shown is not None]
+        assert text.count("\n```text\n") == len(compared), path.name
+
+
+@pytest.mark.torch
+def test_torch_example_of_credit_page():
+    pytest.importorskip("torch")
+    code = (
+        (ROOT / "docs" / "credit.md").read_text(encoding="utf-8").split("```{code-block} python\n")[1].split("```")[0]
+    )
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    # The gradient of a log-probability is its credit, divided by the size of the batch and with the sign of a loss.
+    assert " ".join(printed.split()) == "tensor([[-5.5000, -0.5000], [-3.0000, -1.0000]])"
