@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from factorax import InfluenceNetwork, StructureWarning
-from factorax.structure.labels import check_labels, default_labels, positions, some, unique
+from factorax.structure.labels import check_labels, default_labels, join_labels, positions, some
 from factorax.structure.networks import spatial_discount
 
 
@@ -69,15 +69,15 @@ def test_a_string_in_place_of_a_list_of_wanted_labels_is_refused():
         positions("ab", ["a", "b", "ab"], "actions")
 
 
-def test_names_are_made_unique_whatever_primes_they_have():
-    assert unique(["x", "y"]) == ("x", "y")
-    assert unique(["x", "x", "x′", "x"]) == ("x", "x′", "x′′", "x′′′")
-    assert unique(["x′", "x", "x"]) == ("x′", "x", "x′′")
+def test_joined_names_are_unique_and_single_ones_stay_as_they_are():
+    assert join_labels([["x"], ["y", "z"]]) == ("x", "y+z")
+    assert join_labels([["a", "b"], ["a+b"]]) == ("a+b′", "a+b")
+    assert join_labels([["a", "b+c"], ["a+b", "c"], ["a+b+c′"]]) == ("a+b+c", "a+b+c′′", "a+b+c′")
 
 
 # ---- warnings ---------------------------------------------------------------------------------------------
 
-ONE_WAY, NO_LOOP = InfluenceNetwork([[1, 0], [1, 1]]), InfluenceNetwork([[0, 1], [1, 1]])
+ONE_WAY, OTHER_WAY = InfluenceNetwork([[1, 0], [1, 1]]), InfluenceNetwork([[0, 1], [1, 1]])
 WARNING = {
     "matrix": lambda path: InfluenceNetwork([[1], [0]]),
     "edges": lambda path: InfluenceNetwork.from_edges([("x", "p")], targets=["p", "q"]),
@@ -85,8 +85,8 @@ WARNING = {
     "graph": lambda path: InfluenceNetwork.from_networkx(ONE_WAY.to_networkx().subgraph(["a1", "psi1", "psi2"])),
     "load json": lambda path: InfluenceNetwork.load(path / "net.json"),
     "load npz": lambda path: InfluenceNetwork.load(path / "net.npz"),
-    "intersection": lambda path: ONE_WAY.intersection(NO_LOOP),
-    "&": lambda path: ONE_WAY & NO_LOOP,
+    "intersection": lambda path: ONE_WAY.intersection(OTHER_WAY),
+    "&": lambda path: ONE_WAY & OTHER_WAY,
     "select": lambda path: ONE_WAY.select(actions=["a1"]),
     "spatial discount": lambda path: spatial_discount([[0, np.inf]], 0.5),
 }

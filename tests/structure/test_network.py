@@ -110,6 +110,7 @@ def test_actions_without_targets_are_warned_of_by_name():
     with pytest.warns(StructureWarning, match=WITHOUT_TARGETS) as record:
         InfluenceNetwork([[0], [1], [0]], actions=["fan", "heat", "lamp"])
     assert len(record) == 1
+    assert record[0].filename == __file__
 
 
 def test_targets_without_actions_are_warned_of_by_name():

@@ -141,8 +141,7 @@ def test_of_parallel_edges_the_shortest_counts(kind):
 # ---- bad input --------------------------------------------------------------------------------------------
 
 
-def road(kind):
-    """A road of length 2 and one of length -1, between the same two places if `kind` has parallel edges."""
+def with_negative_length(kind):
     graph = kind()
     graph.add_edges_from([("x", "y", {"km": 2}), ("x", "y", {"km": -1})])
     return spatial_discount(graph, 0.5, weight="km")
@@ -168,8 +167,12 @@ def road(kind):
         (lambda: spatial_discount([0, 1], 0.5), ValueError, r"distances: got shape \(2,\), want a matrix"),
         (lambda: spatial_discount([[np.nan]], 0.5), ValueError, r"distances: .* without NaN"),
         (lambda: spatial_discount([[-1]], 0.5), ValueError, r"distances: .* numbers ≥ 0"),
-        (lambda: road(nx.Graph), ValueError, r"distances: got an edge of length -1, want lengths ≥ 0"),
-        (lambda: road(nx.MultiDiGraph), ValueError, r"distances: got an edge of length -1, want lengths ≥ 0"),
+        (lambda: with_negative_length(nx.Graph), ValueError, r"distances: got an edge of length -1, want lengths ≥ 0"),
+        (
+            lambda: with_negative_length(nx.MultiDiGraph),
+            ValueError,
+            r"distances: got an edge of length -1, want lengths ≥ 0",
+        ),
         (lambda: spatial_discount([[0]], 0.5, radius=-1), ValueError, r"radius: got -1, want a distance ≥ 0"),
         (lambda: spatial_discount(nx.path_graph(2), 0.5, radius=-1), ValueError, r"radius: got -1, want"),
         (lambda: spatial_discount([[0]], 0.5, radius=np.nan), ValueError, r"radius: got nan, want"),

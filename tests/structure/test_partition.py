@@ -40,12 +40,12 @@ def test_merge_undoes_the_split_of_tuples_and_lists(sigma):
 
 def test_a_named_tuple_comes_apart_into_plain_tuples():
     sigma = PartitionMap([2, 0], 3)
-    action = namedtuple("Action", ["speed", "gear", "turn"])(0.5, 3, "left")  # noqa: PYI024
+    action = namedtuple("Action", ["speed", "gear", "turn"])(0.5, 3, "left")
     part, rest = sigma(action), sigma.complement(action)
     assert (type(part), type(rest)) == (tuple, tuple)
     assert (part, rest) == (("left", 0.5), (3,))
     assert sigma.merge(part, rest) == action
-    assert sigma.merge(namedtuple("Part", ["turn", "speed"])(*part), rest) == action  # noqa: PYI024
+    assert sigma.merge(namedtuple("Part", ["turn", "speed"])(*part), rest) == action
 
 
 @given(partition_maps(), st.sampled_from([(), (3,), (2, 0), (2, 1, 3)]), st.sampled_from([np, jnp]))

@@ -89,6 +89,8 @@ def test_labels_in_json_stand_as_they_are(tmp_path):
 
 def test_the_hand_made_npz_of_these_tests_is_good(tmp_path):
     assert InfluenceNetwork.load(write_npz(tmp_path / "net.npz")) == InfluenceNetwork([[1], [1]], ["x", "y"], ["p"])
+    soft = write_npz(tmp_path / "net.npz", {"soft": True}, weights=np.array([0.5, 1]))
+    assert InfluenceNetwork.load(soft) == InfluenceNetwork([[0.5], [1]], ["x", "y"], ["p"])
 
 
 def test_a_large_network_is_small_on_disk(tmp_path):
@@ -285,13 +287,13 @@ def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth)
     [
         ({}, {"indices": np.array([0, 1])}, r"indices must be < 1"),
         ({}, {"indices": np.array([0, -1])}, r"indices must be >= 0"),
-        ({}, {"indptr": np.array([0, 2, 1])}, r"indptr|index pointer"),
-        ({}, {"indptr": np.array([0, 1, 9])}, r"index pointer"),
+        ({}, {"indptr": np.array([0, 2, 1])}, r"do not fit the shape"),
+        ({}, {"indptr": np.array([0, 1, 9])}, r"do not fit the shape"),
         ({}, {"indptr": np.array([0, 2])}, r"indices do not fit the shape"),
         ({}, {"indptr": np.array([0.0, 1.0, 2.0])}, r"indices do not fit the shape"),
         ({}, {"indices": np.array([0.0, 0.0])}, r"indices do not fit the shape"),
         ({}, {"indices": np.array([False, False])}, r"indices do not fit the shape"),
-        ({}, {"indices": np.array([[0, 0]])}, r"1-D"),
+        ({}, {"indices": np.array([[0, 0]])}, r"do not fit the shape"),
         ({}, {"indices": np.array(0)}, r"unsized"),
         ({}, {"indices": MISSING}, r"indices"),
         ({"soft": MISSING}, {}, r"soft"),
@@ -303,8 +305,9 @@ def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth)
         ({"shape": [3, 1]}, {}, r"indices do not fit the shape"),
         ({"shape": [10**12, 1]}, {}, r"indices do not fit the shape"),
         ({"shape": [-2, 1]}, {}, r"indices do not fit the shape"),
-        ({"shape": [2, -1]}, {}, r"negative"),
-        ({"shape": [2, 10**12]}, {}, r"targets: got 1 labels, want 1000000000000"),
+        ({"shape": [2, -1]}, {}, r"do not fit the shape"),
+        ({"shape": [2, 10**12]}, {}, r"do not fit the shape"),
+        ({"soft": None}, {}, r"soft is None, neither true nor false"),
         ({"shape": [2, 10**15], "targets": None}, {}, r""),  # more memory than a process can address
         ({"shape": [2, 10**30]}, {}, r""),
         ({"shape": [2, 10**30], "targets": None}, {}, r""),
@@ -320,10 +323,12 @@ def test_a_damaged_npz_is_named(tmp_path, header, changes, message):
         InfluenceNetwork.load(path)
 
 
-def test_weights_are_read_of_a_soft_network_only(tmp_path):
-    weights = np.array([0.5, 1.0])
-    soft = InfluenceNetwork.load(write_npz(tmp_path / "net.npz", {"soft": True}, weights=weights))
-    assert soft == InfluenceNetwork([[0.5], [1]], ["x", "y"], ["p"])
+def loaded_or_refused(path):
+    """The network, or what the ValueError says."""
+    try:
+        return InfluenceNetwork.load(path)
+    except ValueError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize("net", [NET, InfluenceNetwork([[1, 1, 0], [0, 1, 1]])], ids=["soft", "hard"])
@@ -338,11 +343,9 @@ def test_a_flipped_bit_is_noticed_or_does_no_harm(tmp_path, net):
             flipped = whole.copy()
             flipped[bit // 8] ^= 1 << bit % 8
             path.write_bytes(flipped.tobytes())
-            try:
-                assert InfluenceNetwork.load(path) == net
-            except ValueError as error:
-                assert str(path) in str(error)
-                refused += 1
+            got = loaded_or_refused(path)
+            refused += isinstance(got, str)
+            assert str(path) in got if isinstance(got, str) else got == net
         gc.collect()  # a file left open would be warned of now
     assert record == []
     assert 100 < refused < 300

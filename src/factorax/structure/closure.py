@@ -1,6 +1,7 @@
 """From a one-step reward network to the network of returns."""
 
 from collections.abc import Iterable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -73,11 +74,13 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
         return [(net.targets[i], net.targets[j]) for i, j in zip(*coo.coords, strict=True)]
     if isinstance(dynamics, Iterable) and not isinstance(dynamics, str):
         pairs = list(dynamics)
-        odd = next((pair for pair in pairs if isinstance(pair, str) or len(tuple(pair)) != 2), None)
+        odd = next(
+            (pair for pair in pairs if isinstance(pair, str) or not np.iterable(pair) or len(list(pair)) != 2), None
+        )
         if odd is not None:
             raise ValueError(f"dynamics: got {odd!r}, want (from, to) pairs of names")
         named = [(str(u), str(v)) for u, v in pairs]
-        numbers = any(isinstance(name, bool | int | float) for pair in pairs for name in pair)
+        numbers = any(isinstance(name, Number | np.generic) for pair in pairs for name in pair)
         if numbers and not set(net.actions + net.targets) & {name for pair in named for name in pair}:
             raise ValueError(f"dynamics: got {pairs[0]!r}, want pairs of names; give a matrix as a NumPy array")
         return named

@@ -21,8 +21,8 @@ def matrix_of_edges(
     edges: Iterable[Sequence[Any]], actions: Iterable[Hashable] | None, targets: Iterable[Hashable] | None
 ) -> LabelledMatrix:
     """The matrix, action labels and target labels of a list of edges."""
-    listed = [edge if isinstance(edge, str) else tuple(edge) for edge in edges]
-    odd = next((edge for edge in listed if isinstance(edge, str) or len(edge) not in (2, 3)), None)
+    listed = [edge if isinstance(edge, str) or not np.iterable(edge) else tuple(edge) for edge in edges]
+    odd = next((edge for edge in listed if not isinstance(edge, tuple) or len(edge) not in (2, 3)), None)
     if odd is not None:
         raise ValueError(f"edges: got {odd!r}, want (action, target) or (action, target, weight)")
     ends = [(str(edge[0]), str(edge[1])) for edge in listed]

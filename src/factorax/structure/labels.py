@@ -14,7 +14,7 @@ def warn(message: str) -> None:
     depth, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, StructureWarning, stacklevel=depth - 1)
+    warnings.warn(message, StructureWarning, stacklevel=depth)
 
 
 def some(names: Sequence[str], limit: int = 5) -> str:
@@ -50,14 +50,18 @@ def refuse_string(labels: object, argument: str) -> None:
         raise TypeError(f"{argument}: got the string {labels!r}, want a list of labels such as [{labels!r}]")
 
 
-def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """The same names, with a prime added to any that came before."""
-    taken: dict[str, None] = {}
-    for name in names:
-        while name in taken:
+def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """One name a group: that of its only member, or ``a1+a2``, with a prime should that be taken."""
+    listed = list(groups)
+    taken = {group[0] for group in listed if len(group) == 1}
+    names = []
+    for group in listed:
+        name = "+".join(group)
+        while len(group) > 1 and name in taken:
             name += "′"
-        taken[name] = None
-    return tuple(taken)
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
 
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:

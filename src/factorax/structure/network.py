@@ -16,7 +16,7 @@ from .canonical import canonical
 from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
 from .factorisation import Factorisation
 from .forms import Form, Ones, choose_form
-from .labels import check_labels, default_labels, positions, some, unique, warn
+from .labels import check_labels, default_labels, join_labels, positions, some, warn
 from .partition import PartitionMap, as_index
 from .rows import group_equal_rows
 
@@ -228,7 +228,7 @@ class InfluenceNetwork:
         merged = sparse.coo_array((data[first], (row[first], column[first])), shape)
         names = None
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
-            names = unique("+".join(self.actions[i] for i in group) for group in factorisation.groups)
+            names = join_labels([self.actions[i] for i in group] for group in factorisation.groups)
         network = self._derive(merged, names, self._targets)
         network.factorisation = factorisation
         return network

@@ -116,7 +116,7 @@ def _adjacency(graph: "nx.Graph", weight: str | None = None) -> tuple[list[Any],
         graph = _shortest_of_parallel(graph, weight)
     options: dict[str, Any] = {"weight": weight, "dtype": np.float64, "format": "csr"}
     adjacency = nx.to_scipy_sparse_array(graph, **options)
-    if (adjacency.data < 0).any():
+    if not (adjacency.data >= 0).all():
         raise ValueError(f"distances: got an edge of length {adjacency.data.min():g}, want lengths ≥ 0")
     return list(graph.nodes), adjacency
 

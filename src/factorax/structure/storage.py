@@ -81,8 +81,11 @@ def _load_npz(path: Path) -> InfluenceNetwork:
     _check_header(header)
     try:
         indptr, indices, shape = content["indptr"], content["indices"], tuple(header["shape"])
-        if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu" or len(indptr) != shape[0] + 1:
+        whole = indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"
+        if not whole or len(indptr) != shape[0] + 1 or indptr[-1] != len(indices) or not 0 < shape[1] < 2**31:
             raise ValueError("indices do not fit the shape")
+        if not isinstance(header["soft"], bool):
+            raise ValueError(f"soft is {header['soft']!r}, neither true nor false")
         weights = content["weights"] if header["soft"] else np.ones(len(indices), dtype=bool)
         matrix = sparse.csr_array((weights, indices, indptr), shape)
         matrix.check_format(full_check=True)
