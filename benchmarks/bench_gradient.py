@@ -38,7 +38,7 @@ def rows() -> Iterator[Row]:
     with_k = jax.jit(lambda p, d: factored(policy, p, net=net, **d))
     with_band = jax.jit(lambda p, d: factored(policy, p, net=banded, **(d | {"psi": d["psi"][:, :n]})))
     plain, ours, band = medians(
-        *(lambda f=f: jax.block_until_ready(f(params, data)) for f in (without, with_k, with_band)), repeats=31
+        *(lambda f=f: jax.block_until_ready(f(params, data)) for f in (without, with_k, with_band)), repeats=201
     )
     name = f"gradient of {n} factors, batch {batch}, two-layer policy"
     yield at_most(f"{name}, identity + column", ours, plain, "vanilla", 1.10)
