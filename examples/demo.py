@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 from rich.console import Console
 
 import factorax as fx
+from factorax.problems import relu_bandit, search_bandit
 from factorax.structure import gallery
 
 SAMPLES = 100_000
@@ -46,34 +47,20 @@ def gaussian(mu: jax.Array, obs: None, action: jax.Array) -> jax.Array:
     return jax.scipy.stats.norm.logpdf(action, mu, 1.0)
 
 
-def search_bandit(n: int, k: int, penalty: float) -> tuple[fx.InfluenceNetwork, jax.Array, jax.Array, jax.Array]:
-    """Δᵢ = −|aᵢ − cᵢ| / n for every action, and the penalty ζ on the first k: network, actions, targets, λ."""
-    centre, noise = jax.random.split(jax.random.key(0))
-    c = jax.random.uniform(centre, (n,), minval=-5, maxval=5)
-    a = jax.random.normal(noise, (SAMPLES, n))
-    distance = -jnp.abs(a - c) / n
-    zeta = -jnp.sqrt((a[:, :k] ** 2).sum(axis=1, keepdims=True)) / n
-    return gallery.search_bandit(n, k), a, jnp.hstack([distance, zeta]), jnp.ones(n + 1).at[n].set(penalty)
-
-
-def relu_bandit(n: int) -> tuple[fx.InfluenceNetwork, jax.Array, jax.Array, jax.Array]:
-    """ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ: network, actions, targets, λ."""
-    signs, noise = jax.random.split(jax.random.key(1))
-    e = jax.random.rademacher(signs, (n,), dtype=jnp.float32)
-    a = jax.random.normal(noise, (SAMPLES, n))
-    return fx.InfluenceNetwork.identity(n), a, -jnp.maximum(e * a, 0), jnp.ones(n)
-
-
 def print_reports() -> None:
     """The exact decomposition of the variance that factoring removes, estimated with standard errors."""
     bandits = {
-        "Search bandit, n = 8, penalty 0.5 on the first six actions": search_bandit(8, 6, 0.5),
+        "Search bandit, n = 8, penalty 0.5 on the first six actions": search_bandit(8, k=6, penalty=0.5),
         "ReLU bandit, n = 8": relu_bandit(8),
         "ReLU bandit, n = 256": relu_bandit(256),
     }
-    for title, (net, actions, psi, lam) in bandits.items():
-        mu = jnp.zeros(net.shape[0])
-        report = fx.variance_report(gaussian, mu, actions=actions, psi=psi, net=net, weights=lam, disjoint=True)
+    for title, bandit in bandits.items():
+        mu = jnp.zeros(bandit.n)
+        actions = mu + jax.random.normal(jax.random.key(0), (SAMPLES, bandit.n))
+        psi = bandit.targets(actions)
+        report = fx.variance_report(
+            gaussian, mu, actions=actions, psi=psi, net=bandit.network, weights=bandit.weights, disjoint=True
+        )
         console.print(f"\n[bold]{title}[/] ({SAMPLES:,} samples, ± standard error)")
         console.print(str(report), markup=False)
 

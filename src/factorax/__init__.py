@@ -18,13 +18,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import gradients as gradients
+    from . import problems as problems
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
 
 
 def __getattr__(name: str) -> Any:
-    # JAX is loaded only when something needs it: structure and credit serve users of NumPy or PyTorch alone.
-    if name in ("gradients", "bias_report", "variance_report"):
-        gradients = importlib.import_module(".gradients", __name__)
-        return gradients if name == "gradients" else getattr(gradients, name)
+    # JAX and Gymnasium are loaded only when something needs them: structure and credit serve users of NumPy or PyTorch.
+    if name in ("gradients", "problems"):
+        return importlib.import_module(f".{name}", __name__)
+    if name in ("bias_report", "variance_report"):
+        return getattr(importlib.import_module(".gradients", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,11 @@
+"""What to train on: bandits of known structure, as functions and as Gymnasium environments."""
+
+from .bandits import Bandit as Bandit
+from .bandits import draw_centre as draw_centre
+from .bandits import relu_bandit as relu_bandit
+from .bandits import search_bandit as search_bandit
+from .bandits import separable_bandit as separable_bandit
+from .gymnasium_bandits import BanditEnv as BanditEnv
+from .gymnasium_bandits import register
+
+register()

@@ -1,0 +1,143 @@
+"""Continuum-armed bandits with many actions and known structure (Sec. 5.1 and App. D of the paper).
+
+A bandit has one state, an action in ℝⁿ and a vector of targets, a pure function of the action. Its influence network
+and its multipliers λ stand beside it. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from .._credit import credit
+from ..structure import InfluenceNetwork, gallery
+from ..structure.partition import as_index
+
+
+@dataclass(frozen=True, eq=False)
+class Bandit:
+    """A bandit of n actions and m targets."""
+
+    network: InfluenceNetwork
+    """Which action influences which target, ``(n, m)``."""
+    weights: np.ndarray
+    """The multipliers λ, shape ``(m,)``."""
+    targets: Callable[[Any], Any]
+    """From actions ``(..., n)`` to targets ψ, ``(..., m)``."""
+    best: np.ndarray
+    """An action that maximises the reward, shape ``(n,)``."""
+
+    @property
+    def n(self) -> int:
+        """How many actions there are."""
+        return self.network.shape[0]
+
+    def reward(self, action: Any) -> Any:
+        """The scalar objective Σⱼ λⱼ ψⱼ of actions ``(..., n)``, shape ``(...)``."""
+        total = InfluenceNetwork.complete(1, self.network.shape[1])
+        return credit(total, self.targets(action), self.weights)[..., 0]
+
+    def gap(self, action: Any) -> Any:
+        """How far the reward of an action is below the best: ≥ 0, shape ``(...)``."""
+        return self.reward(self.best) - self.reward(action)
+
+
+def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
+    """A target of its own for every action: ψᵢ = fᵢ(aᵢ), K = I.
+
+    **Arguments**
+
+    - `terms`: from actions ``(..., n)`` to f₁(a₁) … fₙ(aₙ), ``(..., n)``, each a function of its own action alone.
+    - `best`: the action at which every term is largest, shape ``(n,)``.
+
+    >>> quadratic = separable_bandit(lambda a: -((a - 1.0) ** 2), best=[1.0, 1.0])
+    >>> quadratic.targets(np.array([0.0, 3.0]))
+    array([-1., -4.])
+    """
+    best = np.asarray(best, dtype=np.float64)
+    if best.ndim != 1:
+        raise ValueError(f"best: got shape {best.shape}, want (n,), one entry for each action")
+    return Bandit(InfluenceNetwork.identity(len(best)), np.ones(len(best)), terms, best)
+
+
+def search_bandit(
+    centre: Any,
+    *,
+    k: int = 0,
+    penalty: float = 0.0,
+    zeta: Callable[[Any], Any] | None = None,
+    scale: float | None = None,
+) -> Bandit:
+    """Find a point c in ℝⁿ: ψᵢ = −|aᵢ − cᵢ| / n, and a penalty −λ ζ(a₁ … a_k) / n on the first k actions.
+
+    The paper leaves the division by n unsaid; without it its step sizes diverge.
+
+    **Arguments**
+
+    - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre`
+      draws others).
+    - `k`: how many actions the penalty touches; with 0 there is none, and no target for it.
+    - `penalty`: its multiplier λ, in [0, 1]: then c remains the best action.
+    - `zeta`: ζ, from the first k actions ``(..., k)`` to ``(...)``; their Euclidean norm if left out.
+    - `scale`: a factor on all targets in place of 1/n.
+
+    >>> bandit = search_bandit([1.0, -2.0], k=1, penalty=0.5)
+    >>> bandit.network.to_dense().astype(int)
+    array([[1, 0, 1],
+           [0, 1, 0]])
+    >>> bandit.targets(np.array([3.0, -2.0]))
+    array([-1. , -0. , -1.5])
+    """
+    c = draw_centre(centre) if np.ndim(centre) == 0 else np.asarray(centre, dtype=np.float64)
+    if c.ndim != 1 or not np.isfinite(c).all():
+        raise ValueError(f"centre: got shape {c.shape}, want (n,) finite numbers, or the number n")
+    n, k = len(c), as_index(k, "k")
+    if not 0 <= k <= n:
+        raise ValueError(f"k: got {k}, want a number from 0 to n = {n}")
+    if not 0 <= penalty <= 1:
+        raise ValueError(f"penalty: got {penalty}, want λ in [0, 1]")
+    factor = 1 / n if scale is None else scale
+    norm = zeta or (lambda first: array_namespace(first).linalg.vector_norm(first, axis=-1))
+
+    def targets(action: Any) -> Any:
+        xp = array_namespace(action)
+        distance = -factor * xp.abs(action - xp.asarray(c, dtype=action.dtype))
+        if k == 0:
+            return distance
+        return xp.concat([distance, -factor * norm(action[..., :k])[..., None]], axis=-1)
+
+    weights = np.ones(n) if k == 0 else np.append(np.ones(n), penalty)
+    return Bandit(gallery.search_bandit(n, k), weights, targets, c)
+
+
+def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
+    """Stay on the right side of nought: ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ = ±1, K = I.
+
+    `signs` has shape ``(n,)``; or give the number n, for signs drawn with seed 0. `scale` multiplies all targets.
+
+    >>> relu_bandit([1, -1]).targets(np.array([3.0, 3.0]))
+    array([-3., -0.])
+    """
+    e = (
+        np.random.default_rng(0).choice([-1.0, 1.0], as_index(signs, "signs"))
+        if np.ndim(signs) == 0
+        else np.asarray(signs)
+    )
+    if e.ndim != 1 or not np.isin(e, (-1, 1)).all():
+        raise ValueError(f"signs: got {e!r}, want a list of −1 and 1, or the number n")
+
+    def targets(action: Any) -> Any:
+        xp = array_namespace(action)
+        return -scale * xp.clip(action * xp.asarray(e, dtype=action.dtype), 0, None)
+
+    return separable_bandit(targets, -e)
+
+
+def draw_centre(n: int, seed: int = 0) -> np.ndarray:
+    """The centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
+    n = as_index(n, "n")
+    if n < 1:
+        raise ValueError(f"n: got {n}, want at least 1")
+    return np.random.default_rng(seed).uniform(-5, 5, n)

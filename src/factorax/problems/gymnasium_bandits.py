@@ -1,0 +1,61 @@
+"""The bandits as Gymnasium environments: one step an episode, the vector of targets in `info`."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from .bandits import Bandit, draw_centre, relu_bandit, search_bandit
+
+
+class BanditEnv(gym.Env[np.int64, np.ndarray]):
+    """A bandit in the form that passes every stock wrapper and vectoriser.
+
+    - **Observation**: ``Discrete(1)``, always 0: there is one state.
+    - **Action**: ``Box`` of shape ``(n,)``, unbounded.
+    - **Reward**: the scalar Σⱼ λⱼ ψⱼ. The vector ψ is in ``info["vector_reward"]``, and `reward_space` is its space,
+      as in MO-Gymnasium. `weights` holds λ and `network` the influence network.
+    - **End**: every step is terminal.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(self, bandit: Bandit):
+        m = bandit.network.shape[1]
+        self.bandit, self.network, self.weights = bandit, bandit.network, bandit.weights
+        self.observation_space = gym.spaces.Discrete(1)
+        self.action_space = gym.spaces.Box(-np.inf, np.inf, (bandit.n,), np.float32)
+        self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
+        self.reward_dim = m
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Begin an episode; nothing is drawn, for the bandit stays as it was made."""
+        super().reset(seed=seed)
+        return np.int64(0), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Act once."""
+        action = np.asarray(action, dtype=np.float64)
+        if action.shape != (self.bandit.n,):
+            raise ValueError(f"action: got shape {action.shape}, want ({self.bandit.n},)")
+        psi = self.bandit.targets(action)
+        return np.int64(0), float(self.bandit.weights @ psi), True, False, {"vector_reward": psi.astype(np.float32)}
+
+
+def make_search_bandit(n: int = 1000, k: int = 0, penalty: float = 0.0, seed: int = 0) -> BanditEnv:
+    """``gymnasium.make("factorax/SearchBandit-v0", n=…, k=…, penalty=…, seed=…)``; `seed` draws the centre."""
+    return BanditEnv(search_bandit(draw_centre(n, seed), k=k, penalty=penalty))
+
+
+def make_relu_bandit(n: int = 1000, seed: int = 0) -> BanditEnv:
+    """``gymnasium.make("factorax/ReluBandit-v0", n=…, seed=…)``; `seed` draws the signs."""
+    return BanditEnv(relu_bandit(np.random.default_rng(seed).choice([-1.0, 1.0], n)))
+
+
+def register() -> None:
+    """Make the environments known to Gymnasium; done by ``import factorax.problems``."""
+    for name, make in (("SearchBandit", make_search_bandit), ("ReluBandit", make_relu_bandit)):
+        if f"factorax/{name}-v0" not in gym.registry:
+            gym.register(f"factorax/{name}-v0", f"{__name__}:{make.__name__}")

@@ -1,0 +1,100 @@
+"""The bandits: targets by hand, networks true to them, and Gymnasium's own checks."""
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import factorax as fx
+from factorax.problems import BanditEnv, draw_centre, relu_bandit, search_bandit, separable_bandit
+
+BANDITS = {
+    "search": search_bandit([1.0, -2.0, 0.5]),
+    "search, penalty on two": search_bandit([1.0, -2.0, 0.5], k=2, penalty=0.3),
+    "search, own penalty": search_bandit(4, k=4, penalty=1.0, zeta=lambda a: a.max(axis=-1)),
+    "relu": relu_bandit([1, -1, -1, 1]),
+    "separable": separable_bandit(lambda a: -((a - 2.0) ** 2), best=[2.0] * 3),
+}
+
+
+@pytest.mark.parametrize("bandit", BANDITS.values(), ids=BANDITS.keys())
+def test_the_network_is_exactly_where_targets_move(bandit):
+    """∂ψⱼ/∂aᵢ at a hundred random actions: nought at all of them iff there is no edge."""
+    actions = jnp.asarray(np.random.default_rng(0).normal(size=(100, bandit.n)) * 3)
+    slopes = jax.vmap(jax.jacobian(bandit.targets))(actions)  # (100, m, n)
+    np.testing.assert_array_equal((jnp.abs(slopes) > 0).any(axis=0).T, bandit.network.to_dense())
+
+
+@pytest.mark.parametrize("bandit", BANDITS.values(), ids=BANDITS.keys())
+def test_numpy_and_jax_agree_and_batches_are_rows(bandit):
+    actions = np.random.default_rng(0).normal(size=(2, 3, bandit.n))
+    psi = bandit.targets(actions)
+    assert psi.shape == (2, 3, bandit.network.shape[1])
+    np.testing.assert_allclose(bandit.targets(jnp.asarray(actions)), psi, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(bandit.targets(actions[1, 2]), psi[1, 2])
+    np.testing.assert_allclose(bandit.reward(actions), psi @ bandit.weights)
+
+
+@pytest.mark.parametrize("name", [name for name in BANDITS if "own" not in name])
+def test_no_action_beats_the_best(name):
+    bandit = BANDITS[name]
+    near = bandit.best + np.random.default_rng(0).normal(size=(2000, bandit.n)) * np.logspace(-4, 1, 2000)[:, None]
+    assert bandit.gap(near).min() >= -1e-12
+    assert bandit.gap(bandit.best) == 0
+
+
+def test_targets_by_hand():
+    bandit = search_bandit([1.0, -2.0, 0.5], k=2, penalty=0.3)
+    np.testing.assert_allclose(bandit.targets(np.array([3.0, 4.0, 0.5])), np.array([-2.0, -6.0, 0.0, -5.0]) / 3)
+    np.testing.assert_allclose(bandit.reward(np.array([3.0, 4.0, 0.5])), -(8 + 0.3 * 5) / 3)
+    assert bandit.network.targets == ("Delta1", "Delta2", "Delta3", "zeta")
+    np.testing.assert_allclose(search_bandit([1.0, 2.0], scale=1.0).targets(np.zeros(2)), [-1.0, -2.0])
+
+
+def test_centres_are_drawn_from_the_interval_and_by_seed():
+    c = draw_centre(10_000)
+    assert -5 <= c.min() < -4.9
+    assert 4.9 < c.max() <= 5
+    assert not np.array_equal(draw_centre(5, seed=1), draw_centre(5, seed=2))
+
+
+@pytest.mark.filterwarnings("ignore:.*A Box action space m", "ignore:.*For Box action spaces")
+@pytest.mark.parametrize("name", ["factorax/SearchBandit-v0", "factorax/ReluBandit-v0"])
+def test_gymnasium_checks_pass(name):
+    env = gym.make(name, n=6)
+    check_env(env.unwrapped, skip_render_check=True)
+    observation, _ = env.reset(seed=1)
+    assert observation == 0
+    _, reward, terminated, truncated, info = env.step(np.full(6, 0.5, dtype=np.float32))
+    unwrapped = env.unwrapped
+    assert isinstance(unwrapped, BanditEnv)
+    np.testing.assert_allclose(reward, unwrapped.weights @ info["vector_reward"], rtol=1e-6)
+    assert unwrapped.reward_space.contains(info["vector_reward"])
+    assert unwrapped.network.shape == (6, unwrapped.reward_dim)
+    assert (terminated, truncated) == (True, False)
+
+
+def test_stock_vectorisers_carry_the_vector():
+    envs = gym.make_vec("factorax/SearchBandit-v0", num_envs=3, vectorization_mode="sync", n=4, k=2, penalty=0.5)
+    envs.reset(seed=0)
+    *_, info = envs.step(np.zeros((3, 4), dtype=np.float32))
+    assert info["vector_reward"].shape == (3, 5)
+    envs.close()
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="k: got 4, want a number from 0 to n = 3"):
+        search_bandit(3, k=4)
+    with pytest.raises(ValueError, match=r"penalty: got 2.0, want λ in \[0, 1\]"):
+        search_bandit(3, k=1, penalty=2.0)
+    with pytest.raises(ValueError, match=r"centre: got shape \(2, 2\)"):
+        search_bandit(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="signs: got"):
+        relu_bandit([0.5, 1.0])
+    with pytest.raises(TypeError, match=r"n: got 2.5, want whole numbers"):
+        search_bandit(2.5)
+    with pytest.raises(ValueError, match=r"action: got shape \(3,\), want \(4,\)"):
+        BanditEnv(search_bandit(4)).step(np.zeros(3))
+    assert fx.problems.relu_bandit(3).n == 3
