@@ -8,6 +8,7 @@ import pytest
 
 import factorax as fx
 from factorax.gradients import gradient_variance, joint_actions, score_matrix, variance_report
+from factorax.gradients.moments import _estimate
 
 
 def brute_force(problem):
@@ -184,6 +185,67 @@ def test_targets_that_need_no_true_network_are_not_called_biased():
     assert np.abs(report.residual.value).max() > 1e-3
 
 
+def test_what_a_policy_closes_over_may_change():
+    problem = problems.finite(problems.THREE)
+    scale = {"number": 1.0, "array": jnp.ones(3)}
+
+    def log_prob(logits, obs, action):
+        return problems.independent(scale["number"] * scale["array"][:, None] * logits, obs, action)
+
+    def alpha():
+        p = joint_actions(log_prob, problem.params, (3, 3, 3))[1]
+        return report_of(problem._replace(log_prob=log_prob, probabilities=p)).alpha.value
+
+    first = alpha()
+    scale["number"] = 2.0
+    second = alpha()
+    scale["array"] = jnp.array([0.5, 0.5, 0.5])
+    third = alpha()
+    assert np.abs(second - first).min() > 1e-3
+    np.testing.assert_allclose(third, first, atol=1e-12)
+
+
+def test_a_report_compiles_once_for_a_policy_however_it_is_written():
+    problem, half = problems.finite(problems.THREE), 0.5
+    report_of(problem._replace(log_prob=lambda logits, obs, a: problems.independent(logits, obs, a)))
+    before = _estimate._cache_size()
+    again = lambda theta, o, action: problems.independent(theta, o, action)  # noqa: E731
+    p = joint_actions(again, half * problem.params, (3, 3, 3))[1]
+    report_of(problem._replace(log_prob=again, params=half * problem.params, probabilities=p))
+    assert _estimate._cache_size() == before
+
+
+def test_large_means_do_not_drown_the_variance_in_single_precision():
+    """ψ = ±1000 + noise: the plain E[x²] − E[x]² is negative in float32; five standard errors of the true value."""
+    with jax.enable_x64(False):
+        a = jax.random.bernoulli(jax.random.key(0), 0.5, (20_000, 2)).astype(int)
+        psi = 1e3 * (2 * a - 1) + jax.random.normal(jax.random.key(1), a.shape)
+        log_prob = lambda logit, obs, a: jax.nn.log_sigmoid(jnp.where(a == 1, logit, -logit))  # noqa: E731
+        report = variance_report(log_prob, jnp.zeros(2), actions=a, psi=psi, net=fx.InfluenceNetwork.identity(2))
+    z = np.asarray(a) - 0.5
+    truth = (z * np.asarray(psi, dtype=np.float64)).var(axis=0).sum()
+    assert abs(report.total_factored.value - truth) < 1e-3 * truth
+    np.testing.assert_allclose(report.factored.value.sum(), truth, rtol=1e-3)
+
+
+def test_samples_of_many_states_in_one_are_warned_of():
+    obs = np.random.default_rng(0).normal(size=(50, 1))
+    actions = np.random.default_rng(1).normal(size=(50, 2))
+    follow = lambda w, o, a: jax.scipy.stats.norm.logpdf(a, w * o, 1.0)  # noqa: E731
+    arguments = {"net": fx.InfluenceNetwork.identity(2)}
+    with pytest.warns(fx.StructureWarning, match="obs differs among samples that should be of one state"):
+        variance_report(follow, jnp.zeros(2), actions=actions, obs=obs, psi=actions, **arguments)
+    same = np.repeat(obs[:2, None], 50, axis=1)  # (states, samples, 1)
+    both = np.stack([actions, actions])
+    variance_report(follow, jnp.zeros(2), actions=both, obs=same, psi=both, **arguments)
+
+
+def test_reports_refuse_to_be_compiled():
+    problem = problems.finite(problems.THREE)
+    with pytest.raises(TypeError, match="outside jit"):
+        jax.jit(lambda psi: report_of(problem, psi=psi).alpha.value)(problem.psi)
+
+
 def test_a_point_of_a_schedule_is_reported_as_its_network():
     problem = problems.finite(problems.THREE)
     schedule = fx.NetworkSchedule(problem.net, fx.InfluenceNetwork.complete(3, 3), steps=10)
@@ -214,6 +276,7 @@ def test_the_search_bandit_matches_its_closed_form():
 def test_the_report_prints_every_factor_the_total_and_where_it_is_approximate():
     text = str(report_of(problems.finite(problems.FORK_COLLIDER)))
     lines = text.splitlines()
+    assert "vanilla / factored" in lines.pop(0)
     assert lines[0].split() == ["factor", "alpha", "quadratic", "linear", "covariance", "delta", "vanilla", "factored"]
     assert lines[1].split()[0] == "a1"
     assert lines[2].split()[0] == "a2"

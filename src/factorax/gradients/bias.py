@@ -1,6 +1,7 @@
 """What a network costs in bias against another, and when that is a good bargain."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,10 +11,10 @@ from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
 from .moments import Estimate, estimate
 from .scores import LogProb
-from .variance import moments_of, spreads
+from .variance import moments_of, spreads, terms_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BiasReport:
     """The bias of a network against a reference, and the variance of both. `Estimate` has ``value`` and ``error``."""
 
@@ -40,9 +41,9 @@ class BiasReport:
     def break_even(self) -> float:
         """The batch size up to which the network has the smaller error: infinite if it has less noise and no bias."""
         gain = float(self.reference_variance.value - self.variance.value)
-        if gain <= 0:
-            return 0.0
         bias = float(self.total_squared.value)
+        if gain <= 0 or bias != bias:  # NaN in, NaN out
+            return bias if bias != bias else 0.0
         return gain / bias if bias > 1e-12 * gain else float("inf")
 
     def __str__(self) -> str:
@@ -55,7 +56,11 @@ class BiasReport:
         lines.append(f"{'all':>12}{self.total_squared!s:>24}")
         lines.append(f"variance of the whole gradient: {self.variance}; of the reference: {self.reference_variance}")
         lines.append(f"smaller mean squared error than the reference up to a batch of {self.break_even:.4g}")
+        if self.total_squared.value < 2 * self.total_squared.error:
+            lines.append("the bias is within two standard errors of nought: more samples would tell")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def bias_report(
@@ -81,6 +86,7 @@ def bias_report(
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, that of net")
     psi = jnp.asarray(psi)
     figures = estimate(
+        _first_order,
         _features,
         _statistics,
         log_prob,
@@ -95,12 +101,20 @@ def bias_report(
     return BiasReport(net.actions, **figures)
 
 
-def _features(z: jax.Array, add: Any, k: jax.Array, k_ref: jax.Array) -> dict[str, jax.Array]:
-    return moments_of(z, add, k - k_ref, "bias") | moments_of(z, add, k, "net") | moments_of(z, add, k_ref, "ref")
+def _first_order(z: jax.Array, add: Any, k: jax.Array, k_ref: jax.Array) -> dict[str, jax.Array]:
+    return terms_of(z, add, k - k_ref, "bias") | terms_of(z, add, k, "net") | terms_of(z, add, k_ref, "ref")
 
 
-def _statistics(mean: dict[str, jax.Array], samples: int | None) -> dict[str, jax.Array]:
-    squared, total = (mean["bias_terms"] ** 2).sum(axis=1), (mean["bias_whole"] ** 2).sum()
+def _features(
+    z: jax.Array, add: Any, centre: dict[str, jax.Array], k: jax.Array, k_ref: jax.Array
+) -> dict[str, jax.Array]:
+    moments = partial(moments_of, z, add, centre)
+    return moments(k - k_ref, "bias") | moments(k, "net") | moments(k_ref, "ref")
+
+
+def _statistics(mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None) -> dict[str, jax.Array]:
+    squared = ((centre["bias_terms"] + mean["bias_terms"]) ** 2).sum(axis=1)
+    total = ((centre["bias_whole"] + mean["bias_whole"]) ** 2).sum()
     if samples is not None:  # the square of a mean of noise is not nought: take the noise's share off
         noise, total_noise = spreads(mean, "bias")
         squared, total = squared - noise / (samples - 1), total - total_noise / (samples - 1)

@@ -5,13 +5,23 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
 from ..structure import Factorisation
-from .scores import LogProb, batched_log_prob, check_disjoint, check_where_known, factor_scores, flatten_batch
+from .scores import (
+    LogProb,
+    TracedLogProb,
+    batched_log_prob,
+    check_disjoint,
+    check_where_known,
+    factor_scores,
+    flatten_batch,
+)
 
 Features = Callable[..., Any]
+Statistics = Callable[[Any, Any, int | None], Any]
 CHUNK_FLOATS = 1 << 22  # numbers held at a time for the scores of a chunk of samples
 
 
@@ -22,13 +32,16 @@ class Estimate(NamedTuple):
     error: Any
 
     def __str__(self) -> str:
-        """A single figure as ``1.234 ± 0.056``, without the error if it is exact."""
+        """A single figure as ``1.234 ± 0.056``, without the error if it is exact; arrays as NumPy shows them."""
+        if np.ndim(self.value):
+            return f"{self.value} ± {self.error}" if np.any(self.error) else f"{self.value}"
         return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
 
 
 def estimate(
+    first_order: Features,
     features: Features,
-    statistics: Callable[[Any, int | None], Any],
+    statistics: Statistics,
     log_prob: LogProb,
     params: Any,
     credits: dict[str, jax.Array],
@@ -46,12 +59,15 @@ def estimate(
 
     **Arguments**
 
-    - `features`: from the scores ``(n, p)`` of one sample, the function that adds weighted scores up, and the sample's
-      `credits`, to a pytree x.
-    - `statistics`: from E[x] and the number of samples (None if exact) to a pytree of figures.
+    - `first_order`: from the scores ``(n, p)`` of one sample, the function that adds weighted scores up, and its
+      `credits`, to a dictionary of what has to be centred: a variance as E[x²] − E[x]² would drown in rounding.
+    - `features`: from the same and the mean of `first_order` to a pytree x.
+    - `statistics`: from E[x], that mean and the number of samples (None if exact) to a pytree of figures.
     - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``; the batch axes of all else follow them.
     - others: as in `variance_report`.
     """
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((params, credits, actions, obs))):
+        raise TypeError("a report has standard errors and warnings: call it on values, outside jit, grad and vmap")
     *leading, n = next(iter(credits.values())).shape
     batch = tuple(leading)
     if not 1 <= len(batch) <= 2 or (probabilities is None and batch[-1] < 2):
@@ -69,7 +85,10 @@ def estimate(
         check_disjoint(log_prob, params, n, data["actions"], data["obs"])
     by_state = jax.tree.map(lambda x: x.reshape(-1, batch[-1], *x.shape[1:]), data)
     p = None if p is None else p.reshape(-1, batch[-1])
-    values, variances = _estimate(features, statistics, log_prob, disjoint, params, by_state, p)
+    first = jax.tree.map(lambda x: x[0], (data["obs"], data["actions"]))
+    traced = TracedLogProb(log_prob, params, *first)
+    functions = (first_order, features, statistics)
+    values, variances = _estimate(functions, traced, disjoint, traced.constants, params, by_state, p)
     states = len(jax.tree.leaves(by_state)[0])
     return jax.tree.map(
         lambda v, s: Estimate(np.asarray(v.mean(axis=0)), np.sqrt(np.asarray(s.sum(axis=0))) / states),
@@ -78,29 +97,33 @@ def estimate(
     )
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2))
 def _estimate(
-    features: Features,
-    statistics: Callable[[Any, int | None], Any],
-    log_prob: LogProb,
+    functions: tuple[Features, Features, Statistics],
+    traced: TracedLogProb,
     disjoint: bool,
+    constants: list[Any],
     params: Any,
     data: Any,
     probabilities: jax.Array | None,
 ) -> tuple[Any, Any]:
     """The statistics of every state and their squared errors. Compiled once for a policy, whatever its parameters."""
     states, size, n = next(iter(data["credits"].values())).shape
-    scores, add, width = factor_scores(log_prob, params, disjoint=disjoint)
+    scores, add, width = factor_scores(traced.with_constants(constants), params, disjoint=disjoint)
     chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
 
-    def statistics_of(mean: Any) -> Any:
-        return statistics(mean, size if probabilities is None else None)
-
-    def features_of(sample: Any) -> Any:
-        return features(scores(sample["obs"], sample["actions"]), add, **sample["credits"])
+    first_order, features, statistics = functions
 
     def at_state(samples_and_weights: tuple[Any, jax.Array]) -> tuple[Any, Any]:
         mean_of = partial(_weighted_mean, *samples_and_weights, chunk)
+        centre = mean_of(lambda s: first_order(scores(s["obs"], s["actions"]), add, **s["credits"]))
+
+        def features_of(sample: Any) -> Any:
+            return features(scores(sample["obs"], sample["actions"]), add, centre, **sample["credits"])
+
+        def statistics_of(mean: Any) -> Any:
+            return statistics(mean, centre, size if probabilities is None else None)
+
         mean = mean_of(features_of)
 
         def squared_influence(sample: Any) -> Any:
@@ -153,7 +176,12 @@ def joint_actions(
         raise ValueError(f"sizes: {total} joint actions are too many to enumerate; draw samples instead")
     actions = jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T)
     repeated = None if obs is None else jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], total, axis=0), obs)
-    return actions, jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
+    p = jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
+    if not np.isclose(p.sum(), 1, atol=1e-4):
+        raise ValueError(
+            f"sizes: got {tuple(sizes)}, but the probabilities add up to {p.sum():.4g}; want each factor's choices"
+        )
+    return actions, p
 
 
 def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array | None:

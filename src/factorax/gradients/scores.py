@@ -13,6 +13,7 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from ..structure import Factorisation
@@ -22,6 +23,30 @@ LogProb = Callable[[Any, Any, Any], jax.Array]
 
 class ProductFormError(ValueError):
     """The policy is not a product over factors, so no factor can be credited on its own."""
+
+
+class TracedLogProb:
+    """A log_prob as the program that it is: equal to another that computes the same, and so compiled but once.
+
+    A function is no safe key to a compiled program: what it closes over may have changed since. Arrays closed over are
+    the program's `constants`, and numbers are part of its text.
+    """
+
+    def __init__(self, log_prob: LogProb, params: Any, obs: Any, action: Any):
+        fresh = lambda *arguments: log_prob(*arguments)  # noqa: E731 (JAX keeps what it traced of a function it knows)
+        closed = jax.make_jaxpr(fresh)(params, obs, action)
+        self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
+
+    def with_constants(self, constants: list[Any]) -> LogProb:
+        """The function that it was traced from."""
+        run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, constants))
+        return lambda params, obs, action: run(*jax.tree.leaves((params, obs, action)))[0]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TracedLogProb) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any:

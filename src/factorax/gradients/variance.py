@@ -14,7 +14,7 @@ from .moments import Estimate, estimate
 from .scores import LogProb
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VarianceReport:
     """ΔVᵢ = V[VPGᵢ] − V[FPGᵢ] and its parts. An `Estimate` has a ``value`` and a standard ``error`` (0 if exact)."""
 
@@ -54,7 +54,7 @@ class VarianceReport:
         columns = ("alpha", "quadratic", "linear", "covariance", "delta", "vanilla", "factored")
         head = f"{'factor':>12}" + "".join(f"{name:>20}" for name in columns)
         shown = self.factors if len(self.factors) <= 12 else self.factors[:6]
-        lines = [head]
+        lines = [f"variance of the whole gradient, vanilla / factored: {self.ratio:.3g}", head]
         for i, name in enumerate(shown):
             cells = (getattr(self, column) for column in columns)
             lines.append(
@@ -66,10 +66,11 @@ class VarianceReport:
             lines.append(f"{'…':>12}  and {len(self.factors) - len(shown)} more")
         total = (self.total_delta, self.total_vanilla, self.total_factored)
         lines.append(f"{'all':>12}" + " " * 80 + "".join(str(t).rjust(20) for t in total))
-        lines.append(f"variance of the whole gradient, vanilla / factored: {self.ratio:.3g}")
         if not self.two_terms_suffice.all():
             lines.append("* the co-parent condition fails: without the covariance term the sum is only approximate")
         return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 def variance_report(
@@ -97,8 +98,8 @@ def variance_report(
 
     - `log_prob`, `params`, `obs`, `weights`: as in `factored`.
     - `actions`, `psi`: samples at one state, shapes ``(samples, ...)`` and ``(samples, n_targets)``; or at several,
-      ``(states, samples, ...)``: then the variance is taken at each state and averaged. Centre `psi` to see the effect
-      of a value baseline.
+      ``(states, samples, ...)``: then the variance is taken at each state and averaged. A batch of a rollout has one
+      sample a state and will not do. Centre `psi` to see the effect of a value baseline.
     - `net`: the influence network, one row for each factor.
     - `probabilities`: for exact figures, the probability of each of the `actions`, which then are all there are
       (`joint_actions`). Left out, the samples are draws from the policy, and standard errors are given.
@@ -119,6 +120,7 @@ def variance_report(
     net = net.network() if isinstance(net, Blend) else net
     kept, dropped = (f(net, jnp.asarray(psi), weights) for f in (credit, factor_baseline))
     figures = estimate(
+        _variance_first_order,
         _variance_features,
         _variance_statistics,
         log_prob,
@@ -130,6 +132,7 @@ def variance_report(
         disjoint=disjoint,
         factorisation=net.factorisation,
     )
+    _warn_if_mixed(obs, jnp.shape(psi)[:-1])
     bias = figures.pop("bias")
     report = VarianceReport(net.actions, **figures, two_terms_suffice=net.coparent_condition())
     if not net.is_soft:
@@ -153,6 +156,7 @@ def gradient_variance(
     For comparing estimators that `variance_report` does not know: any baseline, any preset. Other arguments as there.
     """
     return estimate(
+        _any_first_order,
         _any_features,
         _any_statistics,
         log_prob,
@@ -165,16 +169,19 @@ def gradient_variance(
     )
 
 
-def moments_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, jax.Array]:
-    """First and second moments of the terms zᵢ cᵢ of a gradient, and of the whole of it."""
+def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, jax.Array]:
+    """The terms zᵢ cᵢ of a gradient, ``(n, p)``, and the whole of it."""
     terms = z * credit[:, None]
-    whole = add(terms)
-    return {
-        f"{name}_terms": terms,
-        f"{name}_terms_squared": (terms**2).sum(axis=1),
-        f"{name}_whole": whole,
-        f"{name}_whole_squared": (whole**2).sum(),
-    }
+    return {f"{name}_terms": terms, f"{name}_whole": add(terms)}
+
+
+def moments_of(
+    z: jax.Array, add: Any, centre: dict[str, jax.Array], credit: jax.Array, name: str
+) -> dict[str, jax.Array]:
+    """First and second moments of both about a centre."""
+    away = {key: value - centre[key] for key, value in terms_of(z, add, credit, name).items()}
+    terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
+    return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
 
 
 def spreads(mean: dict[str, jax.Array], name: str) -> tuple[jax.Array, jax.Array]:
@@ -183,26 +190,48 @@ def spreads(mean: dict[str, jax.Array], name: str) -> tuple[jax.Array, jax.Array
     return terms, mean[f"{name}_whole_squared"] - (mean[f"{name}_whole"] ** 2).sum()
 
 
-def _any_features(z: jax.Array, add: Any, credits: jax.Array) -> dict[str, jax.Array]:
-    return moments_of(z, add, credits, "any")
+def _any_first_order(z: jax.Array, add: Any, credits: jax.Array) -> dict[str, jax.Array]:
+    return terms_of(z, add, credits, "any")
 
 
-def _any_statistics(mean: dict[str, jax.Array], samples: int | None) -> tuple[jax.Array, jax.Array]:
+def _any_features(z: jax.Array, add: Any, centre: dict[str, jax.Array], credits: jax.Array) -> dict[str, jax.Array]:
+    return moments_of(z, add, centre, credits, "any")
+
+
+def _any_statistics(
+    mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None
+) -> tuple[jax.Array, jax.Array]:
     return spreads(mean, "any")
 
 
-def _variance_features(z: jax.Array, add: Any, k: jax.Array, b: jax.Array) -> dict[str, jax.Array]:
+def _variance_first_order(z: jax.Array, add: Any, k: jax.Array, b: jax.Array) -> dict[str, jax.Array]:
+    norm_k = (z**2).sum(axis=1) * k
+    return {"norm_k": norm_k, "b": b} | terms_of(z, add, k + b, "vanilla") | terms_of(z, add, k, "factored")
+
+
+def _variance_features(
+    z: jax.Array, add: Any, centre: dict[str, jax.Array], k: jax.Array, b: jax.Array
+) -> dict[str, jax.Array]:
     norm = (z**2).sum(axis=1)
-    products = {"norm": norm, "b": b, "b_squared": b**2, "norm_k": norm * k, "norm_k_b": norm * k * b}
-    products["norm_b_squared"] = norm * b**2
-    return products | moments_of(z, add, k + b, "vanilla") | moments_of(z, add, k, "factored")
+    norm_k_away, b_away = norm * k - centre["norm_k"], b - centre["b"]
+    products = {
+        "norm": norm,
+        "norm_k": norm_k_away,
+        "b": b_away,
+        "b_squared": b**2,
+        "norm_k_b": norm_k_away * b_away,
+        "norm_b_squared": norm * b**2,
+    }
+    return products | moments_of(z, add, centre, k + b, "vanilla") | moments_of(z, add, centre, k, "factored")
 
 
-def _variance_statistics(mean: dict[str, jax.Array], samples: int | None) -> dict[str, jax.Array]:
+def _variance_statistics(
+    mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None
+) -> dict[str, jax.Array]:
     vanilla, total_vanilla = spreads(mean, "vanilla")
     factored, total_factored = spreads(mean, "factored")
     quadratic = mean["norm"] * mean["b_squared"]
-    linear = 2 * mean["norm_k"] * mean["b"]
+    linear = 2 * (centre["norm_k"] + mean["norm_k"]) * (centre["b"] + mean["b"])
     covariance = 2 * (mean["norm_k_b"] - mean["norm_k"] * mean["b"])
     delta = vanilla - factored
     return {
@@ -218,9 +247,25 @@ def _variance_statistics(mean: dict[str, jax.Array], samples: int | None) -> dic
         "total_delta": total_vanilla - total_factored,
         "residual": delta - quadratic - linear - covariance,
         "bias": jnp.stack(  # |E[zᵢ bᵢ]|² and E|zᵢ bᵢ|²
-            [((mean["vanilla_terms"] - mean["factored_terms"]) ** 2).sum(axis=1), mean["norm_b_squared"]]
+            [
+                ((_mean(mean, centre, "vanilla") - _mean(mean, centre, "factored")) ** 2).sum(axis=1),
+                mean["norm_b_squared"],
+            ]
         ),
     }
+
+
+def _mean(mean: dict[str, jax.Array], centre: dict[str, jax.Array], name: str) -> jax.Array:
+    return centre[f"{name}_terms"] + mean[f"{name}_terms"]
+
+
+def _warn_if_mixed(obs: Any, batch: tuple[int, ...]) -> None:
+    axis = len(batch) - 1
+    if any(np.ptp(np.asarray(leaf, dtype=np.float64), axis=axis).any() for leaf in jax.tree.leaves(obs)):
+        warn(
+            "obs differs among samples that should be of one state: the variance is then also that of the states, and "
+            "the three terms do not add up to it. Give (states, samples, ...), several actions drawn at each state"
+        )
 
 
 def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None) -> None:
