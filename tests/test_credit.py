@@ -44,13 +44,14 @@ FORMS = {
     "identity + column": of_form(np.hstack([np.eye(5), np.ones((5, 1))]), forms.SelectPlusColumns),
     "identity + part of a column": of_form(np.hstack([np.eye(5), np.tri(5, 1, -2)]), forms.SelectPlusColumns),
     "permutation + columns": of_form(np.hstack([np.ones((4, 2)), np.eye(4)[[1, 0, 3, 2]]]), forms.SelectPlusColumns),
-    "complement": of_form(1 - np.eye(64), forms.Complement),
+    "all but one": of_form((1 - np.eye(500))[::-1], forms.AllButOne),
     "equal rows": of_form(by_blocks(12), forms.Grouped),
     "diagonals": of_form(fx.networks.banded(64, 2).matrix, forms.Diagonals),
     "diagonals, broken": of_form(fx.networks.k_hop(nx.grid_2d_graph(9, 8), 1).matrix, forms.Diagonals),
     "diagonals, soft, wide": of_form(np.eye(60, 90, 30) + 0.5 * np.eye(60, 90, 9) + np.eye(60, 90), forms.Diagonals),
     "diagonals, tall": of_form(np.eye(90, 60, 2) + np.eye(90, 60, -31) + np.eye(90, 60, -3) > 0, forms.Diagonals),
-    "intervals": of_form(fx.networks.banded(400, 80).matrix, forms.Intervals),
+    "windows": of_form(fx.networks.banded(400, 80).matrix, forms.Windows),
+    "windows, uneven steps": of_form(np.abs(np.arange(0, 1000, 2)[:, None] - np.arange(1000)) < 65, forms.Windows),
     "sparse": of_form(sparse_rows(300, 300, [4]), forms.Sparse),
     "sparse, uneven rows": of_form(sparse_rows(300, 300, [1, 1, 1, 1, 9, 1, 40]), forms.Sparse),
     "sparse, soft": of_form(sparse_rows(300, 300, [3, 7]) * RNG.uniform(0.1, 0.9, size=(300, 300)), forms.Sparse),
@@ -121,6 +122,20 @@ def test_it_can_be_compiled_mapped_and_differentiated(net):
     w = jnp.asarray(RNG.normal(size=net.shape[0]), dtype=jnp.float32)
     gradient = jax.grad(lambda x: fx.credit(net, x) @ w)(psi[0])
     np.testing.assert_allclose(gradient, np.asarray(w, dtype=np.float64) @ net.to_dense(), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["windows", "all but one", "diagonals", "identity + column", "sparse"])
+def test_a_target_that_a_factor_does_not_influence_never_touches_its_credit(name):
+    """Not even by rounding: 1e9 beside 1e-3, in single precision."""
+    net = FORMS[name]
+    psi = np.full(net.shape[1], 1e-3, dtype=np.float32)
+    j = net.shape[1] // 2
+    outside = ~net.to_dense()[:, j]
+    assert outside.any()
+    for xp in (np, jnp):
+        calm = np.asarray(fx.credit(net, xp.asarray(psi)))
+        loud = np.asarray(fx.credit(net, xp.asarray(np.where(np.arange(len(psi)) == j, np.float32(1e9), psi))))
+        np.testing.assert_array_equal(loud[outside], calm[outside])
 
 
 def test_it_compiles_once_for_equal_networks():
@@ -204,6 +219,15 @@ class TestBadInput:
             fx.credit(self.net, np.ones(3), [1.0, np.nan, 1.0])
         with pytest.raises(TypeError, match="psi: got complex128"):
             fx.credit(self.net, np.ones(3, dtype=complex))
+
+    def test_multipliers_of_another_library(self):
+        with pytest.raises(TypeError, match="weights: got ArrayImpl beside psi of ndarray; want one array library"):
+            fx.credit(self.net, np.ones(3), jnp.ones(3))
+        assert fx.credit(self.net, jnp.ones(3, dtype=jnp.bfloat16), jnp.ones(3)).dtype == jnp.bfloat16
+
+    def test_a_schedule_in_place_of_a_network(self):
+        with pytest.raises(TypeError, match=r"got NetworkSchedule, .* take a point of it with .at\(step\)"):
+            fx.credit(fx.NetworkSchedule(self.net, self.net, steps=3), np.ones(3))
 
     def test_a_matrix_in_place_of_a_network(self):
         with pytest.raises(TypeError, match=r"net: got ndarray, want an InfluenceNetwork; make one with"):

@@ -14,9 +14,9 @@ NETWORKS = {
     "identity": fx.InfluenceNetwork.identity(4),
     "permutation": fx.InfluenceNetwork(np.eye(4)[[2, 0, 3, 1]]),
     "search bandit": fx.structure.gallery.search_bandit(6, 4),
-    "complement": fx.InfluenceNetwork(1 - np.eye(64)),
+    "all but one": fx.InfluenceNetwork(1 - np.eye(500)),
     "equal rows": fx.networks.block([(4, 3), (6, 5)]),
-    "intervals": fx.networks.banded(400, 80),
+    "windows": fx.networks.banded(400, 80),
     "sparse": fx.networks.banded(300, 2),
     "sparse, uneven": fx.InfluenceNetwork(np.eye(300) + (np.arange(300) == np.arange(300)[:, None] // 2) > 0),
     "dense, soft": fx.InfluenceNetwork(RNG.random((7, 6))),
@@ -52,6 +52,29 @@ def test_a_schedule_and_a_partition_map_take_tensors():
     np.testing.assert_allclose(fx.credit(schedule.at(5), psi).numpy(), [4.0, 4.5, 5.5])
     sigma = fx.PartitionMap([0, 2], 3)
     assert torch.equal(sigma.merge(sigma(psi), sigma.complement(psi)), psi)
+
+
+def test_evaluation_under_inference_mode_does_not_spoil_training():
+    net = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
+    with torch.inference_mode():
+        fx.credit(net, torch.ones(3))
+    psi = torch.ones(3, requires_grad=True)
+    fx.credit(net, psi).sum().backward()
+    np.testing.assert_allclose(psi.grad.numpy(), [2.0, 2.0, 2.0])
+
+
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # array-api-compat's
+@pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
+def test_it_can_be_compiled(net):
+    psi = torch.from_numpy(RNG.normal(size=net.shape[1]))
+    fresh = fx.InfluenceNetwork(net.matrix)
+    compiled = torch.compile(lambda x: fx.credit(fresh, x), backend="eager")
+    np.testing.assert_allclose(compiled(psi).numpy(), fx.credit(net, psi).numpy(), atol=1e-12)
+
+
+def test_the_dtype_is_that_of_the_targets():
+    net = fx.InfluenceNetwork.identity(2)
+    assert fx.credit(net, torch.ones(2), torch.ones(2, dtype=torch.float64)).dtype == torch.float32
 
 
 def test_targets_of_the_wrong_length():

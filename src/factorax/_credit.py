@@ -4,16 +4,25 @@ Nothing else in the library multiplies by K: ``K @ lam * psi`` parses as ``(K @ 
 wrong for square K, and a matrix product is seldom the fastest way to apply K.
 """
 
+import sys
 from collections.abc import Hashable
+from contextlib import nullcontext
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array, is_numpy_array
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_jax_array,
+    is_numpy_array,
+    is_torch_array,
+)
 
 from .structure import forms
 from .structure.network import InfluenceNetwork
-from .structure.schedule import Blend
+from .structure.schedule import Blend, NetworkSchedule
 
 _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fuses the whole sum (2× faster on CPU)
 
@@ -68,9 +77,12 @@ def _credit_of(net: InfluenceNetwork | Blend, x: Any, xp: Any) -> Any:
 def _weighted(net: InfluenceNetwork | Blend, psi: Any, weights: Any) -> tuple[Any, Any]:
     """λ∘ψ and its array namespace, after every check of shape."""
     if not isinstance(net, InfluenceNetwork | Blend):
-        raise TypeError(
-            f"net: got {type(net).__name__}, want an InfluenceNetwork; make one with fx.InfluenceNetwork(matrix)"
+        fix = (
+            "take a point of it with .at(step)"
+            if isinstance(net, NetworkSchedule)
+            else "make one with fx.InfluenceNetwork(matrix)"
         )
+        raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {fix}")
     psi = _as_array(psi)
     xp = array_namespace(psi)
     if psi.ndim == 0 or psi.shape[-1] != net.shape[1]:
@@ -92,6 +104,10 @@ def _weighted(net: InfluenceNetwork | Blend, psi: Any, weights: Any) -> tuple[An
         if np.isnan(lam).any():
             raise ValueError("weights: holds NaN; want a finite multiplier for each target")
         lam = _beside(psi, lam, psi.dtype)
+    elif array_namespace(lam) is not xp:
+        raise TypeError(f"weights: got {type(lam).__name__} beside psi of {type(psi).__name__}; want one array library")
+    elif xp.isdtype(lam.dtype, "real floating"):
+        lam = xp.astype(lam, psi.dtype)
     if lam.ndim > psi.ndim or any(
         have not in (1, want) for have, want in zip(lam.shape[::-1], psi.shape[::-1], strict=False)
     ):
@@ -132,8 +148,9 @@ def _(form: forms.SelectPlusColumns, x: Any, xp: Any) -> Any:
 
 
 @_apply.register
-def _(form: forms.Complement, x: Any, xp: Any) -> Any:
-    return xp.sum(x, axis=-1, keepdims=True) - _apply(form.missing, x, xp)
+def _(form: forms.AllButOne, x: Any, xp: Any) -> Any:
+    before = xp.cumulative_sum(x, axis=-1, include_initial=True)[..., :-1]
+    return _take(form, "missing", form.missing, before + _after(x, xp)[..., 1:])
 
 
 @_apply.register
@@ -171,9 +188,18 @@ def _shift(x: Any, offset: int, form: forms.Diagonals) -> Any:
 
 
 @_apply.register
-def _(form: forms.Intervals, x: Any, xp: Any) -> Any:
-    running = xp.cumulative_sum(x, axis=-1, include_initial=True)
-    return _take(form, "stop", form.stop, running) - _take(form, "start", form.start, running)
+def _(form: forms.Windows, x: Any, xp: Any) -> Any:
+    padded = _pad(x, *form.padding, xp)
+    blocks = xp.reshape(padded, (*x.shape[:-1], -1, form.length))
+    head = xp.reshape(xp.cumulative_sum(blocks, axis=-1, include_initial=True)[..., :-1], padded.shape)
+    tail = xp.reshape(_after(blocks, xp)[..., :-1], padded.shape)
+    start = form.start + form.padding[0]
+    return _take(form, "start", start, tail) + _take(form, "stop", start + form.length, head)
+
+
+def _after(x: Any, xp: Any) -> Any:
+    """The sum of each entry of the last axis and all after it, and a nought at the end."""
+    return xp.flip(xp.cumulative_sum(xp.flip(x, axis=-1), axis=-1, include_initial=True), axis=-1)
 
 
 @_apply.register
@@ -232,4 +258,6 @@ def _beside(like: Any, array: Any, dtype: Any) -> Any:
         typed = array if dtype is None else array.astype(dtype)
         return np.ascontiguousarray(typed) if isinstance(typed, np.ndarray) else typed
     # A copy: PyTorch has no read-only tensors, and warns of one made from a read-only array.
-    return array_namespace(like).asarray(array, dtype=dtype, device=device(like), copy=True)
+    xp = array_namespace(like)
+    with sys.modules["torch"].inference_mode(False) if is_torch_array(like) else nullcontext():
+        return xp.asarray(array, dtype=dtype, device=device(like), copy=True)

@@ -15,7 +15,7 @@ from .rows import group_equal_rows
 
 # What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU; see docs/benchmarks.md).
 GATHERED = 10.0  # an entry fetched by index
-SUMMED = 80.0  # an entry of a running sum
+SUMMED = 40.0  # an entry of a running sum
 SHIFTED = 3.0  # an entry of a diagonal
 FEW_COLUMNS = 4  # columns shared by most actions that are worth a term of their own
 
@@ -59,10 +59,10 @@ class SelectPlusColumns(AnyForm):
 
 
 @dataclass(frozen=True, eq=False)
-class Complement(AnyForm):
-    """Nearly every pair is connected: the sum of all targets less those that are not."""
+class AllButOne(AnyForm):
+    """Every action influences all targets but one: what comes before it, and what comes after."""
 
-    missing: "Form"
+    missing: np.ndarray  # (n_rows,) the column left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,23 @@ class Diagonals(AnyForm):
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals(AnyForm):
-    """Every action influences a run of neighbouring targets: differences of running sums."""
+class Windows(AnyForm):
+    """Every action influences a window of neighbouring targets, all of one length (cut off at the ends).
 
-    start: np.ndarray  # (n_rows,)
-    stop: np.ndarray  # (n_rows,)
+    With the targets in blocks of that length, a window is the tail of one block and the head of the next: running
+    sums within blocks, added and never subtracted, so that no target leaks into a window that does not hold it.
+    """
+
+    start: np.ndarray  # (n_rows,) the first column; below 0 where cut off at the left
+    length: int
+    n_columns: int
+
+    @cached_property
+    def padding(self) -> tuple[int, int]:
+        """How many noughts to put before and after the targets, to make whole blocks that hold every window."""
+        before = max(0, -int(self.start.min()))
+        stop = max(int(self.start.max()) + self.length + 1, self.n_columns) + before
+        return before, -(-stop // self.length) * self.length - before - self.n_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +145,7 @@ class Dense(AnyForm):
     matrix: np.ndarray
 
 
-Form = Ones | Select | SelectPlusColumns | Complement | Grouped | Diagonals | Intervals | Sparse | Dense
+Form = Ones | Select | SelectPlusColumns | AllButOne | Grouped | Diagonals | Windows | Sparse | Dense
 
 
 def choose_form(matrix: sparse.csr_array) -> Form:
@@ -158,14 +170,11 @@ def choose_form(matrix: sparse.csr_array) -> Form:
     as_diagonals = SHIFTED * n * len(offsets)
     cheapest = min(as_dense, as_sparse, as_diagonals)
     if matrix.dtype == np.bool_:
-        if SUMMED * m + 2 * GATHERED * n < cheapest and _are_intervals(matrix):
-            start = matrix.indices[np.minimum(matrix.indptr[:-1], max(matrix.nnz - 1, 0))]
-            start = np.where(degree > 0, start, 0)
-            return Intervals(start, start + degree)
-        if 2 * matrix.nnz > n * m:
-            missing = sparse.csr_array(~matrix.toarray())
-            if m + n + GATHERED * _padded_size(np.diff(missing.indptr)) < cheapest:
-                return Complement(choose_form(missing))
+        summed = 2 * SUMMED * m + 2 * GATHERED * n
+        if summed < cheapest and (window := _windows(matrix)) is not None:
+            return window
+        if m + n + summed < cheapest and (degree == m - 1).all():
+            return AllButOne(m * (m - 1) // 2 - np.add.reduceat(matrix.indices, matrix.indptr[:-1], dtype=np.int64))
     if as_diagonals == cheapest and matrix.nnz:
         return Diagonals(n, m, _diagonals(matrix, diagonal_of, offsets))
     return Sparse(matrix) if as_sparse < as_dense else Dense(matrix.toarray())
@@ -205,10 +214,18 @@ def _diagonals(
     return tuple(found)
 
 
-def _are_intervals(matrix: sparse.csr_array) -> bool:
-    filled = np.diff(matrix.indptr) > 0
-    first, last = matrix.indptr[:-1][filled], matrix.indptr[1:][filled] - 1
-    return np.array_equal(matrix.indices[last] - matrix.indices[first], last - first)
+def _windows(matrix: sparse.csr_array) -> Windows | None:
+    m = matrix.shape[1]
+    degree = np.diff(matrix.indptr)
+    if not degree.all():
+        return None
+    first, last = matrix.indices[matrix.indptr[:-1]], matrix.indices[matrix.indptr[1:] - 1]
+    length = int(degree.max())
+    whole = (degree == length) | (first == 0) | (last == m - 1)
+    if not np.array_equal(last - first + 1, degree) or not whole.all():
+        return None
+    cut_off_left = (degree < length) & (first == 0)
+    return Windows(np.where(cut_off_left, last + 1 - length, first), length, m)
 
 
 def _ceil_power_of_two(degree: np.ndarray) -> np.ndarray:

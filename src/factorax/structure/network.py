@@ -56,6 +56,8 @@ class InfluenceNetwork:
         self._targets = None if targets is None else check_labels(targets, m, "targets")
         self._warn_of_isolated()
 
+    form: Form
+    """How K is applied to a target vector: the cheapest way there is, chosen when the network is made."""
     factorisation: Factorisation | None = None
     """Which actions each row stands for, if `factor` made this network; None if one each."""
 
@@ -111,7 +113,7 @@ class InfluenceNetwork:
         if min(self.shape) < 1:
             raise ValueError(f"n, m: got {self.shape}, want at least one action and one target")
         self._actions = self._targets = None
-        self.__dict__["form"] = Ones(n)
+        self.form = Ones(n)
         return self
 
     @classmethod
@@ -163,11 +165,6 @@ class InfluenceNetwork:
     def density(self) -> float:
         """Share of all pairs (action, target) that are connected: 1 for the complete network."""
         return self.n_edges / (self.shape[0] * self.shape[1])
-
-    @cached_property
-    def form(self) -> Form:
-        """How K is applied to a target vector: the cheapest way, chosen once for a network."""
-        return choose_form(self.matrix)
 
     def to_dense(self) -> np.ndarray:
         """K as a NumPy array: boolean, or float64 for a soft network."""
@@ -346,6 +343,17 @@ class InfluenceNetwork:
 
     # ---- internals ----------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__.get(name) for name in ("matrix", "_shape", "_actions", "_targets", "factorisation")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        matrix = state.pop("matrix")
+        self.__dict__.update(state)
+        if matrix is None:
+            self.form = Ones(self.shape[0])
+        else:
+            self._set_matrix(matrix)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InfluenceNetwork) and self._digest == other._digest
 
@@ -381,6 +389,7 @@ class InfluenceNetwork:
     def _set_matrix(self, matrix: Any) -> None:
         self.__dict__["matrix"] = canonical(matrix)
         self._shape = self.matrix.shape
+        self.form = choose_form(self.matrix)
 
     @property
     def _has_matrix(self) -> bool:

@@ -73,6 +73,9 @@ class NetworkSchedule:
         delay: int = 0,
         ramp: str = "linear",
     ):
+        for name, net in (("start", start), ("end", end)):
+            if not isinstance(net, InfluenceNetwork):
+                raise TypeError(f"{name}: got {type(net).__name__}, want an InfluenceNetwork")
         if (start.actions, start.targets) != (end.actions, end.targets):
             raise ValueError(
                 f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order "
@@ -87,6 +90,8 @@ class NetworkSchedule:
     def at(self, step: Any) -> Blend:
         """The network at a step: a number, or a scalar array (traced or not)."""
         step = step if is_array_api_obj(step) else np.asarray(step, dtype=np.float64)
+        if getattr(step, "ndim") != 0:  # noqa: B009
+            raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
         xp = array_namespace(step)
         progress = xp.clip((step - self.delay) / self.steps, 0, 1)
         return Blend(self.start, self.end, RAMPS[self.ramp](progress, xp))
