@@ -204,11 +204,26 @@ class TestBadInput:
 
     def test_a_baseline_of_the_wrong_shape_is_never_broadcast(self):
         p = self.problem()
-        for shape in [(27, 2), (27,), (3, 27), (1, 3)]:
+        for shape in [(27, 2), (27,), (3, 27), (1, 3), (3,)]:
             with pytest.raises(ValueError, match="baseline: got shape"):
                 factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, baseline=jnp.zeros(shape))
+            with pytest.raises(ValueError, match="baseline: got shape"):
+                vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi, baseline=jnp.zeros(shape))
+
+    def test_mistakes_of_every_day(self):
+        p = self.problem()
+        with pytest.raises(TypeError, match="net: got ndarray, want an InfluenceNetwork"):
+            factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=np.eye(3))
+        with pytest.raises(ValueError, match="does psi lack a batch axis"):
+            vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi[:, 0])
+        with pytest.raises(ValueError, match="a list is taken as a list of arrays"):
+            factored(p.log_prob, p.params, actions=p.actions.tolist(), psi=p.psi, net=p.net)
+        with pytest.raises(ValueError, match=r"psi: got shape \(0, 3\), want .* at least one sample"):
+            factored(p.log_prob, p.params, actions=p.actions[:0], psi=p.psi[:0], net=p.net)
+        with pytest.raises(ValueError, match="damping ≥ 0"):
+            natural(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, damping=-1.0)
 
     def test_scalar_targets(self):
         p = self.problem()
-        with pytest.raises(ValueError, match="psi: got a scalar"):
+        with pytest.raises(ValueError, match=r"psi: got shape \(\)"):
             factored(p.log_prob, p.params, actions=p.actions, psi=1.0, net=p.net)

@@ -1,5 +1,7 @@
 """A policy that is not a product over factors is found out, and told so."""
 
+import collections
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +13,6 @@ from factorax.gradients import (
     ProductFormError,
     check_product_form,
     factored,
-    joint_actions,
     natural,
     score_matrix,
     vanilla,
@@ -57,10 +58,10 @@ def test_reports_say_so_too(policy):
 
 
 def test_an_enumeration_whose_first_rows_hardly_differ_is_no_hiding_place():
-    actions, p = joint_actions(product, jnp.zeros(6), (3,) * 6)
+    actions = jnp.asarray(np.indices((3,) * 6).reshape(6, -1).T)
     hidden = one_pair(5, 0)
     with pytest.raises(ProductFormError, match="factor 5"):
-        factored(hidden, jnp.zeros(6), actions=actions, psi=actions * p[:, None], net=fx.InfluenceNetwork.identity(6))
+        factored(hidden, jnp.zeros(6), actions=actions, psi=actions, net=fx.InfluenceNetwork.identity(6))
 
 
 def test_the_vanilla_gradient_takes_any_policy():
@@ -129,6 +130,12 @@ def test_tuple_actions_and_observations():
     check_product_form(mixed, None, actions=actions, obs=obs)
     with pytest.raises(ProductFormError, match="factor 0"):
         check_product_form(crossed, None, actions=actions, obs=obs)
+    named = collections.namedtuple("Named", "u v")(*actions)
+    keyed = {"u": actions[0], "v": actions[1]}
+    check_product_form(lambda p, o, a: mixed(p, o, (a.u, a.v)), None, actions=named, obs=obs)
+    check_product_form(lambda p, o, a: mixed(p, o, (a["u"], a["v"])), None, actions=keyed, obs=obs)
+    with pytest.raises(ProductFormError, match="factor 0"):
+        check_product_form(lambda p, o, a: crossed(p, o, (a["u"], a["v"])), None, actions=keyed, obs=obs)
     with pytest.raises(ValueError, match="at least two"):
         check_product_form(mixed, None, actions=(jnp.zeros(1), jnp.zeros(1)), obs=jnp.zeros(1))
 

@@ -6,11 +6,23 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import quietly
 
-from factorax import InfluenceNetwork, close_over
+from factorax import InfluenceNetwork, StructureWarning, close_over
 
 HOUSES = InfluenceNetwork.from_edges([("heat1", "bill1"), ("heat2", "bill2")])
 ROOMS = [("heat1", "temp1"), ("heat2", "temp2"), ("temp1", "bill1"), ("temp2", "bill2")]
 BOTH, FIRST_REACHES_BOTH, APART = [[1, 1], [1, 1]], [[1, 1], [0, 1]], [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("typo", "what"),
+    [
+        (("heat_1", "temp1"), "nothing moves the state 'heat_1'"),
+        (("temp1", "bil2"), "nothing depends on the state 'bil2'"),
+    ],
+)
+def test_a_mistyped_name_is_warned_of(typo, what):
+    with pytest.warns(StructureWarning, match=what):
+        close_over(HOUSES, [*ROOMS, typo])
 
 
 def run_through_time(net, pairs, local_actors):

@@ -249,7 +249,7 @@ def test_factors_whose_names_clash_get_names_of_their_own():
         (Factorisation([[0]], 1), r"factorisation: groups 1 actions, the network has 2"),
         ([["a1", "a2", "z"]], r"groups: unknown label 'z'; known: 'a1', 'a2'"),
         ([["a1", "a2"], ["a2"]], r"groups overlap: action 1 is in two groups"),
-        ([["a2"]], r"groups miss action '0'"),
+        ([["a2"]], r"groups miss action 'a1'"),
         ([["a1", "a2"], []], r"groups: got an empty group"),
     ],
 )

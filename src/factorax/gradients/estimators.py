@@ -52,9 +52,10 @@ def factored(
     >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
     Array([-0.5,  2. ], dtype=float32)
     """
+    credits = credit(net, jnp.asarray(psi), weights)
     batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
     batch.check_product_form(net)
-    return batch.gradient(_factored_credit(batch, net, psi, weights, baseline))
+    return batch.gradient(batch.less(credits, baseline))
 
 
 def vanilla(
@@ -77,7 +78,7 @@ def vanilla(
     total = credit(InfluenceNetwork.complete(1, jnp.shape(psi)[-1]), jnp.asarray(psi), weights)
     if baseline is not None and jnp.shape(baseline)[-1:] > (1,):
         batch.check_product_form()
-    return batch.gradient(_less(total, baseline, batch))
+    return batch.gradient(batch.less(total, baseline))
 
 
 def natural(
@@ -92,20 +93,24 @@ def natural(
     baseline: Any = None,
     probabilities: Any = None,
     damping: float = 1e-3,
-    iterations: int = 20,
+    iterations: int = 100,
 ) -> Any:
     """The natural gradient (F + damping·I)⁻¹ g, with the Fisher matrix of a factored policy F = Σᵢ E[zᵢ zᵢᵀ].
 
     The cross terms E[zᵢ zₗᵀ] of a product policy are nought even if factors share parameters, so the sample average
     leaves them out: less noise, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
-    by conjugate gradients. Other arguments as in `factored`.
+    by conjugate gradients, so the result is approximate: an ill-conditioned F wants more iterations or damping. Other
+    arguments as in `factored`.
 
     - `damping`: added to the diagonal of F.
     - `iterations`: at most this many conjugate-gradient steps.
     """
+    if damping < 0 or iterations < 1:
+        raise ValueError(f"damping, iterations: got {damping} and {iterations}, want damping ≥ 0 and iterations ≥ 1")
+    credits = credit(net, jnp.asarray(psi), weights)
     batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
     batch.check_product_form(net)
-    gradient = batch.gradient(_factored_credit(batch, net, psi, weights, baseline))
+    gradient = batch.gradient(batch.less(credits, baseline))
 
     def damped_fisher(v: Any) -> Any:
         along = jax.jvp(batch.log_probs, (params,), (v,))[1]  # zᵢ·v for every sample and factor
@@ -118,9 +123,9 @@ class _Batch:
     """A flat batch of samples and the log-probabilities of all its factors as a function of the parameters."""
 
     def __init__(self, log_prob: LogProb, params: Any, actions: Any, psi: Any, obs: Any, probabilities: Any):
-        if jnp.ndim(psi) == 0:
-            raise ValueError("psi: got a scalar, want shape (..., n_targets)")
         self.shape = jnp.shape(psi)[:-1]
+        if jnp.ndim(psi) == 0 or 0 in self.shape:
+            raise ValueError(f"psi: got shape {jnp.shape(psi)}, want (..., n_targets), at least one sample")
         self.log_prob, self.params = log_prob, params
         self.actions = flatten_batch(actions, self.shape, "actions")
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
@@ -129,6 +134,7 @@ class _Batch:
             self.share = jnp.full((size, 1), 1 / size)
         else:
             self.share = flatten_batch(probabilities, self.shape, "probabilities").reshape(size, 1)
+        self.n = jax.eval_shape(self.log_probs, params).shape[1]
 
     def log_probs(self, params: Any) -> jax.Array:
         return batched_log_prob(self.log_prob, params, self.obs, self.actions)
@@ -137,33 +143,27 @@ class _Batch:
         """The batch mean of Σᵢ zᵢ weightsᵢ."""
         log_probs, pullback = jax.vjp(self.log_probs, self.params)
         flat = jnp.asarray(weights).reshape(log_probs.shape[0], -1)
-        if flat.shape[1] not in (1, log_probs.shape[1]):
-            raise ValueError(
-                f"net: credits {flat.shape[1]} factors, log_prob returned {log_probs.shape[1]}; want one row of K for "
-                "each factor of the policy (net.factor merges rows)"
-            )
         return pullback(jnp.broadcast_to(flat * self.share, log_probs.shape).astype(log_probs.dtype))[0]
+
+    def less(self, credits: jax.Array, baseline: Any) -> jax.Array:
+        """Credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is broadcast."""
+        if credits.shape[-1] not in (1, self.n):
+            raise ValueError(
+                f"net: credits {credits.shape[-1]} factors, log_prob returned {self.n}; want one row of K for each "
+                "factor of the policy (net.factor merges rows)"
+            )
+        if baseline is None or jnp.ndim(baseline) == 0:
+            return credits if baseline is None else credits - baseline
+        shape = jnp.shape(baseline)
+        if shape[:-1] != self.shape or shape[-1] not in (1, self.n):
+            raise ValueError(
+                f"baseline: got shape {shape}, want {(*self.shape, self.n)}, one value for each sample and factor, or "
+                f"{(*self.shape, 1)}, one for each sample"
+            )
+        return credits - jnp.asarray(baseline)
 
     def check_product_form(self, net: InfluenceNetwork | Blend | None = None) -> None:
         check_where_known(self.log_prob, self.params, self.actions, self.obs, net.factorisation if net else None)
-
-
-def _factored_credit(batch: _Batch, net: InfluenceNetwork | Blend, psi: Any, weights: Any, baseline: Any) -> jax.Array:
-    return _less(credit(net, jnp.asarray(psi), weights), baseline, batch)
-
-
-def _less(credits: jax.Array, baseline: Any, batch: _Batch) -> jax.Array:
-    if baseline is None:
-        return credits
-    shape = jnp.shape(baseline)
-    if shape[:-1] not in ((), batch.shape) or (
-        shape and credits.shape[-1] > 1 and shape[-1] not in (1, credits.shape[-1])
-    ):
-        raise ValueError(
-            f"baseline: got shape {shape}, want {(*batch.shape, credits.shape[-1])}, one value for each factor, or "
-            f"{(*batch.shape, 1)}, one for all"
-        )
-    return credits - jnp.asarray(baseline)
 
 
 def _at_least_1d(log_prob: LogProb) -> LogProb:

@@ -3,7 +3,7 @@
 Everywhere in this room a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
 that returns one log-probability a factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
 arrays. A problem without observations passes ``obs=None``. An action is an array whose first axis counts actions, or a
-tuple with one entry for each.
+tuple, named tuple or dictionary with one entry for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,9 +55,9 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
     def flatten(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)
         if leaf.shape[: len(batch_shape)] != batch_shape:
-            raise ValueError(
-                f"{argument}: got an array of shape {leaf.shape}, want {batch_shape} in front, the batch axes of psi"
-            )
+            hint = " (a list is taken as a list of arrays: give one array)" if leaf.ndim == 0 else ""
+            want = f"{batch_shape} in front, the batch axes of psi"
+            raise ValueError(f"{argument}: got an array of shape {leaf.shape}, want {want}{hint}")
         return leaf.reshape(-1, *leaf.shape[len(batch_shape) :])
 
     return jax.tree.map(flatten, tree)
@@ -66,12 +66,18 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
 def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> jax.Array:
     """Log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
     per_factor = jax.vmap(log_prob, in_axes=(None, None if obs is None else 0, 0))(params, obs, actions)
-    if per_factor.ndim != 2:
-        raise ProductFormError(
+    if per_factor.ndim > 2:
+        raise ValueError(
             f"log_prob: got shape {per_factor.shape[1:]} for one action, want (n,), one log-probability for each "
-            "factor. A joint log-probability belongs to a correlated or autoregressive policy, and the product form "
-            "that factoring needs does not hold: draw the actions independently given the observation, merge those "
-            "that depend on each other into one factor (net.factor), or use gradients.vanilla"
+            "factor. It is given one observation and one action at a time: does psi lack a batch axis that actions "
+            "has, or does the result want a squeeze?"
+        )
+    if per_factor.ndim < 2:
+        raise ProductFormError(
+            "log_prob: got one number for one action, want (n,), one log-probability for each factor. A joint "
+            "log-probability belongs to a correlated or autoregressive policy, and the product form that factoring "
+            "needs does not hold: draw the actions independently given the observation, merge those that depend on "
+            "each other into one factor (net.factor), or use gradients.vanilla"
         )
     return per_factor
 
@@ -173,9 +179,9 @@ def check_product_form(
             if wrong.any():
                 raise ProductFormError(
                     f"log_prob: the log-probability of factor {kept[wrong.any(axis=0)][0]} changes with the actions of "
-                    "other factors: the policy is correlated or autoregressive, and the product form that factoring "
-                    "needs does not hold. Draw the actions independently given the observation, merge those that "
-                    "depend on each other into one factor (net.factor), or use gradients.vanilla"
+                    "other factors (counted from 0): the policy is correlated or autoregressive, and the product form "
+                    "that factoring needs does not hold. Draw the actions independently given the observation, merge "
+                    "those that depend on each other into one factor (net.factor), or use gradients.vanilla"
                 )
 
 
@@ -198,12 +204,25 @@ def _few(tree: Any) -> Any:
     return jax.tree.map(lambda x: x[np.unique(np.linspace(0, len(x) - 1, 8).astype(int))], tree)
 
 
+def _parts(actions: Any) -> tuple[list[Any], Any] | None:
+    """The entries of a tuple, named tuple, list or dictionary, and how to put them back; None for an array."""
+    if not isinstance(actions, tuple | list | dict):
+        return None
+    return jax.tree.flatten(actions, is_leaf=lambda x: x is not actions)
+
+
 def _count(actions: Any) -> int:
-    return len(actions) if isinstance(actions, tuple | list) else actions.shape[1]
+    parts = _parts(actions)
+    if parts is not None:
+        return len(parts[0])
+    return actions.shape[1] if actions.ndim > 1 else 1
 
 
 def _replace(actions: Any, other: Any, which: Sequence[int]) -> Any:
-    if isinstance(actions, tuple | list):
-        return tuple(other[i] if i in which else a for i, a in enumerate(actions))
+    parts, others = _parts(actions), _parts(other)
+    if parts is not None and others is not None:
+        return parts[1].unflatten([others[0][i] if i in which else part for i, part in enumerate(parts[0])])
+    if actions.ndim == 1:
+        return other
     index = np.asarray(which)
     return actions.at[:, index].set(other[:, index])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .labels import some
+from .labels import some, warn
 from .network import InfluenceNetwork
 
 
@@ -49,6 +49,7 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
 
     one_step = net.matrix.tocoo()
     moves = edges | {(int(i), n + int(j)) for i, j in zip(*one_step.coords, strict=True)}
+    _warn_of_idle_states(edges, list(index), n, m)
     # State: every other name, and a target that something depends on.
     state = set(range(n + m, len(index))) | {u for u, _ in edges if n <= u < n + m}
     if local_actors:
@@ -57,6 +58,16 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
     else:
         reads = {(x, i) for x in state for i in range(n)}
     return InfluenceNetwork._derive(_reach(moves | reads, n, len(index))[:, n : n + m], net.actions, net.targets)
+
+
+def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, m: int) -> None:
+    """A state that nothing moves, or that moves nothing, is most often a mistyped action or target."""
+    moved, moving = {v for _, v in edges}, {u for u, _ in edges}
+    touched = {v for u, v in edges if u < n}  # may be read by the actor that touches it
+    for idle, what in ((moving - moved, "nothing moves"), (moved - moving - touched, "nothing depends on")):
+        states = [names[i] for i in sorted(idle) if i >= n + m]
+        if states:
+            warn(f"dynamics: {what} the state {some(states)}; is it a mistyped action or target?")
 
 
 def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .labels import check_labels, positions, some
+from .labels import check_labels, positions, refuse_string, some
 from .partition import PartitionMap, as_index, merge_parts
 
 
@@ -75,7 +75,20 @@ class Factorisation:
     def from_labels(cls, groups: Iterable[Iterable[str]], actions: Sequence[str]) -> "Factorisation":
         """From groups of action labels: ``Factorisation.from_labels([["a1", "a2"], ["a3"]], net.actions)``."""
         actions = check_labels(actions, None, "actions")
-        return cls([positions(group, actions, "groups") for group in groups], len(actions))
+        listed = list(groups)
+        for group in listed:
+            refuse_string(group, "groups")
+        listed = [list(group) for group in listed]
+        unknown = [name for group in listed for name in group if isinstance(name, str) and name not in actions]
+        positions(unknown, actions, "groups")
+        if any(not isinstance(name, str) for group in listed for name in group):
+            raise TypeError(
+                "groups: got numbers, want labels of actions; Factorisation(groups, n_actions) takes numbers"
+            )
+        missing = sorted(set(actions) - {name for group in listed for name in group})
+        if missing:
+            raise ValueError(f"groups miss action {some(missing)}; add each to a group, if only one of its own")
+        return cls([positions(group, actions, "groups") for group in listed], len(actions))
 
     @property
     def n_actions(self) -> int:

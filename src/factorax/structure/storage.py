@@ -60,7 +60,7 @@ def _load_json(path: Path) -> InfluenceNetwork:
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise _NotOurs("not a factorax network: neither JSON nor npz") from error
+        raise _NotOurs(f"not a factorax network: neither npz nor JSON ({error})") from error
     _check_header(content)
     try:
         edges, actions, targets = content["edges"], content["actions"], content["targets"]
@@ -117,6 +117,8 @@ def _is_list(part: object) -> bool:
 
 def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path: no folder {str(path.parent)!r} to write {path.name!r} to")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
