@@ -121,6 +121,7 @@ def test_two_houses(pairs, local_actors, expected):
     np.testing.assert_array_equal(close_over(HOUSES, pairs, local_actors=local_actors).to_dense(), expected)
 
 
+@quietly
 def test_an_actor_reads_what_its_own_action_touches_unless_told_otherwise():
     shared = [("heat1", "air"), ("heat2", "air")]
     np.testing.assert_array_equal(close_over(HOUSES, shared).to_dense(), BOTH)
@@ -156,6 +157,7 @@ def test_a_target_that_depends_on_itself_is_state_in_a_matrix_as_in_pairs(kind):
     assert closed == close_over(net, [("psi1", "psi1"), ("psi2", "psi2")], local_actors=False)
 
 
+@quietly
 def test_a_target_that_something_depends_on_is_state_for_actors_to_read():
     both_serve_the_first = InfluenceNetwork([[1, 0], [1, 1]])  # the second light reads the queue that the first moves
     closed = close_over(both_serve_the_first, [("psi1", "stock")]).to_dense()
