@@ -62,6 +62,9 @@ def print_reports() -> None:
             gaussian, mu, actions=actions, psi=psi, net=bandit.network, weights=bandit.weights, disjoint=True
         )
         console.print(f"\n[bold]{title}[/] ({SAMPLES:,} samples, ± standard error)")
+        console.print(
+            "delta = vanilla − factored = quadratic + linear + covariance: what factoring takes off the variance"
+        )
         console.print(str(report), markup=False)
 
 
