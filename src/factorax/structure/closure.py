@@ -26,7 +26,7 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
       any other names, which are state variables. `u → v` reads "u now changes v at the next step"; into a target,
       "ψ reads u"; into an action, "the actor of this action reads u". If the state is kept by target (the queue of a
       street, the stock of a shop) edges may lead from target to target, and an ``(n_targets, n_targets)`` matrix does.
-      A target from which no edge leads, not even to itself, is a mere output: nothing remembers it and no actor reads it.
+      A target from which no edge leads, not even to itself, is a mere output that no actor reads.
     - `local_actors`: if true, an actor reads what edges lead into its action, or, where there are none, what its own
       action touches directly. If false every actor reads the whole state: then an action that moves any of it moves
       all later actions, and a sparse network is seldom exact.
