@@ -34,6 +34,7 @@ def run_through_time(net, pairs, local_actors):
     direct = [edge[:2] for edge in net.edges()]
     named = {name for pair in pairs for name in pair}
     memory = {t for t in net.targets if any(u == t for u, _ in pairs)}  # state that is kept by target
+    memory |= {v for u, v in pairs if u in net.targets and v in net.targets}
     state = named - set(net.actions) - set(net.targets)
     parents = {v: {u for u, w in pairs if w == v} for v in state | {*net.actions, *net.targets}}
     for a in net.actions:
@@ -164,7 +165,15 @@ def test_a_target_that_something_depends_on_is_state_for_actors_to_read():
     np.testing.assert_array_equal(closed, BOTH)
     apart = InfluenceNetwork.identity(3)
     seen_by_all = close_over(apart, [("psi1", "psi2")], local_actors=False).to_dense()
-    np.testing.assert_array_equal(seen_by_all, [[1, 1, 1], [0, 1, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(seen_by_all, [[1, 1, 1], [1, 1, 1], [0, 0, 1]])
+
+
+def test_the_last_of_a_row_of_queues_is_state_too():
+    """What is moved by another target is kept: the last street of a row has a queue although it feeds none."""
+    streets = InfluenceNetwork.identity(4)
+    assert close_over(streets, np.eye(4, k=1), local_actors=False).density == 1
+    fork = InfluenceNetwork([[1, 1], [0, 1]])  # a2 moves the second queue, a1 reads it and moves the first
+    np.testing.assert_array_equal(close_over(fork, [("psi1", "psi2")]).to_dense(), BOTH)
 
 
 def test_closing_twice_changes_nothing():

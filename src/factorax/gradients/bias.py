@@ -79,7 +79,8 @@ def bias_report(
     """The bias of the gradient with `net` against that with `reference`, with which it shares factors and targets.
 
     Factor i is off by exactly E[zᵢ (kᵢ − kᵢʳᵉᶠ)] = −E[zᵢ Σ_missing λⱼ ψⱼ]. The complete network is a reference that is
-    always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`.
+    always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`. With several
+    states the figures are means of those at each state, and `mse` and `break_even` are of gradients taken at one state.
     """
     net, reference = (n.network() if isinstance(n, Blend) else n for n in (net, reference))
     if net.shape != reference.shape:
@@ -116,11 +117,11 @@ def _statistics(mean: dict[str, jax.Array], centre: dict[str, jax.Array], sample
     squared = ((centre["bias_terms"] + mean["bias_terms"]) ** 2).sum(axis=1)
     total = ((centre["bias_whole"] + mean["bias_whole"]) ** 2).sum()
     if samples is not None:  # the square of a mean of noise is not nought: take the noise's share off
-        noise, total_noise = spreads(mean, "bias")
-        squared, total = squared - noise / (samples - 1), total - total_noise / (samples - 1)
+        noise, total_noise = spreads(mean, "bias", samples)
+        squared, total = squared - noise / samples, total - total_noise / samples
     return {
         "squared": squared,
         "total_squared": total,
-        "variance": spreads(mean, "net")[1],
-        "reference_variance": spreads(mean, "ref")[1],
+        "variance": spreads(mean, "net", samples)[1],
+        "reference_variance": spreads(mean, "ref", samples)[1],
     }

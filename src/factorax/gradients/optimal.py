@@ -76,7 +76,7 @@ def least_squares_baseline(
     - `features`: φᵢ(s, āᵢ), shape ``(samples, n, n_features)``. Those of factor i must not depend on its own action,
       or the gradient is biased. A baseline fitted to samples is for *other* samples: on its own it is slightly
       biased.
-    - `ridge`: added to the diagonal, relative to its mean: the system is singular where baselines are not unique.
+    - `ridge`: added to the diagonal, which is scaled to 1: the system is singular where baselines are not unique.
     """
     return _solve(*_parts(log_prob, params, actions, psi, net, features, weights, obs, probabilities), ridge)
 
@@ -124,7 +124,9 @@ def _solve(overlap: jax.Array, k: jax.Array, phi: jax.Array, p: jax.Array, ridge
     n, f = phi.shape[1:]
     system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
     right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)
-    damping = ridge * jnp.trace(system) / (n * f)
-    w = jnp.linalg.lstsq(system + damping * jnp.eye(n * f), right)[0].reshape(n, f)
+    size = jnp.sqrt(jnp.diag(system))
+    unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)  # rare contexts and small features count alike
+    scaled = system * unit[:, None] * unit + ridge * jnp.eye(n * f)
+    w = (unit * jnp.linalg.lstsq(scaled, unit * right)[0]).reshape(n, f)
     fitted = FittedBaseline(w, jnp.zeros(0))
     return fitted._replace(values=fitted(phi))

@@ -28,7 +28,7 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
             "want (..., n, n_choices) twice and (..., n)"
         )
     taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
-    return taken - (probabilities * q).sum(axis=-1)
+    return taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padding may hold anything
 
 
 def difference_returns(rewards: Any, counterfactual: Any, discount: float, *, published: bool = False) -> jax.Array:

@@ -43,7 +43,8 @@ class VarianceReport:
     residual: Estimate
     """ΔVᵢ less its three terms, ``(n,)``: nought if no dropped target depends on the factor's own action."""
     two_terms_suffice: np.ndarray
-    """Whether the co-parent condition holds, ``(n,)``: then quadratic + linear, the paper's formula, is exact."""
+    """Whether the co-parent condition holds, ``(n,)``: then quadratic + linear, the paper's formula, is exact as far as
+    the network tells. Noise common to a kept and a dropped target adds to the covariance all the same."""
 
     @property
     def ratio(self) -> float:
@@ -137,7 +138,7 @@ def variance_report(
     report = VarianceReport(net.actions, **figures, two_terms_suffice=net.coparent_condition())
     if not net.is_soft:
         samples = None if probabilities is not None else jnp.shape(psi)[-2]
-        _warn_if_biased(report, bias.value, samples)
+        _warn_if_biased(report, bias.value, samples, psi if probabilities is None else probabilities)
     return report
 
 
@@ -184,10 +185,16 @@ def moments_of(
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
 
 
-def spreads(mean: dict[str, jax.Array], name: str) -> tuple[jax.Array, jax.Array]:
-    """V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`."""
+def spreads(mean: dict[str, jax.Array], name: str, samples: int | None) -> tuple[jax.Array, jax.Array]:
+    """V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`; without bias if sampled."""
     terms = mean[f"{name}_terms_squared"] - (mean[f"{name}_terms"] ** 2).sum(axis=1)
-    return terms, mean[f"{name}_whole_squared"] - (mean[f"{name}_whole"] ** 2).sum()
+    whole = mean[f"{name}_whole_squared"] - (mean[f"{name}_whole"] ** 2).sum()
+    return bessel(samples) * terms, bessel(samples) * whole
+
+
+def bessel(samples: int | None) -> float:
+    """N / (N − 1), which takes the bias off a sampled (co)variance; 1 if it is exact."""
+    return 1.0 if samples is None else samples / (samples - 1)
 
 
 def _any_first_order(z: jax.Array, add: Any, credits: jax.Array) -> dict[str, jax.Array]:
@@ -201,7 +208,7 @@ def _any_features(z: jax.Array, add: Any, centre: dict[str, jax.Array], credits:
 def _any_statistics(
     mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None
 ) -> tuple[jax.Array, jax.Array]:
-    return spreads(mean, "any")
+    return spreads(mean, "any", samples)
 
 
 def _variance_first_order(z: jax.Array, add: Any, k: jax.Array, b: jax.Array) -> dict[str, jax.Array]:
@@ -228,11 +235,12 @@ def _variance_features(
 def _variance_statistics(
     mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None
 ) -> dict[str, jax.Array]:
-    vanilla, total_vanilla = spreads(mean, "vanilla")
-    factored, total_factored = spreads(mean, "factored")
+    vanilla, total_vanilla = spreads(mean, "vanilla", samples)
+    factored, total_factored = spreads(mean, "factored", samples)
     quadratic = mean["norm"] * mean["b_squared"]
+    covariance = 2 * bessel(samples) * (mean["norm_k_b"] - mean["norm_k"] * mean["b"])
     linear = 2 * (centre["norm_k"] + mean["norm_k"]) * (centre["b"] + mean["b"])
-    covariance = 2 * (mean["norm_k_b"] - mean["norm_k"] * mean["b"])
+    linear = linear - (0 if samples is None else covariance / samples)  # the means of one sample vary together
     delta = vanilla - factored
     return {
         "alpha": mean["norm"],
@@ -268,10 +276,11 @@ def _warn_if_mixed(obs: Any, batch: tuple[int, ...]) -> None:
         )
 
 
-def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None) -> None:
+def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None, coarsest: Any) -> None:
     """Warn where E[zᵢ bᵢ] is not nought: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
     squared, noise = bias
-    eps = max(np.finfo(figure.value.dtype).eps for figure in (report.alpha, report.delta))
+    types = (report.alpha.value.dtype, report.delta.value.dtype, jnp.asarray(coarsest).dtype)
+    eps = max(np.finfo(dtype).eps for dtype in types if np.issubdtype(dtype, np.floating))
     rounding = (1e3 * eps) ** 2 * (noise + report.vanilla.value)
     wrong = squared > rounding + (0 if samples is None else 30 / samples * noise)
     if wrong.any():

@@ -26,7 +26,7 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
       any other names, which are state variables. `u → v` reads "u now changes v at the next step"; into a target,
       "ψ reads u"; into an action, "the actor of this action reads u". If the state is kept by target (the queue of a
       street, the stock of a shop) edges may lead from target to target, and an ``(n_targets, n_targets)`` matrix does.
-      A target from which no edge leads, not even to itself, is a mere output that no actor reads.
+      A target that no target moves and from which no edge leads is a mere output that no actor reads.
     - `local_actors`: if true, an actor reads what edges lead into its action, or, where there are none, what its own
       action touches directly. If false every actor reads the whole state: then an action that moves any of it moves
       all later actions, and a sparse network is seldom exact.
@@ -51,8 +51,11 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
     one_step = net.matrix.tocoo()
     moves = edges | {(int(i), n + int(j)) for i, j in zip(*one_step.coords, strict=True)}
     _warn_of_idle_states(edges, list(index), n, m)
-    # State: every other name, and a target that something depends on.
+    # State: every other name, and a target that something depends on or that another target moves.
     state = set(range(n + m, len(index))) | {u for u, _ in edges if n <= u < n + m}
+    state |= {v for u, v in edges if n <= u < n + m and n <= v < n + m}
+    if sparse.issparse(dynamics) or isinstance(dynamics, np.ndarray):
+        state |= set(range(n, n + m))  # a matrix from target to target says that targets are the state
     if local_actors:
         told = {v for _, v in edges if v < n}
         reads = {(v, u) for u, v in moves if u < n and u not in told and v in state}
