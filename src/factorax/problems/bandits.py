@@ -4,12 +4,12 @@ A bandit has one state, an action in ℝⁿ and a vector of targets, a pure func
 and its multipliers λ stand beside it. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_jax_array
 
 from .._credit import credit
 from ..structure import InfluenceNetwork, gallery
@@ -26,7 +26,7 @@ class Bandit:
     """The multipliers λ, shape ``(m,)``."""
     targets: Callable[[Any], Any]
     """From actions ``(..., n)`` to targets ψ, ``(..., m)``."""
-    best: np.ndarray
+    best: Any
     """An action that maximises the reward, shape ``(n,)``."""
 
     @property
@@ -56,7 +56,7 @@ def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
     >>> quadratic.targets(np.array([0.0, 3.0]))
     array([-1., -4.])
     """
-    best = np.asarray(best, dtype=np.float64)
+    best = _vector(best)
     if best.ndim != 1:
         raise ValueError(f"best: got shape {best.shape}, want (n,), one entry for each action")
     return Bandit(InfluenceNetwork.identity(len(best)), np.ones(len(best)), terms, best)
@@ -77,7 +77,7 @@ def search_bandit(
     **Arguments**
 
     - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre`
-      draws others).
+      draws others). It may be traced by JAX, so that one compiled program serves many centres.
     - `k`: how many actions the penalty touches; with 0 there is none, and no target for it.
     - `penalty`: its multiplier λ, in [0, 1]: then c remains the best action.
     - `zeta`: ζ, from the first k actions ``(..., k)`` to ``(...)``; their Euclidean norm if left out.
@@ -90,8 +90,8 @@ def search_bandit(
     >>> bandit.targets(np.array([3.0, -2.0]))
     array([-1. , -0. , -1.5])
     """
-    c = draw_centre(centre) if np.ndim(centre) == 0 else np.asarray(centre, dtype=np.float64)
-    if c.ndim != 1 or not np.isfinite(c).all():
+    c = draw_centre(centre) if np.ndim(centre) == 0 else _vector(centre)
+    if c.ndim != 1 or not (is_jax_array(c) or np.isfinite(c).all()):
         raise ValueError(f"centre: got shape {c.shape}, want (n,) finite numbers, or the number n")
     n, k = len(c), as_index(k, "k")
     if not 0 <= k <= n:
@@ -120,12 +120,10 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
     >>> relu_bandit([1, -1]).targets(np.array([3.0, 3.0]))
     array([-3., -0.])
     """
-    e = (
-        np.random.default_rng(0).choice([-1.0, 1.0], as_index(signs, "signs"))
-        if np.ndim(signs) == 0
-        else np.asarray(signs)
-    )
-    if e.ndim != 1 or not np.isin(e, (-1, 1)).all():
+    if np.ndim(signs) == 0:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], as_index(signs, "signs"))
+    e = _vector(signs)
+    if e.ndim != 1 or not (is_jax_array(e) or np.isin(e, (-1, 1)).all()):
         raise ValueError(f"signs: got {e!r}, want a list of −1 and 1, or the number n")
 
     def targets(action: Any) -> Any:
@@ -135,7 +133,12 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
     return separable_bandit(targets, -e)
 
 
-def draw_centre(n: int, seed: int = 0) -> np.ndarray:
+def _vector(x: Any) -> Any:
+    """A NumPy array, or a JAX array as it is: it may be traced."""
+    return x if is_jax_array(x) else np.asarray(x, dtype=np.float64)
+
+
+def draw_centre(n: int, seed: int | Sequence[int] = 0) -> np.ndarray:
     """The centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
     n = as_index(n, "n")
     if n < 1:

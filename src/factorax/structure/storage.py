@@ -2,15 +2,15 @@
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from .._files import write_whole
 from .network import InfluenceNetwork
 
 FORMAT = "factorax.InfluenceNetwork"
@@ -28,7 +28,7 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
             rest = {"actions": net.actions, "targets": net.targets}
             head = json.dumps(header | rest, ensure_ascii=False)[1:-1]
             text = f'{{{head},\n  "edges": [\n    {lines}\n  ]\n}}\n'
-            _write_whole(path, lambda file: file.write(text.encode()))
+            write_whole(path, lambda file: file.write(text.encode()))
         case ".npz":
             rest = {"shape": net.shape, "soft": net.is_soft, "actions": net._actions, "targets": net._targets}
             arrays = {
@@ -38,7 +38,7 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
             }
             if net.is_soft:
                 arrays["weights"] = net.matrix.data
-            _write_whole(path, lambda file: np.savez_compressed(file, **arrays))
+            write_whole(path, lambda file: np.savez_compressed(file, **arrays))
         case other:
             raise ValueError(f"path: got the ending {other!r} in {str(path)!r}, want '.json' or '.npz'")
 
@@ -113,24 +113,3 @@ def _build(make: Callable[[], InfluenceNetwork]) -> InfluenceNetwork:
 
 def _is_list(part: object) -> bool:
     return isinstance(part, list)
-
-
-def _write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path: no folder {str(path.parent)!r} to write {path.name!r} to")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,111 @@
+"""The command `factorax`."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from . import experiments
+
+
+def reproduce(
+    name: tyro.conf.Positional[str | None] = None,
+    /,
+    *,
+    budget: Literal["quick", "paper"] = "quick",
+    seed: int = 0,
+    out: Path | None = None,
+    plot_only: bool = False,
+    list: bool = False,
+) -> None:
+    """Run an experiment of the paper, or continue one that was stopped.
+
+    Args:
+        name: Which one; --list shows them all.
+        budget: quick takes seconds to a minute; paper has the paper's sizes.
+        seed: Of all centres and all noise.
+        out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
+            out/NAME-BUDGET-SEED if left out.
+        plot_only: Summarise and draw again the data that is there.
+        list: Show the experiments and stop.
+    """
+    console = Console()
+    if list:
+        table = Table("name", "paper", "what it shows", box=None)
+        for each in map(experiments.find, experiments.NAMES):
+            table.add_row(each.name, each.paper, each.title)
+        console.print(table)
+        return
+    if name is None:
+        raise ValueError(f"which experiment? There are: {', '.join(experiments.NAMES)}")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed: got {seed}, want a number from 0 to 2³² − 1")
+    experiment = experiments.find(name)
+    from .experiments.experiment import reproduce as run
+
+    out = out or Path("out") / f"{name}-{budget}-{seed}"
+    summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console)
+    if experiment.table is not None:
+        console.print(experiment.table(summary))
+    console.print(_claims_table(claims_module().collected([out])))
+    console.print(f"[bold]{experiment.paper}[/] is in {out / 'figure.png'}; data and summary beside it", soft_wrap=True)
+
+
+def claims(
+    *,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    results: tuple[Path, ...] = (),
+) -> None:
+    """What the paper says, what was measured, and whether it is so.
+
+    Args:
+        json_: For programs.
+        results: Folders of experiments of your own; the table that ships with factorax if left out.
+    """
+    module = claims_module()
+    rows = module.collected(results) if results else module.published()
+    if json_:
+        print(json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False))
+    else:
+        Console().print(_claims_table(rows))
+
+
+def claims_module():
+    """Without JAX: the table is data."""
+    from .experiments import claims
+
+    return claims
+
+
+def _claims_table(rows) -> Table:
+    colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
+    table = Table("claim", "paper", "ours", "verdict", show_lines=True)
+    for row in rows:
+        note = f"\n[dim]{row.note}[/]" if row.note else ""
+        table.add_row(
+            f"{row.claim}\n[dim]{row.where}[/]", row.paper, f"{row.ours}{note}", f"[{colours[row.verdict]}]{row.verdict}[/]"
+        )
+    return table
+
+
+def main() -> int:
+    """Parse the command line; errors that the user can mend are one line, not a traceback."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        tyro.extras.subcommand_cli_from_dict(
+            {"reproduce": reproduce, "claims": claims},
+            prog="factorax",
+            description="Factored policy gradients: credit every action with the objectives it influences.",
+        )
+    except KeyboardInterrupt:
+        print("stopped; the same command continues where it was", file=sys.stderr)
+        return 130
+    except (ValueError, OSError) as error:
+        print(f"factorax: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,31 @@
+"""The paper's experiments, one module each: settings, work, data, summary, figure, claims."""
+
+import difflib
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .experiment import Experiment
+
+NAMES = (
+    "search-baselines",
+    "search-throughput",
+    "search-aliasing",
+    "search-stability",
+    "search-rate",
+    "search-discrepancy",
+    "variance-decomposition",
+)
+
+
+def find(name: str) -> "Experiment":
+    """The experiment of this name, one of `NAMES`.
+
+    >>> find("search-rate").paper
+    'Fig. 8'
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"unknown experiment {name!r}; {hint}There are: {', '.join(NAMES)}")
+    return importlib.import_module("." + name.replace("-", "_"), __name__).EXPERIMENT

@@ -1,0 +1,60 @@
+"""What the paper says, what was measured, and whether it is so: one row a claim."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+Verdict = Literal["holds", "holds in part", "does not hold"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper that an experiment can test."""
+
+    claim: str
+    """The statement, in our words."""
+    where: str
+    """Its place in the paper."""
+    paper: str
+    """The paper's own figure, or what it shows instead of one."""
+    ours: str
+    """What was measured, with an interval."""
+    verdict: Verdict
+    note: str = ""
+    """Why, where it needs saying."""
+    command: str = ""
+    """What shows it."""
+
+    def as_dict(self) -> dict[str, str]:
+        """Ready for JSON."""
+        return dataclasses.asdict(self)
+
+
+def verdict(*tests: bool) -> Verdict:
+    """Holds if every test passes, in part if some do."""
+    return "holds" if all(tests) else "holds in part" if any(tests) else "does not hold"
+
+
+def published() -> list[Claim]:
+    """The claims table that ships with the library: every experiment with the paper's budget."""
+    text = resources.files(__package__).joinpath("claims.json").read_text(encoding="utf-8")
+    return [Claim(**row) for row in json.loads(text)]
+
+
+def collected(folders: Iterable[Path]) -> list[Claim]:
+    """The claims of experiments that were run into these folders."""
+    claims = []
+    for folder in folders:
+        path = Path(folder) / "summary.json"
+        try:
+            content: Any = json.loads(path.read_bytes())
+            claims += [Claim(**row) for row in content["claims"]]
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path}: no summary; want a folder that an experiment has finished in") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: not a summary of an experiment, or damaged ({error})") from error
+    return claims

@@ -1,0 +1,155 @@
+"""What an experiment is, and how one is run: from settings to data, to a summary with intervals, to a figure."""
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from rich.console import Console
+
+import factorax
+
+from .._files import write_whole
+from .claims import Claim
+from .parts import Arrays, Part, run_parts
+from .table import Table, read_csv, write_csv
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = 1  # of config.json and what lies beside it
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table of the paper. `S` below is its dataclass of settings."""
+
+    name: str
+    title: str
+    """What is shown, in one line."""
+    paper: str
+    """The figure or table of the paper."""
+    budgets: Mapping[str, Any]
+    """Settings by name: ``"quick"`` and ``"paper"``."""
+    parts: Callable[[Any, int], Sequence[Part]]
+    """The work for (S, seed)."""
+    tabulate: Callable[[Any, int, list[Arrays]], Table]
+    """From (S, seed, results of the parts) to the rows of ``data.csv``."""
+    summarise: Callable[[Any, Table], dict[str, Any]]
+    """The figures with their intervals, for ``summary.json``."""
+    draw: Callable[[Any, Table, dict[str, Any]], "Figure"]
+    claims: Callable[[Any, dict[str, Any]], list[Claim]]
+    """What the paper says, and whether it is so."""
+    table: Callable[[dict[str, Any]], Any] | None = None
+    """Something to print besides, if the paper has a table."""
+    alone: bool = False
+    """Whether its parts must not run side by side, because it measures time."""
+
+
+def reproduce(
+    experiment: Experiment,
+    *,
+    budget: str = "quick",
+    seed: int = 0,
+    out: Path,
+    plot_only: bool = False,
+    settings: Any = None,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Run an experiment into the folder `out`, or continue it there; returns the summary.
+
+    The folder then holds ``config.json``, ``data.csv``, ``summary.json``, ``figure.png`` and ``figure.pdf``; while it
+    runs, ``parts/`` too. A folder that holds anything else is refused.
+
+    - `budget`: a key of ``experiment.budgets``, unless `settings` are given.
+    - `plot_only`: summarise and draw the data that is there.
+    """
+    console = console or Console()
+    if settings is None:
+        if budget not in experiment.budgets:
+            raise ValueError(f"budget: got {budget!r}, want one of {', '.join(experiment.budgets)}")
+        settings = experiment.budgets[budget]
+    else:
+        budget = "custom"
+    request = {"experiment": experiment.name, "budget": budget, "seed": seed, "settings": dataclasses.asdict(settings)}
+    out = Path(out)
+    data = out / "data.csv"
+    if plot_only and not data.exists():
+        raise FileNotFoundError(f"out: no data.csv in {str(out)!r} to draw; run the experiment without plot-only first")
+    _claim_folder(out, request)
+    if not data.exists():
+        workers = 1 if experiment.alone or jax.default_backend() != "cpu" else os.cpu_count() or 1
+        started = time.monotonic()
+        results = run_parts(
+            experiment.parts(settings, seed), out / "parts", workers=workers, console=console, title=experiment.name
+        )
+        write_csv(data, experiment.tabulate(settings, seed, results))
+        shutil.rmtree(out / "parts")
+        console.print(f"{experiment.name}: {time.monotonic() - started:.0f} s")
+    table = read_csv(data)
+    summary = experiment.summarise(settings, table)
+    command = f"factorax reproduce {experiment.name} --budget {budget} --seed {seed}"
+    rows = [dataclasses.replace(claim, command=command).as_dict() for claim in experiment.claims(settings, summary)]
+    _write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
+    _save_figure(experiment.draw(settings, table, summary), out)
+    return summary
+
+
+def _claim_folder(out: Path, request: dict[str, Any]) -> None:
+    """Make the folder, or check that it holds this very experiment."""
+    config = out / "config.json"
+    if out.exists() and not out.is_dir():
+        raise FileExistsError(f"out: {str(out)!r} is a file; give a folder")
+    if not config.exists():
+        if out.exists() and any(out.iterdir()):
+            raise FileExistsError(f"out: {str(out)!r} holds files that are not an experiment's; give another folder")
+        out.mkdir(parents=True, exist_ok=True)
+        _write_json(config, {"format": FORMAT} | request | {"made_with": _versions()})
+        return
+    try:
+        have = json.loads(config.read_bytes())
+        theirs = {key: have[key] for key in ("format", *request)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"out: {config} is damaged ({error}); give another folder") from error
+    ours = json.loads(json.dumps({"format": FORMAT} | request))
+    for key in ours:
+        if theirs[key] != ours[key]:
+            raise FileExistsError(
+                f"out: {str(out)!r} holds {theirs['experiment']} with {key} {_short(theirs[key])}, not "
+                f"{_short(ours[key])}; nothing was changed. Give another folder with --out, or remove this one"
+            )
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _versions() -> dict[str, str]:
+    device = jax.devices()[0]
+    return {
+        "factorax": factorax.__version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "device": f"{device.device_kind}, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind,
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _save_figure(figure: "Figure", out: Path) -> None:
+    # The dates in the files are left out: the same data gives the same file.
+    write_whole(out / "figure.png", lambda file: figure.savefig(file, format="png", dpi=160))
+    write_whole(out / "figure.pdf", lambda file: figure.savefig(file, format="pdf", metadata={"CreationDate": None}))

@@ -1,0 +1,64 @@
+"""Grids of dimension × step size: every cell the Gamma mean of its runs."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .parts import Arrays
+from .statistics import Interval, gamma_mean
+from .sweep import Job
+from .table import Table, where
+
+DIMENSIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+STEP_SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def rows(job: Job, result: Arrays) -> Iterator[dict[str, Any]]:
+    """One row a run."""
+    for r in range(job.seeds):
+        for g, step_size in enumerate(job.step_sizes):
+            gap = float(result["gap"][-1, r, g])
+            yield {
+                "method": job.method.label,
+                "n": job.problem.n,
+                "k": job.problem.k,
+                "step_size": step_size,
+                "seed": r,
+                "gap": gap,
+                "diverged": int(not np.isfinite(gap)),
+                "reached": int(result["reached"][r, g]),
+            }
+
+
+def cells(
+    table: Table, keys: Iterable[dict[str, Any]], value: Callable[[Table], np.ndarray], confidence: float = 0.95
+) -> list[dict[str, Any]]:
+    """For every key its runs, how many diverged, how many have no value, and the Gamma mean of the rest."""
+    result = []
+    for key in keys:
+        runs = where(table, **key)
+        values = value(runs)
+        usable = values[np.isfinite(values)]
+        entry = {**key, "runs": len(values), "diverged": int(runs["diverged"].sum()), "usable": len(usable)}
+        entry["mean"] = vars(gamma_mean(usable, confidence)) if len(usable) else None
+        result.append(entry)
+    return result
+
+
+def whole(cell: dict[str, Any]) -> Interval | None:
+    """The mean of a cell all of whose runs have a value: with some missing it would flatter."""
+    return Interval(**cell["mean"]) if cell["mean"] and cell["usable"] == cell["runs"] else None
+
+
+def as_matrix(
+    cells: Iterable[dict[str, Any]], rows: Sequence[float], columns: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means ``(rows, columns)``, NaN where runs are missing, and how many runs have a value."""
+    means, usable = np.full((len(rows), len(columns)), np.nan), np.zeros((len(rows), len(columns)), int)
+    for cell in cells:
+        at = rows.index(cell["n"]), columns.index(cell["step_size"])
+        interval = whole(cell)
+        means[at] = interval.mean if interval else np.nan
+        usable[at] = cell["usable"]
+    return means, usable

@@ -1,0 +1,86 @@
+"""Work in parts: side by side, with a progress bar, and each kept when done, so that nothing is done twice."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from .._files import write_whole
+from .sweep import Job, Stopped, run
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of work."""
+
+    name: str
+    cost: float
+    """In any unit, for the progress bar."""
+    compute: Callable[[Path, Callable[[float], Any], threading.Event], Arrays]
+    """From a file for checkpoints, a function to call with the fraction done, and an event that says stop."""
+
+
+def part_of(job: Job, seed: int) -> Part:
+    """A sweep as a part."""
+    return Part(
+        job.name,
+        job.cost,
+        lambda checkpoint, tick, stop: run(job, seed, checkpoint=checkpoint, tick=tick, stop=stop),
+    )
+
+
+def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Console, title: str) -> list[Arrays]:
+    """The results of all parts, in order; those that lie in `folder` already are read and not computed again.
+
+    On Ctrl-C, or when a part fails, every part writes its checkpoint before the exception is passed on.
+    """
+    folder.mkdir(exist_ok=True)
+    done = [folder / f"{i:03d}.npz" for i in range(len(parts))]
+    stop = threading.Event()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
+    with Progress(*columns, *clocks, console=console, disable=not console.is_terminal) as progress:
+        old = sum(part.cost for part, path in zip(parts, done, strict=True) if path.exists())
+        bar = progress.add_task(title, total=sum(part.cost for part in parts), completed=old)
+
+        def work(part: Part, path: Path) -> None:
+            last = 0.0
+
+            def tick(fraction: float) -> None:
+                nonlocal last
+                progress.advance(bar, part.cost * (fraction - last))
+                last = fraction
+
+            checkpoint = path.with_suffix(".partial.npz")
+            result = part.compute(checkpoint, tick, stop)
+            write_whole(path, lambda file: np.savez(file, **result))
+            checkpoint.unlink(missing_ok=True)
+            if not console.is_terminal:
+                console.print(f"{title}: {part.name} done")
+
+        # The longest first, so that no core is left with it at the end.
+        todo = sorted((p for p in zip(parts, done, strict=True) if not p[1].exists()), key=lambda p: -p[0].cost)
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            futures = [pool.submit(work, part, path) for part, path in todo]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+                failed = [f.exception() for f in futures if f.done() and f.exception() is not None]
+                if failed:
+                    raise next((e for e in failed if not isinstance(e, Stopped)), failed[0])
+            finally:
+                stop.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+    return [_read(path) for path in done]
+
+
+def _read(path: Path) -> Arrays:
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return dict(archive)

@@ -1,0 +1,137 @@
+"""Fig. 4b: the last action has no part in the penalty, and VPG credits it with all the others' errors."""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from . import curves, figures
+from .claims import Claim, verdict
+from .engine import Method
+from .experiment import Experiment
+from .parts import Arrays, Part, part_of
+from .statistics import Interval, gamma_mean
+from .sweep import Job, Search
+from .table import Table, from_rows, where
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of the experiment (App. D, AD)."""
+
+    n: int = 100
+    penalty: float = 0.01
+    seeds: int = 10
+    steps: int = 1_000_000
+    every: int = 5000
+    vpg_step_size: float = 0.001
+    fpg_step_size: float = 0.01
+
+
+def jobs(settings: Settings) -> list[Job]:
+    """VPG, then FPG."""
+    problem = Search(settings.n, settings.n - 1, settings.penalty)
+    sizes = {"vpg": settings.vpg_step_size, "fpg": settings.fpg_step_size}
+    return [
+        Job(
+            problem,
+            Method(estimator),
+            (step_size,),
+            settings.seeds,
+            settings.steps,
+            settings.every,
+            measure="last component",
+        )
+        for estimator, step_size in sizes.items()
+    ]
+
+
+def parts(settings: Settings, seed: int) -> list[Part]:
+    """One for each estimator."""
+    return [part_of(job, seed) for job in jobs(settings)]
+
+
+def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+    """A row for each estimator, seed and recorded step."""
+    pairs = zip(jobs(settings), results, strict=True)
+    table = from_rows(chain.from_iterable(curves.rows(job, seed, result) for job, result in pairs))
+    return {"squared_error" if name == "measure" else name: column for name, column in table.items()}
+
+
+def summarise(settings: Settings, table: Table) -> dict[str, Any]:
+    """Over the last fifth of the steps: the squared error of the last action, and how much it moves in a run."""
+    summary: dict[str, Any] = {}
+    for label in ("VPG", "FPG"):
+        rows = where(table, method=label)
+        _, error = curves.matrix(rows, "squared_error")
+        _, gap = curves.matrix(rows, "gap")
+        sound = np.isfinite(gap[:, -1])
+        tail = slice(-max(2, error.shape[1] // 5), None)
+        entry: dict[str, Any] = {"diverged": int((~sound).sum()), "runs": len(sound)}
+        if sound.any():
+            entry["squared error"] = vars(gamma_mean(error[sound, tail].mean(axis=1)))
+            entry["variation within a run"] = vars(gamma_mean(error[sound, tail].std(axis=1, ddof=1)))
+            entry["gap"] = vars(gamma_mean(gap[sound, tail].mean(axis=1)))
+        summary[label] = entry
+    return summary
+
+
+def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+    """Every seed as a thin line, their mean as a thick one."""
+    figure, (ax,) = figures.canvas()
+    sizes = {"VPG": settings.vpg_step_size, "FPG": settings.fpg_step_size}
+    for label, step_size in sizes.items():
+        step, error = curves.matrix(where(table, method=label), "squared_error")
+        ax.plot(
+            step, np.where(np.isfinite(error), error, np.nan).T, color=figures.COLOURS[label], alpha=0.3, linewidth=0.5
+        )
+        curves.band(ax, step, error, f"{label}, η = {step_size:g}", figures.COLOURS[label], linewidth=2)
+    ax.set(yscale="log", xlabel="step", ylabel="squared error of the last action, (μₙ − cₙ)²")
+    ax.set_title(
+        f"Search bandit, n = {settings.n}, penalty {settings.penalty:g} on all actions but the last\n"
+        f"{settings.seeds} seeds (thin), their mean (thick) ± standard error",
+        fontsize=10,
+    )
+    figures.legend_beside(ax)
+    return figure
+
+
+def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+    """The aliasing effect."""
+    vpg, fpg = summary["VPG"], summary["FPG"]
+    rows = []
+    for what, claim in (
+        ("squared error", "VPG leaves a larger error in the one action that has no part in the penalty (aliasing)."),
+        ("variation within a run", "Under VPG the error of that action is noisier than under FPG."),
+    ):
+        if what not in vpg or what not in fpg:
+            continue
+        ratio = Interval(**vpg[what]) / Interval(**fpg[what])
+        rows.append(
+            Claim(
+                claim,
+                "Sec. 5.1, Fig. 4b",
+                "curves only",
+                f"{what}, VPG / FPG over the last fifth: {ratio}",
+                verdict(ratio.low > 1),
+                "Of the mean action; the drawn action has the policy's own variance of 1 on top."
+                if what == "squared error"
+                else "",
+            )
+        )
+    return rows
+
+
+EXPERIMENT = Experiment(
+    name="search-aliasing",
+    title="Squared error of the one action that has no part in the penalty",
+    paper="Fig. 4b",
+    budgets={"quick": Settings(steps=200_000, every=2000), "paper": Settings()},
+    parts=parts,
+    tabulate=tabulate,
+    summarise=summarise,
+    draw=draw,
+    claims=claims,
+)

@@ -1,0 +1,139 @@
+"""Fig. 7: the optimality gap after a fixed number of steps, over dimensions and step sizes."""
+
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from . import figures, grids
+from .claims import Claim, verdict
+from .engine import Method
+from .experiment import Experiment
+from .parts import Arrays, Part, part_of
+from .sweep import Job, Search
+from .table import Table, from_rows
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of the experiment. The paper does not say its grid; this one has its largest n and all its step sizes."""
+
+    dimensions: tuple[int, ...] = grids.DIMENSIONS
+    step_sizes: tuple[float, ...] = grids.STEP_SIZES
+    seeds: int = 16
+    steps: int = 200_000
+    every: int = 2000
+    converged: float = 0.1
+    """A mean gap below it counts as converged; it is the tolerance of Fig. 8."""
+
+
+def jobs(settings: Settings) -> list[Job]:
+    """One for each estimator and dimension."""
+    return [
+        Job(Search(n), Method(estimator), settings.step_sizes, settings.seeds, settings.steps, settings.every)
+        for estimator, n in product(("fpg", "vpg"), settings.dimensions)
+    ]
+
+
+def parts(settings: Settings, seed: int) -> list[Part]:
+    """One for each estimator and dimension."""
+    return [part_of(job, seed) for job in jobs(settings)]
+
+
+def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+    """A row for each run."""
+    pairs = zip(jobs(settings), results, strict=True)
+    table = from_rows(chain.from_iterable(grids.rows(job, result) for job, result in pairs))
+    return {name: column for name, column in table.items() if name not in ("k", "reached")}
+
+
+def summarise(settings: Settings, table: Table) -> dict[str, Any]:
+    """The Gamma mean of the gap in every cell."""
+    keys = [
+        {"method": method, "n": n, "step_size": step_size}
+        for method, n, step_size in product(("FPG", "VPG"), settings.dimensions, settings.step_sizes)
+    ]
+    return {"cells": grids.cells(table, keys, lambda runs: runs["gap"])}
+
+
+def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+    """A heat map for each estimator, on one logarithmic colour scale."""
+    figure, axes = figures.canvas(2, width=11, height=4.4)
+    maps = {
+        method: grids.as_matrix(
+            [cell for cell in summary["cells"] if cell["method"] == method], settings.dimensions, settings.step_sizes
+        )
+        for method in ("FPG", "VPG")
+    }
+    norm = figures.log_norm(np.stack([means for means, _ in maps.values()]))
+    image = None
+    for ax, (method, (means, usable)) in zip(axes, maps.items(), strict=True):
+        notes = np.where(
+            np.isnan(means),
+            np.char.add((settings.seeds - usable).astype(str), f"/{settings.seeds}"),
+            np.vectorize(lambda x: f"{x:.2g}")(means),
+        )
+        image = figures.heat_map(
+            ax, means, notes, rows=settings.dimensions, columns=settings.step_sizes, norm=norm, cmap="cividis"
+        )
+        ax.set_title(method)
+    bar = figure.colorbar(image, ax=axes, label="mean optimality gap (log scale)")
+    figures.plain_log_ticks(bar.ax.yaxis)
+    figure.suptitle(
+        f"Search bandit after {settings.steps:,} steps, {settings.seeds} seeds a cell; grey: how many of them diverged",
+        fontsize=10,
+    )
+    return figure
+
+
+def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+    """Stable everywhere, and convergent everywhere."""
+    cells = {m: [c for c in summary["cells"] if c["method"] == m] for m in ("FPG", "VPG")}
+    unstable = {m: sum(c["diverged"] > 0 for c in cs) for m, cs in cells.items()}
+    means = {m: [grids.whole(c) for c in cs] for m, cs in cells.items()}
+    near = {m: sum(i is not None and i.high < settings.converged for i in ms) for m, ms in means.items()}
+    n_cells = len(cells["FPG"])
+    largest = max(settings.dimensions)
+    stable = {
+        m: max((c["step_size"] for c in cs if c["n"] == largest and not c["diverged"]), default=0.0)
+        for m, cs in cells.items()
+    }
+    slow = sum(
+        c["step_size"] * settings.steps / c["n"] < 5 for c, i in zip(cells["FPG"], means["FPG"], strict=True) if i
+    )
+    return [
+        Claim(
+            "FPG converges to the optimum for every dimension and step size.",
+            "App. D, Fig. 7",
+            "surface only",
+            f"{n_cells - unstable['FPG']} of {n_cells} cells without a diverged run; mean gap below "
+            f"{settings.converged:g} in {near['FPG']} (VPG: {n_cells - unstable['VPG']} and {near['VPG']})",
+            verdict(unstable["FPG"] == 0, near["FPG"] == n_cells),
+            f"The mean moves by at most η/n a step, so in {slow} cells it cannot have crossed the 5 units that the "
+            "centre may be away, however little noise there is.",
+        ),
+        Claim(
+            "VPG is very sensitive to the step size, the more so the more actions there are.",
+            "App. D, Fig. 7",
+            "surface only",
+            f"VPG diverges in {unstable['VPG']} of {n_cells} cells; at n = {largest} the largest stable step size is "
+            f"{stable['VPG']:g} (FPG: {stable['FPG']:g})",
+            verdict(unstable["VPG"] > unstable["FPG"], stable["VPG"] < stable["FPG"]),
+        ),
+    ]
+
+
+QUICK = Settings((1, 10, 100), (0.001, 0.01, 0.1, 1.0), 8, 20_000, 1000)
+EXPERIMENT = Experiment(
+    name="search-stability",
+    title="Mean optimality gap over dimensions and step sizes",
+    paper="Fig. 7",
+    budgets={"quick": QUICK, "paper": Settings()},
+    parts=parts,
+    tabulate=tabulate,
+    summarise=summarise,
+    draw=draw,
+    claims=claims,
+)

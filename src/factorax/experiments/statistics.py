@@ -1,0 +1,114 @@
+"""Means with confidence intervals: of positive numbers under a Gamma distribution, as in the paper, and of any."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, special, stats
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with a two-sided confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+    def __truediv__(self, other: "Interval") -> "Interval":
+        """The ratio of two positive estimates, its interval by the method of variance estimates recovery.
+
+        On the logarithmic scale the distances to the limits add in squares (Zou and Donner, 2008). The samples are
+        taken as independent: where they share their noise, the interval is too wide rather than too narrow.
+        """
+        ratio = self.mean / other.mean
+        below = math.hypot(math.log(self.mean / self.low), math.log(other.high / other.mean))
+        above = math.hypot(math.log(self.high / self.mean), math.log(other.mean / other.low))
+        return Interval(ratio, ratio * math.exp(-below), ratio * math.exp(above))
+
+
+def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
+    """The mean of samples of a Gamma distribution, with a profile-likelihood interval.
+
+    The maximum-likelihood mean is the sample mean x̄. The interval holds the means μ that twice the log-likelihood ratio
+    does not refute, at the best shape for each,
+
+        2 (ℓ(x̄) − ℓ(μ)) ≤ N log(1 + t² / (N − 1)),
+
+    with t the two-sided quantile of Student's distribution: exact for a large shape, where the Gamma distribution is
+    normal, and near the stated confidence for others (see the tests).
+
+    Samples are positive; equal ones, or a single one, give an interval of no width. A nought is read as what single
+    precision cannot tell from it beside the mean.
+
+    >>> gamma_mean([1.0, 2.0, 3.0, 4.0])
+    Interval(mean=2.5, low=..., high=...)
+    """
+    x = _samples(samples)
+    if (x < 0).any():
+        raise ValueError(f"samples: got {x.min()}, want numbers ≥ 0: a Gamma distribution has no others")
+    mean = float(x.mean())
+    x = np.maximum(x, np.finfo(np.float32).eps * mean)
+    if np.ptp(x) <= 1e-9 * mean:
+        return Interval(mean, mean, mean)
+    mean_log = float(np.log(x).mean())
+    x_bar = float(x.mean())
+    bound = math.log1p(_student(confidence, len(x)) ** 2 / (len(x) - 1)) / 2
+    best = _profile(x_bar, x_bar, mean_log)
+
+    def excess(log_ratio: float) -> float:
+        return best - _profile(x_bar * math.exp(log_ratio), x_bar, mean_log) - bound
+
+    def limit(sign: float) -> float:
+        edge = sign
+        while excess(edge) < 0:
+            edge *= 2
+        return x_bar * math.exp(optimize.brentq(excess, 0.0, edge))
+
+    return Interval(mean, limit(-1.0), limit(1.0))
+
+
+def gamma_shape(spread: float) -> float:
+    """The maximum-likelihood shape k of a Gamma distribution: log k − digamma(k) = log x̄ − mean log x, the `spread`."""
+    # 1/(2k) < log k − digamma(k) < 1/k brackets the root.
+    return float(
+        optimize.brentq(lambda k: math.log(k) - special.digamma(k) - spread, 0.49 / spread, 1.01 / spread, rtol=1e-12)
+    )
+
+
+def _profile(mean: float, x_bar: float, mean_log: float) -> float:
+    """The log-likelihood of one sample, on average, at this mean and the best shape for it.
+
+    log f = k log(k/μ) − log Γ(k) + (k − 1) log x − k x/μ, largest at log k − digamma(k) = log μ − mean log x + x̄/μ − 1.
+    """
+    k = gamma_shape(math.log(mean) - mean_log + x_bar / mean - 1)
+    return k * math.log(k / mean) - float(special.gammaln(k)) + (k - 1) * mean_log - k * x_bar / mean
+
+
+def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
+    """The mean of samples of any sign, with Student's interval.
+
+    >>> normal_mean([1.0, 3.0])
+    Interval(mean=2.0, low=..., high=...)
+    """
+    x = _samples(samples)
+    mean = float(x.mean())
+    if len(x) < 2:
+        return Interval(mean, mean, mean)
+    half = _student(confidence, len(x)) * float(x.std(ddof=1)) / math.sqrt(len(x))
+    return Interval(mean, mean - half, mean + half)
+
+
+def _student(confidence: float, samples: int) -> float:
+    return float(stats.t.ppf((1 + confidence) / 2, samples - 1))
+
+
+def _samples(samples: Any) -> np.ndarray:
+    x = np.asarray(samples, dtype=np.float64)
+    if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
+        raise ValueError(f"samples: got {x!r}, want a list of finite numbers; leave diverged runs out and count them")
+    return x
