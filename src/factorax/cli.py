@@ -3,14 +3,17 @@
 import json
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from . import experiments
+from .experiments.claims import Claim, collected, published
 
 
 def reproduce(
@@ -52,7 +55,7 @@ def reproduce(
     summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console)
     if experiment.table is not None:
         console.print(experiment.table(summary))
-    console.print(_claims_table(claims_module().collected([out])))
+    console.print(_claims_table(collected([out])))
     console.print(f"[bold]{experiment.paper}[/] is in {out / 'figure.png'}; data and summary beside it", soft_wrap=True)
 
 
@@ -67,29 +70,20 @@ def claims(
         json_: For programs.
         results: Folders of experiments of your own; the table that ships with factorax if left out.
     """
-    module = claims_module()
-    rows = module.collected(results) if results else module.published()
+    rows = collected(results) if results else published()
     if json_:
         print(json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False))
     else:
         Console().print(_claims_table(rows))
 
 
-def claims_module():
-    """Without JAX: the table is data."""
-    from .experiments import claims
-
-    return claims
-
-
-def _claims_table(rows) -> Table:
+def _claims_table(rows: Iterable[Claim]) -> Table:
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
     table = Table("claim", "paper", "ours", "verdict", show_lines=True)
     for row in rows:
-        note = f"\n[dim]{row.note}[/]" if row.note else ""
-        table.add_row(
-            f"{row.claim}\n[dim]{row.where}[/]", row.paper, f"{row.ours}{note}", f"[{colours[row.verdict]}]{row.verdict}[/]"
-        )
+        claim = f"{escape(row.claim)}\n[dim]{row.where}[/]"
+        ours = escape(row.ours) + (f"\n[dim]{escape(row.note)}[/]" if row.note else "")
+        table.add_row(claim, row.paper, ours, f"[{colours[row.verdict]}]{row.verdict}[/]")
     return table
 
 

@@ -15,6 +15,8 @@ from factorax.problems import draw_centre, relu_bandit, search_bandit, separable
 
 VPG, VPG_S, VPG_SA, FPG, FPG_S = METHODS
 LABELS = [method.label for method in METHODS]
+ETAS, STEPS = (0.02, 0.1), 400  # the same in many tests, so that they share what was compiled
+
 every_method = pytest.mark.parametrize("method", METHODS, ids=LABELS)
 
 
@@ -37,7 +39,7 @@ def setting(n, seeds=3):
 def learn(search, keys, centres, step_sizes, steps, start=0, runs=None):
     learner, advance = search
     runs = learner.init(centres, len(step_sizes)) if runs is None else runs
-    return advance(runs, keys, centres, np.float32(step_sizes), start, steps=steps)
+    return jax.tree.map(np.asarray, advance(runs, keys, centres, np.float32(step_sizes), start, steps=steps))
 
 
 @functools.partial(jax.jit, static_argnames=("steps", "n"))
@@ -50,7 +52,7 @@ def noise_of(key, steps, n):
 def plain(method, noise, eta, own, best, *, k=0, penalty=0.0, tolerance=None):
     """One run, straight from the formulas, in double precision; `own` gives the targets ψ₁ … ψₙ of an action.
 
-    **Returns** the mean and what the baseline has learnt after the last step; the gap after each; the step of `reached`.
+    **Returns** the mean, what the baseline has learnt, the gap after every step, and the first one within tolerance.
     """
     noise = np.asarray(noise, np.float64)
     n = noise.shape[1]
@@ -96,28 +98,27 @@ def plain_search(method, key, centre, eta, steps, **penalty):
 
 
 @every_method
-@pytest.mark.parametrize(("n", "k", "penalty"), [(7, 0, 0.0), (7, 3, 0.5), (6, 6, 1.0)])
+@pytest.mark.parametrize(("n", "k", "penalty"), [(6, 0, 0.0), (7, 3, 0.5)])
 def test_every_method_does_as_its_formula_says(method, n, k, penalty):
-    keys, centres = setting(n, seeds=2)
-    etas, steps = (0.02, 0.1), 400
-    runs, gap, measure = learn(search(method, k, penalty), keys, centres, etas, steps)
-    for s, g in np.ndindex(len(keys), len(etas)):
-        mu, learnt, gaps, _ = plain_search(method, keys[s], centres[s], etas[g], steps, k=k, penalty=penalty)
+    keys, centres = setting(n)
+    runs, gap, measure = learn(search(method, k, penalty), keys, centres, ETAS, STEPS)
+    for s, g in np.ndindex(gap.shape):
+        mu, learnt, gaps, _ = plain_search(method, keys[s], centres[s], ETAS[g], STEPS, k=k, penalty=penalty)
         assert np.abs(mu).max() > 1  # it moved, against rounding below 1e-5
         np.testing.assert_allclose(runs.mu[s, g], mu, rtol=0, atol=3e-5)
         np.testing.assert_allclose(runs.baseline[s, g], learnt, rtol=0, atol=3e-5)
         np.testing.assert_allclose(gap[s, g], gaps[-1], rtol=0, atol=3e-5)
     np.testing.assert_array_equal(measure, gap)
-    assert np.asarray(runs.active).all()
-    assert (np.asarray(runs.reached) == -1).all()
+    assert runs.active.all()
+    assert (runs.reached == -1).all()
 
 
 def test_to_one_action_both_estimators_are_the_same():
     keys, centres = setting(1)
-    runs = [learn(search(method), keys, centres, (0.1, 0.5), 200)[0].mu for method in (VPG, FPG)]
-    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-5)
-    mu, *_ = plain_search(FPG, keys[0], centres[0], 0.5, 200)
-    np.testing.assert_allclose(runs[0][0, 1], mu, atol=3e-5)
+    runs, _, _ = learn(search(FPG), keys, centres, ETAS, STEPS)
+    for method in (VPG, FPG):
+        mu, *_ = plain_search(method, keys[0], centres[0], 0.1, STEPS)
+        np.testing.assert_allclose(runs.mu[0, 1], mu, rtol=0, atol=3e-5)
 
 
 def first_updates(method, mu, centre, n_seeds, baseline=None, **penalty):
@@ -146,7 +147,7 @@ def test_the_expected_update_is_the_gradient(method, baseline):
     exact[0] += penalty * (2 * stats.norm.cdf(-mu[0]) - 1) / 3
     updates = first_updates(method, mu, centre, 50_000, baseline, k=1, penalty=penalty)
     error = updates.std(axis=0) / np.sqrt(len(updates))
-    assert (error < 0.005).all()
+    assert (error < 0.01).all()
     # 4.5 standard errors for fifteen numbers: 99.99%.
     assert (np.abs(updates.mean(axis=0) - exact) < 4.5 * error).all()
 
@@ -164,57 +165,48 @@ def test_the_variance_of_an_update():
     assert (closed[VPG] > 10 * closed[FPG]).all()
 
 
-@pytest.mark.parametrize("method", [VPG_SA, FPG_S], ids=lambda method: method.label)
-def test_not_a_bit_depends_on_how_many_seeds_there_are(method):
+def test_not_a_bit_depends_on_how_many_seeds_there_are():
+    # Of the methods and sizes tried, this is the one whose bits seeds side by side (jax.vmap) would change.
     keys, centres = setting(7, seeds=16)
-    whole = learn(search(method, 3, 0.5), keys, centres, (0.02, 0.1), 200)
+    whole = learn(search(VPG_S, 3, 0.5), keys, centres, ETAS, STEPS)
     for seeds in (1, 3):
-        few = learn(search(method, 3, 0.5), keys[:seeds], centres[:seeds], (0.02, 0.1), 200)
+        few = learn(search(VPG_S, 3, 0.5), keys[:seeds], centres[:seeds], ETAS, STEPS)
         jax.tree.map(lambda got, want, seeds=seeds: np.testing.assert_array_equal(got, want[:seeds]), few, whole)
 
 
-@pytest.mark.parametrize("method", [VPG_SA, FPG_S], ids=lambda method: method.label)
-def test_a_run_does_not_depend_on_the_step_sizes_beside_it(method):
-    keys, centres = setting(7)
-    etas = np.array([0.02, 0.05, 0.1, 0.03, 0.04])
-    whole, gap, _ = learn(search(method), keys, centres, etas, 200)
-    for columns in ([2], [3, 1]):
-        few, few_gap, _ = learn(search(method), keys, centres, etas[columns], 200)
-        np.testing.assert_allclose(few.mu, whole.mu[:, columns], rtol=0, atol=1e-5)
-        np.testing.assert_allclose(few.baseline, whole.baseline[:, columns], rtol=0, atol=1e-5)
-        np.testing.assert_allclose(few_gap, gap[:, columns], rtol=0, atol=1e-5)
+def test_a_run_does_not_depend_on_the_step_sizes_beside_it():
+    keys, centres = setting(6)
+    two = learn(search(VPG_SA), keys, centres, ETAS, STEPS)
+    one = learn(search(VPG_SA), keys, centres, ETAS[:1], STEPS)
+    five = learn(search(VPG_SA), keys, centres, (0.03, 0.1, 0.05, 0.02, 0.04), STEPS)
+    assert_close(one, two, of=np.s_[:, :1])
+    assert_close(two, five, of=np.s_[:, [3, 1]])
 
 
-def test_the_noise_of_a_run_is_its_key():
-    keys, centres = setting(7)
-    runs, _, _ = learn(search(FPG), keys, centres, (0.1,), 200)
-    other, _, _ = learn(search(FPG), keys[::-1], centres, (0.1,), 200)
+def assert_close(got, want, of=np.s_[:]):
+    """Everything, to rounding."""
+    compare = lambda x, y: np.testing.assert_allclose(x, y[of], rtol=0, atol=1e-5)  # noqa: E731
+    jax.tree.map(compare, got, want)
+
+
+def test_the_noise_of_a_run_is_that_of_its_key():
+    keys, centres = setting(6)
+    runs, _, _ = learn(search(FPG), keys, centres, ETAS, STEPS)
+    other, _, _ = learn(search(FPG), keys[::-1], centres, ETAS, STEPS)
     np.testing.assert_array_equal(other.mu[1], runs.mu[1])
-    assert np.abs(other.mu - runs.mu)[[0, 2]].max() > 0.1
+    assert (np.abs(other.mu - runs.mu).max(axis=-1)[[0, 2]] > 0.1).all()
 
 
-@pytest.mark.parametrize("method", [VPG_SA, FPG], ids=lambda method: method.label)
-def test_neither_calls_nor_chunks_of_noise_matter(method, monkeypatch):
-    keys, centres = setting(7)
-    etas = (0.02, 0.1)
-    whole, gap, _ = learn(search(method), keys, centres, etas, 200)
-    half, _, _ = learn(search(method), keys, centres, etas, 100)
-    halves, halves_gap, _ = learn(search(method), keys, centres, etas, 100, start=100, runs=half)
-    assert np.abs(whole.mu - half.mu).max() > 0.1
-    monkeypatch.setattr(engine, "NOISE_CPU", 7 * 9)  # eight steps at a time
-    chunks, chunks_gap, _ = learn(search.__wrapped__(method), keys, centres, etas, 200)
-    for runs, got in ((halves, halves_gap), (chunks, chunks_gap)):
-        np.testing.assert_allclose(runs.mu, whole.mu, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(runs.baseline, whole.baseline, rtol=0, atol=1e-5)
-        np.testing.assert_allclose(got, gap, rtol=0, atol=1e-5)
-
-
-def test_more_actions_than_fit_a_chunk(monkeypatch):
-    keys, centres = setting(7)
-    whole, _, _ = learn(search(FPG), keys, centres, (0.1,), 200)
-    monkeypatch.setattr(engine, "NOISE_CPU", 5)
-    chunks, _, _ = learn(search.__wrapped__(FPG), keys, centres, (0.1,), 200)
-    np.testing.assert_allclose(chunks.mu, whole.mu, rtol=0, atol=1e-5)
+def test_neither_calls_nor_chunks_of_noise_matter(monkeypatch):
+    keys, centres = setting(6)
+    whole = learn(search(VPG_SA), keys, centres, ETAS, STEPS)
+    half = learn(search(VPG_SA), keys, centres, ETAS, STEPS // 2)
+    assert (np.abs(half[0].mu - whole[0].mu).max(axis=-1) > 0.1).all()
+    assert_close(learn(search(VPG_SA), keys, centres, ETAS, STEPS // 2, STEPS // 2, half[0]), whole)
+    # Ten steps at a time; or, where there are more actions than numbers allowed, the fewest there can be: two.
+    for most in (6 * 11, 5):
+        monkeypatch.setattr(engine, "NOISE_CPU", most)
+        assert_close(learn(search.__wrapped__(VPG_SA), keys, centres, ETAS, STEPS), whole)
 
 
 def test_diverged_runs_stay_so_and_leave_the_others_alone():
@@ -224,7 +216,7 @@ def test_diverged_runs_stay_so_and_leave_the_others_alone():
     quiet, quiet_gap, _ = learn(learner, keys, centres, (0.02, 0.01), 500)
     for start in (500, 1000):
         for infinite in (gap, measure):
-            assert (np.asarray(infinite)[:, 0] == np.inf).all()
+            assert (infinite[:, 0] == np.inf).all()
             np.testing.assert_array_equal(infinite[:, 1], quiet_gap[:, 1])
         np.testing.assert_array_equal(runs.active, [[False, True]] * 3)
         np.testing.assert_array_equal(runs.mu[:, 1], quiet.mu[:, 1])
@@ -234,41 +226,37 @@ def test_diverged_runs_stay_so_and_leave_the_others_alone():
 
 
 def test_a_run_without_a_number_has_diverged():
-    keys, centres = setting(7)
-    learner, advance = search(FPG)
-    runs = learner.init(centres, 1)
-    runs = runs._replace(mu=runs.mu.at[1, 0, 2].set(np.nan).at[2, 0, 2].set(1e8))
-    runs, gap, measure = advance(runs, keys, centres, np.float32([0.1]), 0, steps=200)
-    assert np.isfinite(gap[0, 0])
-    for infinite in (gap, measure):
-        np.testing.assert_array_equal(infinite[1:, 0], [np.inf, np.inf])
-    np.testing.assert_array_equal(runs.active[:, 0], [True, False, False])
-
-
-@pytest.mark.parametrize("method", [VPG_S, FPG], ids=lambda method: method.label)
-def test_a_run_ends_at_the_first_step_within_the_tolerance(method):
     keys, centres = setting(6)
-    steps, etas, tolerance, penalty = 400, (0.05, 0.2), 1.3, {"k": 2, "penalty": 0.5}
-    within = search(method, tolerance=tolerance, **penalty)
-    runs, gap, _ = learn(within, keys, centres, etas, steps)
-    ended = 0
-    for s, g in np.ndindex(len(keys), len(etas)):
-        mu, _, gaps, reached = plain_search(
-            method, keys[s], centres[s], etas[g], steps, tolerance=tolerance, **penalty
-        )
-        assert np.abs(gaps[: max(reached, 0) or steps] - tolerance).min() > 1e-5  # rounding does not decide
+    runs = search(FPG)[0].init(centres, 2)
+    runs = runs._replace(mu=runs.mu.at[1, 0, 2].set(np.nan).at[2, 1, 2].set(1e8))
+    lost = np.zeros((3, 2), bool)
+    lost[1, 0] = lost[2, 1] = True
+    runs, gap, measure = learn(search(FPG), keys, centres, ETAS, STEPS, runs=runs)
+    for values in (gap, measure):
+        np.testing.assert_array_equal(np.isfinite(values), ~lost)
+        assert (values[lost] == np.inf).all()
+    np.testing.assert_array_equal(runs.active, ~lost)
+
+
+def test_a_run_ends_at_the_first_step_within_the_tolerance():
+    keys, centres = setting(6)
+    rest = {"k": 2, "penalty": 0.5, "tolerance": 1.2}
+    within = search(VPG_S, **rest)
+    runs, gap, _ = learn(within, keys, centres, ETAS, STEPS)
+    for s, g in np.ndindex(gap.shape):
+        mu, _, gaps, reached = plain_search(VPG_S, keys[s], centres[s], ETAS[g], STEPS, **rest)
+        assert np.abs(gaps - rest["tolerance"]).min() > 1e-5  # rounding does not decide
         assert runs.reached[s, g] == reached
         assert runs.active[s, g] == (reached < 0)
         np.testing.assert_allclose(runs.mu[s, g], mu, rtol=0, atol=3e-5)
         np.testing.assert_allclose(gap[s, g], gaps[-1], rtol=0, atol=3e-5)
-        ended += reached > 0
-    assert 0 < ended < 6
-    later, later_gap, _ = learn(within, keys, centres, etas, steps, steps, runs)
-    done = ~np.asarray(runs.active)
+    done = ~runs.active
+    assert 0 < done.sum() < done.size
+    later, later_gap, _ = learn(within, keys, centres, ETAS, STEPS, STEPS, runs)
     np.testing.assert_array_equal(later.mu[done], runs.mu[done])
     np.testing.assert_array_equal(later_gap[done], gap[done])
     np.testing.assert_array_equal(later.reached[done], runs.reached[done])
-    assert (np.asarray(later.mu != runs.mu).any(axis=-1) == ~done).all()
+    np.testing.assert_array_equal((later.mu != runs.mu).any(axis=-1), ~done)
 
 
 def quadratic(centre):
@@ -285,15 +273,13 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("method", [VPG_S, VPG_SA, FPG], ids=lambda method: method.label)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("family", "method"), [("separable", VPG_SA), ("relu", FPG_S)], ids=["separable", "relu"])
 def test_families_of_bandits_of_ones_own(family, method):
     make, own, instances_of = FAMILIES[family]
     keys, centres = setting(5, seeds=2)
     instances = instances_of(centres)
-    runs, gap, measure = learn(
-        compiled(make, method, measure=lambda bandit, mu: (mu - bandit.best).sum(axis=-1)), keys, instances, (0.05,), 200
-    )
+    learner = compiled(make, method, measure=lambda bandit, mu: (mu - bandit.best).sum(axis=-1))
+    runs, gap, measure = learn(learner, keys, instances, (0.05,), 200)
     for s, instance in enumerate(instances.astype(np.float64)):
         best = -instance if family == "relu" else instance
         mu, learnt, gaps, _ = plain(method, noise_of(keys[s], 200, 5), 0.05, own(instance), best)

@@ -16,6 +16,7 @@ from scipy import stats
 from factorax.experiments.noise import box_muller, gaussian_pair, threefry
 
 TOP = 2**32 - 1
+bits, normals = jax.jit(threefry), jax.jit(box_muller)
 
 
 def words(*values):
@@ -55,7 +56,7 @@ def largest_z(x):
     ids=["noughts", "ones", "pi"],
 )
 def test_known_answers_of_random123(counter, key, out):
-    got = threefry(words(*key), *words(*counter))
+    got = bits(words(*key), *words(*counter))
     assert tuple(map(int, got)) == out
 
 
@@ -65,18 +66,18 @@ def test_the_bits_are_those_of_jax():
     for key in rng.integers(0, 2**32, (5, 2), dtype=np.uint32):
         # JAX takes the first half of an array for the high words, the second for the low ones.
         want = threefry_2x32(key, np.concatenate([high, low]))
-        np.testing.assert_array_equal(np.concatenate(threefry(jnp.asarray(key), high, low)), want)
+        np.testing.assert_array_equal(np.concatenate(bits(jnp.asarray(key), high, low)), want)
 
 
 def test_counters_broadcast():
     key, low = words(3, 4), jnp.arange(5, dtype=jnp.uint32)
-    got = threefry(key, jnp.uint32(9), low)
-    np.testing.assert_array_equal(got, threefry(key, jnp.full(5, 9, jnp.uint32), low))
+    got = bits(key, jnp.uint32(9), low)
+    np.testing.assert_array_equal(got, bits(key, jnp.full(5, 9, jnp.uint32), low))
 
 
 def test_normals_against_double_precision():
     radial, angular = np.random.default_rng(1).integers(0, 2**32, (2, 200_000), dtype=np.uint32)
-    x, y = np.asarray(box_muller(jnp.asarray(radial), jnp.asarray(angular)), np.float64)
+    x, y = np.asarray(normals(jnp.asarray(radial), jnp.asarray(angular)), np.float64)
     # Near u = 1 single precision moves r itself, so the radius starts from u as rounded, and is held to u below.
     rounded = (radial.astype(np.float32) + np.float32(0.5)) * np.float32(2**-32)
     angle = 2 * np.pi * angular.view(np.int32) / 2**32
@@ -88,7 +89,7 @@ def test_normals_against_double_precision():
 
 def test_the_ends_of_the_bits_are_finite():
     ends = words(0, 1, 2**30, 2**31 - 1, 2**31, 3 * 2**30, TOP - 1, TOP)
-    x, y = box_muller(ends[:, None], ends[None, :])
+    x, y = map(np.asarray, normals(ends[:, None], ends[None, :]))
     assert np.isfinite(x).all()
     assert np.isfinite(y).all()
     largest = np.sqrt(66 * np.log(2))  # u = 2⁻³³

@@ -41,7 +41,7 @@ def verdict(*tests: bool) -> Verdict:
 
 def published() -> list[Claim]:
     """The claims table that ships with the library: every experiment with the paper's budget."""
-    text = resources.files(__package__).joinpath("claims.json").read_text(encoding="utf-8")
+    text = resources.files("factorax.experiments").joinpath("claims.json").read_text(encoding="utf-8")
     return [Claim(**row) for row in json.loads(text)]
 
 

@@ -26,7 +26,7 @@ RATE = 0.1  # of every learnt baseline (App. D)
 DIVERGED = 1e6  # a gap above it is not coming back; targets of the paper's bandits begin at a gap of 2.5
 
 NOISE_CPU, NOISE_GPU = 2**16, 2**26  # normals drawn at a time: those of a CPU stay in its cache
-UNROLL_CPU, UNROLL_GPU = 1, 8  # pairs of steps to an iteration of the compiled loop: a GPU pays for every launch
+UNROLL_CPU, UNROLL_GPU = 1, 4  # pairs of steps to an iteration of the compiled loop: a GPU pays for every launch
 
 Estimator = Literal["vpg", "fpg"]
 Baseline = Literal["none", "b(s)", "b(s,a)"]
@@ -54,7 +54,7 @@ class Method:
         return self.estimator.upper() + ("" if self.baseline == "none" else f" {self.baseline}")
 
 
-METHODS = tuple(Method(*pair) for pair in (("vpg",), ("vpg", "b(s)"), ("vpg", "b(s,a)"), ("fpg",), ("fpg", "b(s)")))
+METHODS = (Method("vpg"), Method("vpg", "b(s)"), Method("vpg", "b(s,a)"), Method("fpg"), Method("fpg", "b(s)"))
 
 
 class Runs(NamedTuple):

@@ -122,9 +122,10 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
     ours = json.loads(json.dumps({"format": FORMAT} | request))
     for key in ours:
         if theirs[key] != ours[key]:
+            detail = "" if key == "experiment" else f" with {key} {_short(theirs[key])}, not {_short(ours[key])}"
             raise FileExistsError(
-                f"out: {str(out)!r} holds {theirs['experiment']} with {key} {_short(theirs[key])}, not "
-                f"{_short(ours[key])}; nothing was changed. Give another folder with --out, or remove this one"
+                f"out: {str(out)!r} holds {theirs['experiment']}{detail}; nothing was changed. "
+                "Give another folder, or remove this one"
             )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from matplotlib import ticker
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
@@ -33,30 +32,42 @@ def legend_beside(ax: Axes, **options: Any) -> None:
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, frameon=False, **options)
 
 
-def heat_map(
-    ax: Axes,
-    values: np.ndarray,
-    notes: np.ndarray,
+def heat_maps(
+    maps: dict[str, tuple[np.ndarray, np.ndarray]],
     *,
     rows: Sequence[float],
     columns: Sequence[float],
     norm: Any,
     cmap: str,
-) -> ScalarMappable:
-    """One cell for each of ``values[row, column]``, grey where it is not finite, with a note in it."""
-    shown = np.ma.masked_invalid(values)
-    ax.set_facecolor(MISSING)
-    image = ax.imshow(shown, norm=norm, aspect="auto", origin="lower", cmap=cmap)
-    ax.set_xticks(range(len(columns)), [f"{c:g}" for c in columns], rotation=60)
-    ax.set_yticks(range(len(rows)), [f"{r:g}" for r in rows])
-    for (i, j), note in np.ndenumerate(notes):
-        if note:
-            light = shown.mask is not np.ma.nomask and np.ma.getmaskarray(shown)[i, j]
-            colour = "black" if light or image.norm(values[i, j]) > 0.55 else "white"
+    label: str,
+    extend: str = "neither",
+) -> tuple[Figure, Any]:
+    """Maps of dimensions × step sizes side by side, and their common colour bar.
+
+    Each title in `maps` has values, shape ``(rows, columns)``, grey where they are not finite, and a note for each.
+    """
+    figure, axes = canvas(len(maps), width=11, height=4.4)
+    images = []
+    for ax, (title, (values, notes)) in zip(axes, maps.items(), strict=True):
+        ax.set_facecolor(MISSING)
+        image = ax.imshow(np.ma.masked_invalid(values), norm=norm, cmap=cmap, aspect="auto", origin="lower")
+        ax.set_xticks(range(len(columns)), [f"{c:g}" for c in columns], rotation=60)
+        ax.set_yticks(range(len(rows)), [f"{r:g}" for r in rows])
+        ax.set(xlabel="step size η", ylabel="number of actions n", title=title)
+        for (i, j), note in np.ndenumerate(notes):
+            value = values[i, j]
+            red, green, blue, _ = image.cmap(image.norm(value)) if np.isfinite(value) else (1, 1, 1, 1)
+            colour = "white" if 0.3 * red + 0.6 * green + 0.1 * blue < 0.5 else "black"
             ax.text(j, i, note, ha="center", va="center", fontsize=6.5, color=colour)
-    ax.set_xlabel("step size η")
-    ax.set_ylabel("number of actions n")
-    return image
+        images.append(image)
+    return figure, figure.colorbar(images[0], ax=axes, label=label, extend=extend)
+
+
+def short(x: float) -> str:
+    """Two digits, as 0.035, 1.3k or 4e-5, for a cell of a map."""
+    if x >= 1000:
+        return f"{x / 1000:.2g}k"
+    return f"{x:.2g}" if x >= 0.001 or x == 0 else f"{x:.0e}".replace("e-0", "e-")
 
 
 def log_norm(values: np.ndarray) -> LogNorm:
@@ -69,3 +80,9 @@ def log_norm(values: np.ndarray) -> LogNorm:
 def plain_log_ticks(axis: Any) -> None:
     """Numbers such as 0.1 and 1000 on a logarithmic axis, not powers of ten."""
     axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
+
+
+def count_ticks(axis: Any) -> None:
+    """Large numbers as 200k or 1M."""
+    axis.set_major_formatter(ticker.EngFormatter(sep=""))

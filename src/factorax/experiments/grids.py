@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from . import figures
 from .parts import Arrays
 from .statistics import Interval, gamma_mean
 from .sweep import Job
@@ -51,14 +53,26 @@ def whole(cell: dict[str, Any]) -> Interval | None:
     return Interval(**cell["mean"]) if cell["mean"] and cell["usable"] == cell["runs"] else None
 
 
-def as_matrix(
-    cells: Iterable[dict[str, Any]], rows: Sequence[float], columns: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Means ``(rows, columns)``, NaN where runs are missing, and how many runs have a value."""
-    means, usable = np.full((len(rows), len(columns)), np.nan), np.zeros((len(rows), len(columns)), int)
-    for cell in cells:
-        at = rows.index(cell["n"]), columns.index(cell["step_size"])
-        interval = whole(cell)
-        means[at] = interval.mean if interval else np.nan
-        usable[at] = cell["usable"]
-    return means, usable
+def draw(
+    cells: Sequence[dict[str, Any]],
+    dimensions: Sequence[int],
+    step_sizes: Sequence[float],
+    *,
+    note: Callable[[float], str],
+    grey: Callable[[dict[str, Any]], str],
+    label: str,
+) -> tuple[Figure, Any]:
+    """A heat map for each method, on one logarithmic colour scale; grey where runs are missing.
+
+    `note` writes a mean into its cell, `grey` what else is to be said of a cell that has none.
+    """
+    shape = len(dimensions), len(step_sizes)
+    maps = {}
+    for method in dict.fromkeys(cell["method"] for cell in cells):
+        ours = [cell for cell in cells if cell["method"] == method]  # in the order of dimensions, then of step sizes
+        means = [whole(cell) for cell in ours]
+        values = np.array([mean.mean if mean else np.nan for mean in means]).reshape(shape)
+        notes = [note(mean.mean) if mean else grey(cell) for mean, cell in zip(means, ours, strict=True)]
+        maps[method] = values, np.array(notes).reshape(shape)
+    norm = figures.log_norm(np.stack([values for values, _ in maps.values()]))
+    return figures.heat_maps(maps, rows=dimensions, columns=step_sizes, norm=norm, cmap="viridis", label=label)

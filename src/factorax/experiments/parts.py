@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .._files import write_whole
-from .sweep import Job, Stopped, run
+from .sweep import Job, run
 
 Arrays = dict[str, np.ndarray]
 
@@ -28,13 +28,16 @@ class Part:
     """From a file for checkpoints, a function to call with the fraction done, and an event that says stop."""
 
 
-def part_of(job: Job, seed: int) -> Part:
-    """A sweep as a part."""
-    return Part(
-        job.name,
-        job.cost,
-        lambda checkpoint, tick, stop: run(job, seed, checkpoint=checkpoint, tick=tick, stop=stop),
-    )
+def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Part]]:
+    """From the jobs of some settings to the parts of an experiment with a seed."""
+
+    def part(job: Job, seed: int) -> Part:
+        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+            return run(job, seed, checkpoint=checkpoint, tick=tick, stop=stop)
+
+        return Part(job.name, job.cost, compute)
+
+    return lambda settings, seed: [part(job, seed) for job in jobs(settings)]
 
 
 def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Console, title: str) -> list[Arrays]:
@@ -49,7 +52,7 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
     clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
     with Progress(*columns, *clocks, console=console, disable=not console.is_terminal) as progress:
         old = sum(part.cost for part, path in zip(parts, done, strict=True) if path.exists())
-        bar = progress.add_task(title, total=sum(part.cost for part in parts), completed=old)
+        bar = progress.add_task(title, total=sum(part.cost for part in parts), completed=round(old))
 
         def work(part: Part, path: Path) -> None:
             last = 0.0
@@ -61,7 +64,7 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
 
             checkpoint = path.with_suffix(".partial.npz")
             result = part.compute(checkpoint, tick, stop)
-            write_whole(path, lambda file: np.savez(file, **result))
+            write_whole(path, lambda file: np.savez(file, allow_pickle=False, **result))
             checkpoint.unlink(missing_ok=True)
             if not console.is_terminal:
                 console.print(f"{title}: {part.name} done")
@@ -72,9 +75,9 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
             futures = [pool.submit(work, part, path) for part, path in todo]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
-                failed = [f.exception() for f in futures if f.done() and f.exception() is not None]
-                if failed:
-                    raise next((e for e in failed if not isinstance(e, Stopped)), failed[0])
+                for future in futures:
+                    if future.done():
+                        future.result()  # raises what the part raised
             finally:
                 stop.set()
                 pool.shutdown(wait=True, cancel_futures=True)

@@ -11,7 +11,7 @@ from . import curves, figures
 from .claims import Claim, verdict
 from .engine import Method
 from .experiment import Experiment
-from .parts import Arrays, Part, part_of
+from .parts import Arrays, sweeps
 from .statistics import Interval, gamma_mean
 from .sweep import Job, Search
 from .table import Table, from_rows, where
@@ -33,24 +33,19 @@ class Settings:
 def jobs(settings: Settings) -> list[Job]:
     """VPG, then FPG."""
     problem = Search(settings.n, settings.n - 1, settings.penalty)
-    sizes = {"vpg": settings.vpg_step_size, "fpg": settings.fpg_step_size}
+    sizes = {Method("vpg"): settings.vpg_step_size, Method("fpg"): settings.fpg_step_size}
     return [
         Job(
             problem,
-            Method(estimator),
+            method,
             (step_size,),
             settings.seeds,
             settings.steps,
             settings.every,
             measure="last component",
         )
-        for estimator, step_size in sizes.items()
+        for method, step_size in sizes.items()
     ]
-
-
-def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each estimator."""
-    return [part_of(job, seed) for job in jobs(settings)]
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -94,6 +89,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         f"{settings.seeds} seeds (thin), their mean (thick) ± standard error",
         fontsize=10,
     )
+    figures.count_ticks(ax.xaxis)
     figures.legend_beside(ax)
     return figure
 
@@ -129,7 +125,7 @@ EXPERIMENT = Experiment(
     title="Squared error of the one action that has no part in the penalty",
     paper="Fig. 4b",
     budgets={"quick": Settings(steps=200_000, every=2000), "paper": Settings()},
-    parts=parts,
+    parts=sweeps(jobs),
     tabulate=tabulate,
     summarise=summarise,
     draw=draw,

@@ -216,8 +216,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             "VPG b(s,a) / VPG b(s)",
             "80 / 9885 = 0.008",
             summary["VPG b(s,a) / VPG b(s)"]["high"] < 0.03,
-            f"With n evaluations a step, as written down, it does: {Interval(**naive)}. But only one term of the sum changes from "
-            "factor to factor, so one evaluation does.",
+            f"With n evaluations a step, as written down, it does: {Interval(**naive)}. But only one term of the sum "
+            "changes from factor to factor, so one evaluation will do.",
         ),
     ]
 

@@ -52,9 +52,9 @@ def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
     if (x < 0).any():
         raise ValueError(f"samples: got {x.min()}, want numbers ≥ 0: a Gamma distribution has no others")
     mean = float(x.mean())
-    x = np.maximum(x, np.finfo(np.float32).eps * mean)
-    if np.ptp(x) <= 1e-9 * mean:
-        return Interval(mean, mean, mean)
+    if len(x) < 2 or x.std() <= 1e-4 * mean:  # so large a shape that the Gamma distribution is normal
+        return normal_mean(x, confidence)
+    x = np.maximum(x, float(np.finfo(np.float32).eps) * mean)
     mean_log = float(np.log(x).mean())
     x_bar = float(x.mean())
     bound = math.log1p(_student(confidence, len(x)) ** 2 / (len(x) - 1)) / 2
@@ -104,6 +104,8 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
 
 
 def _student(confidence: float, samples: int) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: got {confidence}, want a fraction such as 0.95")
     return float(stats.t.ppf((1 + confidence) / 2, samples - 1))
 
 

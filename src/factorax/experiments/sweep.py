@@ -21,7 +21,7 @@ PRETRAINING = 1000  # episodes in which a learnt baseline learns alone (App. D)
 _PRETRAINING_CLOCK = 2**30  # its noise comes from here, so that all methods learn from the same noise
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
-MEASURES: dict[str, Callable[[Bandit, jax.Array], jax.Array]] = {
+MEASURES: dict[str, Callable[[Bandit, Any], Any]] = {
     "last component": lambda bandit, mu: (mu[..., -1] - bandit.best[-1]) ** 2
 }
 
@@ -60,8 +60,12 @@ class Job:
     """A key of `MEASURES`; the gap if left out."""
 
     def __post_init__(self) -> None:
-        if self.every < 2 or self.every % 2 or self.steps % self.every:
+        if self.steps < 1 or self.every < 2 or self.every % 2 or self.steps % self.every:
             raise ValueError(f"every: got {self.every} of {self.steps} steps, want an even divisor")
+        if self.seeds < 1 or not self.step_sizes:
+            raise ValueError(f"seeds, step_sizes: got {self.seeds} and {self.step_sizes}, want at least one of each")
+        if self.measure is not None and self.measure not in MEASURES:
+            raise ValueError(f"measure: got {self.measure!r}, want one of {', '.join(MEASURES)}, or None for the gap")
 
     @property
     def name(self) -> str:
@@ -106,7 +110,8 @@ def run(
     if state is None:
         runs = learner.init(centres, len(step_sizes))
         if job.method.baseline != "none":
-            runs, _, _ = advance(runs, keys, centres, 0 * step_sizes, _PRETRAINING_CLOCK, steps=PRETRAINING)
+            taught, _, _ = advance(runs, keys, centres, 0 * step_sizes, _PRETRAINING_CLOCK, steps=PRETRAINING)
+            runs = runs._replace(baseline=taught.baseline)
         records = np.full((2, job.steps // job.every, *runs.active.shape), np.nan, np.float32)
         state = State(identity, 0, np.arange(len(step_sizes)), np.asarray(runs.reached).copy(), records, runs)
     written = time.monotonic()
@@ -165,9 +170,12 @@ class State:
 def _load(path: Path | None, identity: str) -> State | None:
     if path is None or not path.exists():
         return None
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        arrays = dict(archive)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        runs = Runs(*(jnp.asarray(arrays[f"runs_{name}"]) for name in Runs._fields))
+    except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
+        raise ValueError(f"{path}: not a checkpoint, or damaged; remove it to start afresh") from error
     if str(arrays["identity"]) != identity:
         raise ValueError(f"{path}: a checkpoint of another job; remove it to start afresh")
-    runs = Runs(*(jnp.asarray(arrays[f"runs_{name}"]) for name in Runs._fields))
     return State(identity, int(arrays["done"]), arrays["columns"], arrays["reached"], arrays["records"], runs)
