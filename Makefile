@@ -6,7 +6,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 .PHONY: demo test check bench docs clean
 
 demo: .venv/installed
-	$(BIN)/python examples/demo.py
+	$(BIN)/factorax reproduce search-baselines
+	$(BIN)/factorax reproduce search-throughput
 
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile

@@ -55,7 +55,7 @@ def reproduce(
     summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console)
     if experiment.table is not None:
         console.print(experiment.table(summary))
-    console.print(_claims_table(collected([out])))
+    _show(console, collected([out]), commands=False)
     console.print(f"[bold]{experiment.paper}[/] is in {out / 'figure.png'}; data and summary beside it", soft_wrap=True)
 
 
@@ -74,17 +74,22 @@ def claims(
     if json_:
         print(json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False))
     else:
-        Console().print(_claims_table(rows))
+        _show(Console(), rows, commands=True)
 
 
-def _claims_table(rows: Iterable[Claim]) -> Table:
+def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
+    """One claim below the other, its verdict in front."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
-    table = Table("claim", "paper", "ours", "verdict", show_lines=True)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for row in rows:
-        claim = f"{escape(row.claim)}\n[dim]{row.where}[/]"
-        ours = escape(row.ours) + (f"\n[dim]{escape(row.note)}[/]" if row.note else "")
-        table.add_row(claim, row.paper, ours, f"[{colours[row.verdict]}]{row.verdict}[/]")
-    return table
+        lines = [f"[bold]{escape(row.claim)}[/] [dim]{escape(row.where)}[/]", f"[dim]paper[/] {escape(row.paper)}"]
+        lines += [f"[dim]ours[/]  {escape(row.ours)}"]
+        lines += [f"[dim]{escape(row.note)}[/]"] if row.note else []
+        lines += [f"[dim]$ {escape(row.command)}[/]"] if commands else []
+        table.add_row(f"[{colours[row.verdict]}]{row.verdict}[/]", "\n".join(lines) + "\n")
+    console.print(table, highlight=False)
 
 
 def main() -> int:

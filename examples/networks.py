@@ -1,6 +1,6 @@
 """The paper's influence networks, their minimum factorisations, and what the structure of two bandits is worth.
 
-Run it with `make demo`. It draws `out/paper-networks.png` and prints the rest.
+It draws `out/paper-networks.png` and prints the rest.
 """
 
 from pathlib import Path
