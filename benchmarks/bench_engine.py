@@ -61,7 +61,7 @@ def rows() -> Iterator[Row]:
     centres = np.stack([draw_centre(N, [0, r]) for r in range(80)]).astype(np.float32)
     one, loop = medians(run(Method("fpg"), 1, steps), lambda: numpy_loop(centres[0], steps), repeats=9)
     yield at_least(f"FPG, one run, n = {N}", steps / one, steps / loop, "NumPy loop", 2.0)
-    few = 200
+    few = 400
     many, batch = medians(run(Method("fpg"), 80, few), lambda: numpy_loop(centres, few), repeats=9)
     yield at_least(f"FPG, 80 runs, n = {N}", 80 * few / many, 80 * few / batch, "NumPy, batched", 3.0)
     rates = [steps / t for t in medians(*(run(method, 1, steps) for method in METHODS), repeats=15)]

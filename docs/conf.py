@@ -7,9 +7,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import claims_table
 import make_figures
 
 make_figures.main()
+claims_table.main()
 
 project = "factorax"
 author = "The factorax developers"

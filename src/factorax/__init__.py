@@ -19,15 +19,20 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import experiments as experiments
     from . import gradients as gradients
+    from . import learning as learning
     from . import problems as problems
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
+    from .learning import FactoredPPO as FactoredPPO
+    from .learning import check_problem as check_problem
 
 
 def __getattr__(name: str) -> Any:
     # JAX and Gymnasium are loaded only when something needs them: structure and credit serve users of NumPy or PyTorch.
-    if name in ("experiments", "gradients", "problems"):
+    if name in ("experiments", "gradients", "learning", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name in ("bias_report", "variance_report"):
         return getattr(importlib.import_module(".gradients", __name__), name)
+    if name in ("FactoredPPO", "check_problem"):
+        return getattr(importlib.import_module(".learning", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,15 +14,16 @@ from rich.table import Table
 
 from . import experiments
 from .experiments.claims import Claim, collected, published
+from .learning.config import Config
 
 
 def reproduce(
-    name: tyro.conf.Positional[str | None] = None,
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = "",
     /,
     *,
     budget: Literal["quick", "paper"] = "quick",
     seed: int = 0,
-    out: Path | None = None,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     list: bool = False,
 ) -> None:
@@ -44,10 +45,8 @@ def reproduce(
             table.add_row(each.name, each.paper, each.title)
         console.print(table)
         return
-    if name is None:
+    if not name:
         raise ValueError(f"which experiment? There are: {', '.join(experiments.NAMES)}")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed: got {seed}, want a number from 0 to 2³² − 1")
     experiment = experiments.find(name)
     from .experiments.experiment import reproduce as run
 
@@ -56,7 +55,10 @@ def reproduce(
     if experiment.table is not None:
         console.print(experiment.table(summary))
     _show(console, collected([out]), commands=False)
-    console.print(f"[bold]{experiment.paper}[/] is in {out / 'figure.png'}; data and summary beside it", soft_wrap=True)
+    console.print(
+        f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary beside it",
+        soft_wrap=True,
+    )
 
 
 def claims(
@@ -77,6 +79,105 @@ def claims(
         _show(Console(), rows, commands=True)
 
 
+def train(
+    problem: tyro.conf.Positional[str],
+    /,
+    *,
+    config: tyro.conf.OmitArgPrefixes[Config] = Config(),  # noqa: B008 (frozen)
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    force: bool = False,
+    tensorboard: bool = False,
+) -> None:
+    """Train with factored PPO, or go on with a run that was stopped.
+
+    Args:
+        problem: queues:4x4, chain:16, contextual-bandit:8, a Gymnasium name such as CartPole-v1,
+            or package.module:function.
+        config: How to train.
+        out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out.
+        force: Go on although settings have changed.
+        tensorboard: Write events for TensorBoard, too.
+    """
+    from .learning import runs
+
+    name = problem.replace("/", "-").replace(":", "-")
+    out = out or Path("runs") / f"{name}-{config.estimator}-{config.seed}"
+    console = Console()
+    model = runs.train(problem, config, out, force=force, tensorboard=tensorboard, progress_bar=console.is_terminal)
+    result = model.evaluate(10)
+    console.print(
+        f"{model.timesteps:,} steps; return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; "
+        f"the run is in {escape(str(out))}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def evaluate(run: tyro.conf.Positional[Path], /, *, episodes: int = 10, sampled: bool = False, seed: int = 0) -> None:
+    """Score a run's policy over whole episodes.
+
+    Args:
+        run: Its folder.
+        episodes: How many.
+        sampled: Draw actions from the policy instead of taking the most probable ones.
+        seed: Of the environments.
+    """
+    from .learning import runs
+
+    model = runs.load(run)
+    result = model.evaluate(episodes, deterministic=not sampled, seed=seed)
+    console = Console()
+    console.print(f"return {result['return']:.5g} ± {result['error']:.2g} (standard error, {episodes} episodes)")
+    targets = model.learner.network_at_start.targets
+    if 1 < len(targets) <= 40:
+        for name, value in zip(targets, result["targets"], strict=True):
+            console.print(f"  {name:<12} {value:.4g}", highlight=False)
+
+
+def plot(runs_: tyro.conf.Positional[tuple[Path, ...]], /, *, out: Path = Path("curves.png")) -> None:
+    """Draw the learning curves of runs, those that differ in their seed alone as one with a band.
+
+    Args:
+        runs_: Their folders.
+        out: The picture, png or pdf.
+    """
+    from .learning import comparing
+
+    comparing.draw(comparing.group(runs_)).savefig(out, dpi=160)
+    Console().print(f"drew {escape(str(out))}", soft_wrap=True)
+
+
+def compare(
+    runs_: tyro.conf.Positional[tuple[Path, ...]],
+    /,
+    *,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> None:
+    """Compare runs over their seeds: interquartile means, and how likely each is to beat the others.
+
+    Args:
+        runs_: Their folders.
+        json_: For programs.
+    """
+    from .learning import comparing
+
+    result = comparing.compare(comparing.group(runs_))
+    if json_:
+        print(json.dumps(result, indent=2, ensure_ascii=False))
+        return
+    console = Console()
+    table = Table("runs", "seeds", "final return, IQM", "95 % interval", box=None)
+    for name, row in result["final"].items():
+        table.add_row(
+            escape(name), str(row["seeds"]), f"{row['mean']:.4g}", escape(f"[{row['low']:.4g}, {row['high']:.4g}]")
+        )
+    console.print(table)
+    for name, row in result["improvement"].items():
+        console.print(
+            f"P({name}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]", highlight=False, markup=False
+        )
+
+
 def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
     """One claim below the other, its verdict in front."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
@@ -89,7 +190,7 @@ def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
         lines += [f"[dim]{escape(row.note)}[/]"] if row.note else []
         lines += [f"[dim]$ {escape(row.command)}[/]"] if commands else []
         table.add_row(f"[{colours[row.verdict]}]{row.verdict}[/]", "\n".join(lines) + "\n")
-    console.print(table, highlight=False)
+    console.print(table, highlight=False, emoji=False)
 
 
 def main() -> int:
@@ -97,14 +198,22 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {"reproduce": reproduce, "claims": claims},
+            {
+                "reproduce": reproduce,
+                "claims": claims,
+                "train": train,
+                "evaluate": evaluate,
+                "plot": plot,
+                "compare": compare,
+            },
             prog="factorax",
+            config=(tyro.conf.FlagCreatePairsOff,),
             description="Factored policy gradients: credit every action with the objectives it influences.",
         )
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         return 130
-    except (ValueError, OSError) as error:
+    except (ValueError, TypeError, OSError, FloatingPointError) as error:
         print(f"factorax: {error}", file=sys.stderr)
         return 1
     return 0

@@ -156,4 +156,4 @@ def test_a_gamma_distribution_has_no_negative_numbers():
 
 
 def test_an_interval_can_be_read():
-    assert str(Interval(1.23456, 0.98765, 1234.5)) == "1.23 [0.988, 1.23e+03]"
+    assert str(Interval(1.23456, 0.98765, 1234.5)) == "1.23 [0.988, 1,234]"

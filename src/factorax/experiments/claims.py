@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from .statistics import Interval
 
 Verdict = Literal["holds", "holds in part", "does not hold"]
 
@@ -39,6 +41,11 @@ def verdict(*tests: bool) -> Verdict:
     return "holds" if all(tests) else "holds in part" if any(tests) else "does not hold"
 
 
+def above(interval: Interval, bound: float) -> Verdict:
+    """Holds if all of the interval is above a bound, does not if all of it is below; in part if it holds the bound."""
+    return "holds" if interval.low > bound else "does not hold" if interval.high < bound else "holds in part"
+
+
 def published() -> list[Claim]:
     """The claims table that ships with the library: every experiment with the paper's budget."""
     text = resources.files("factorax.experiments").joinpath("claims.json").read_text(encoding="utf-8")
@@ -52,7 +59,11 @@ def collected(folders: Iterable[Path]) -> list[Claim]:
         path = Path(folder) / "summary.json"
         try:
             content: Any = json.loads(path.read_bytes())
-            claims += [Claim(**row) for row in content["claims"]]
+            rows = [Claim(**row) for row in content["claims"]]
+            odd = [row.verdict for row in rows if row.verdict not in get_args(Verdict)]
+            if odd:
+                raise ValueError(f"the verdict {odd[0]!r}")
+            claims += rows
         except FileNotFoundError:
             raise FileNotFoundError(f"{path}: no summary; want a folder that an experiment has finished in") from None
         except (ValueError, KeyError, TypeError) as error:

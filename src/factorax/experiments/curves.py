@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..problems import draw_centre
 from .parts import Arrays
 from .sweep import MEASURES, Job
 from .table import Table
@@ -16,7 +15,7 @@ def rows(job: Job, seed: int, result: Arrays) -> Iterator[dict[str, Any]]:
     """One row for each record of each run; step 0 is the policy as it begins."""
     n = job.problem.n
     for r in range(job.seeds):
-        bandit = job.problem.make(draw_centre(n, [seed, r]))
+        bandit = job.problem.make(job.problem.draw([seed, r]))
         start = np.zeros(n)
         first = bandit.gap(start), MEASURES[job.measure](bandit, start) if job.measure else bandit.gap(start)
         for g, step_size in enumerate(job.step_sizes):

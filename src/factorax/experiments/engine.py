@@ -25,7 +25,7 @@ from .noise import gaussian_pair
 RATE = 0.1  # of every learnt baseline (App. D)
 DIVERGED = 1e6  # a gap above it is not coming back; targets of the paper's bandits begin at a gap of 2.5
 
-NOISE_CPU, NOISE_GPU = 2**16, 2**26  # normals drawn at a time: those of a CPU stay in its cache
+NOISE_CPU, NOISE_GPU = 2**17, 2**26  # normals drawn at a time: those of a CPU stay in its cache
 UNROLL_CPU, UNROLL_GPU = 1, 4  # pairs of steps to an iteration of the compiled loop: a GPU pays for every launch
 
 Estimator = Literal["vpg", "fpg"]

@@ -33,6 +33,7 @@ class Experiment:
     """One figure or table of the paper. `S` below is its dataclass of settings."""
 
     name: str
+    """As on the command line."""
     title: str
     """What is shown, in one line."""
     paper: str
@@ -46,6 +47,7 @@ class Experiment:
     summarise: Callable[[Any, Table], dict[str, Any]]
     """The figures with their intervals, for ``summary.json``."""
     draw: Callable[[Any, Table, dict[str, Any]], "Figure"]
+    """From (S, data, summary) to the figure."""
     claims: Callable[[Any, dict[str, Any]], list[Claim]]
     """What the paper says, and whether it is so."""
     table: Callable[[dict[str, Any]], Any] | None = None
@@ -73,30 +75,40 @@ def reproduce(
     - `plot_only`: summarise and draw the data that is there.
     """
     console = console or Console()
+    out = Path(out)
+    data = out / "data.csv"
+    if plot_only:
+        if not data.exists():
+            raise FileNotFoundError(f"out: no data.csv in {str(out)!r} to draw; run the experiment first")
+        made = _read_config(out)
+        if made["experiment"] == experiment.name:  # the data says what it is of
+            budget, seed = made["budget"], made["seed"]
+            kind = type(next(iter(experiment.budgets.values())))
+            settings = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in made["settings"].items()})
+    elif settings is not None:
+        budget = "custom"
     if settings is None:
         if budget not in experiment.budgets:
             raise ValueError(f"budget: got {budget!r}, want one of {', '.join(experiment.budgets)}")
         settings = experiment.budgets[budget]
-    else:
-        budget = "custom"
     request = {"experiment": experiment.name, "budget": budget, "seed": seed, "settings": dataclasses.asdict(settings)}
-    out = Path(out)
-    data = out / "data.csv"
-    if plot_only and not data.exists():
-        raise FileNotFoundError(f"out: no data.csv in {str(out)!r} to draw; run the experiment without plot-only first")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed: got {seed}, want a number from 0 to 2³² − 1")
+    parts = experiment.parts(settings, seed)  # before anything is written: settings may be wrong
     _claim_folder(out, request)
     if not data.exists():
         workers = 1 if experiment.alone or jax.default_backend() != "cpu" else os.cpu_count() or 1
         started = time.monotonic()
-        results = run_parts(
-            experiment.parts(settings, seed), out / "parts", workers=workers, console=console, title=experiment.name
-        )
+        results = run_parts(parts, out / "parts", workers=workers, console=console, title=experiment.name)
         write_csv(data, experiment.tabulate(settings, seed, results))
-        shutil.rmtree(out / "parts")
         console.print(f"{experiment.name}: {time.monotonic() - started:.0f} s")
+    shutil.rmtree(out / "parts", ignore_errors=True)
     table = read_csv(data)
     summary = experiment.summarise(settings, table)
-    command = f"factorax reproduce {experiment.name} --budget {budget} --seed {seed}"
+    known = budget in experiment.budgets
+    command = f"factorax reproduce {experiment.name} " + (
+        f"--budget {budget} --seed {seed}" if known else "(own settings)"
+    )
     rows = [dataclasses.replace(claim, command=command).as_dict() for claim in experiment.claims(settings, summary)]
     _write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
     _save_figure(experiment.draw(settings, table, summary), out)
@@ -114,11 +126,7 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
         out.mkdir(parents=True, exist_ok=True)
         _write_json(config, {"format": FORMAT} | request | {"made_with": _versions()})
         return
-    try:
-        have = json.loads(config.read_bytes())
-        theirs = {key: have[key] for key in ("format", *request)}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"out: {config} is damaged ({error}); give another folder") from error
+    theirs = _read_config(out)
     ours = json.loads(json.dumps({"format": FORMAT} | request))
     for key in ours:
         if theirs[key] != ours[key]:
@@ -127,6 +135,15 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
                 f"out: {str(out)!r} holds {theirs['experiment']}{detail}; nothing was changed. "
                 "Give another folder, or remove this one"
             )
+
+
+def _read_config(out: Path) -> dict[str, Any]:
+    path = out / "config.json"
+    try:
+        have = json.loads(path.read_bytes())
+        return {key: have[key] for key in ("format", "experiment", "budget", "seed", "settings")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"out: {path} is damaged ({error}); give another folder") from error
 
 
 def _short(value: Any) -> str:

@@ -64,9 +64,9 @@ def heat_maps(
 
 
 def short(x: float) -> str:
-    """Two digits, as 0.035, 1.3k or 4e-5, for a cell of a map."""
-    if x >= 1000:
-        return f"{x / 1000:.2g}k"
+    """A few digits, as 0.035, 860, 1.3k or 4e-5, for a cell of a map."""
+    if x >= 99.5:
+        return f"{x:.0f}" if x < 999.5 else f"{x / 1000:.3g}k"
     return f"{x:.2g}" if x >= 0.001 or x == 0 else f"{x:.0e}".replace("e-0", "e-")
 
 

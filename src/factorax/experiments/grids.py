@@ -24,7 +24,6 @@ def rows(job: Job, result: Arrays) -> Iterator[dict[str, Any]]:
             yield {
                 "method": job.method.label,
                 "n": job.problem.n,
-                "k": job.problem.k,
                 "step_size": step_size,
                 "seed": r,
                 "gap": gap,

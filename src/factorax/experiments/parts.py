@@ -72,8 +72,8 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
         # The longest first, so that no core is left with it at the end.
         todo = sorted((p for p in zip(parts, done, strict=True) if not p[1].exists()), key=lambda p: -p[0].cost)
         with ThreadPoolExecutor(max_workers=workers) as pool:
-            futures = [pool.submit(work, part, path) for part, path in todo]
             try:
+                futures = [pool.submit(work, part, path) for part, path in todo]
                 wait(futures, return_when=FIRST_EXCEPTION)
                 for future in futures:
                     if future.done():
@@ -85,5 +85,8 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
 
 
 def _read(path: Path) -> Arrays:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return dict(archive)
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return dict(archive)
+    except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
+        raise ValueError(f"{path}: damaged; remove it and run the experiment again") from error

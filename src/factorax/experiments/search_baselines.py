@@ -12,7 +12,7 @@ from .claims import Claim, verdict
 from .engine import METHODS, Method
 from .experiment import Experiment
 from .parts import Arrays, sweeps
-from .statistics import gamma_mean
+from .statistics import Interval, gamma_mean
 from .sweep import Job, Search
 from .table import Table, from_rows, where
 
@@ -68,7 +68,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
         sound = np.isfinite(end)
         entry: dict[str, Any] = {"diverged": int((~sound).sum()), "runs": len(end)}
         if not sound.all():
-            entry["last step before divergence"] = int(step[np.isfinite(gap).all(axis=0)].max())
+            entry["divergence seen at step"] = int(step[~np.isfinite(gap).all(axis=0)].min())
         if sound.any():
             entry["final gap"] = vars(gamma_mean(end[sound]))
             entry["spread over seeds"] = float(end[sound].std(ddof=1)) if sound.sum() > 1 else 0.0
@@ -114,7 +114,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         e = entry(label, step_size)
         if what not in e:
             return f"{label}: {e['diverged']} of {e['runs']} diverged"
-        return f"{label}: {e[what]['mean']:.3g} [{e[what]['low']:.3g}, {e[what]['high']:.3g}]"
+        return f"{label}: {Interval(**e[what])}"
 
     def below(a: dict[str, Any], b: dict[str, Any], what: str = "final gap") -> bool:
         return what in a and (what not in b or a[what]["high"] < b[what]["low"])

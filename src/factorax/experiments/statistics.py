@@ -17,7 +17,7 @@ class Interval:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
+        return f"{_shown(self.mean)} [{_shown(self.low)}, {_shown(self.high)}]"
 
     def __truediv__(self, other: "Interval") -> "Interval":
         """The ratio of two positive estimates, its interval by the method of variance estimates recovery.
@@ -29,6 +29,10 @@ class Interval:
         below = math.hypot(math.log(self.mean / self.low), math.log(other.high / other.mean))
         above = math.hypot(math.log(self.high / self.mean), math.log(other.mean / other.low))
         return Interval(ratio, ratio * math.exp(-below), ratio * math.exp(above))
+
+
+def _shown(x: float) -> str:
+    return f"{x:,.0f}" if 1000 <= abs(x) < 1e7 else f"{x:.3g}"
 
 
 def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:

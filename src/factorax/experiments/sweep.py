@@ -4,10 +4,10 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,28 @@ class Stopped(Exception):
     """The sweep was asked to stop; what was done is in its checkpoint."""
 
 
+class Family(Protocol):
+    """Bandits that differ in a vector of parameters; a dataclass, so that it can be written down."""
+
+    @property
+    def n(self) -> int:
+        """How many actions they have."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """For people and file names."""
+        ...
+
+    def draw(self, seed: Sequence[int]) -> np.ndarray:
+        """The parameters of one of them, ``(n,)``."""
+        ...
+
+    def make(self, centre: Any) -> Bandit:
+        """The bandit with these parameters, which JAX may trace."""
+        ...
+
+
 @dataclass(frozen=True)
 class Search:
     """A search bandit with a centre of its own for every seed."""
@@ -37,6 +59,15 @@ class Search:
     n: int
     k: int = 0
     penalty: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """For people and file names."""
+        return f"n={self.n}" + (f" k={self.k}" if self.k else "")
+
+    def draw(self, seed: Sequence[int]) -> np.ndarray:
+        """A centre, ``(n,)``."""
+        return draw_centre(self.n, seed)
 
     def make(self, centre: Any) -> Bandit:
         """The bandit with this centre."""
@@ -47,7 +78,7 @@ class Search:
 class Job:
     """All runs of one method on one family of bandits: every seed with every step size."""
 
-    problem: Search
+    problem: Family
     method: Method
     step_sizes: tuple[float, ...]
     seeds: int
@@ -70,8 +101,7 @@ class Job:
     @property
     def name(self) -> str:
         """For people and file names."""
-        penalty = f" k={self.problem.k}" if self.problem.k else ""
-        return f"{self.method.label} n={self.problem.n}{penalty} η≤{max(self.step_sizes):g}"
+        return f"{self.method.label} {self.problem.label} η≤{max(self.step_sizes):g}"
 
     @property
     def cost(self) -> float:
@@ -101,7 +131,7 @@ def run(
     """
     learner = Learner(job.problem.make, job.method, job.tolerance, MEASURES[job.measure] if job.measure else None)
     keys = jnp.array([[seed, r] for r in range(job.seeds)], jnp.uint32)
-    centres = np.stack([draw_centre(job.problem.n, [seed, r]) for r in range(job.seeds)]).astype(np.float32)
+    centres = np.stack([job.problem.draw([seed, r]) for r in range(job.seeds)]).astype(np.float32)
     step_sizes = np.asarray(job.step_sizes, np.float32)
     advance = jax.jit(learner.advance, static_argnames="steps")
     identity = json.dumps({"job": dataclasses.asdict(job), "seed": seed})

@@ -40,10 +40,13 @@ def write_csv(path: Path, table: Table) -> None:
 
 def read_csv(path: Path) -> Table:
     """Read what `write_csv` wrote: columns of integers, of floats, else of text."""
-    with path.open(newline="", encoding="utf-8") as file:
-        head, *rows = csv.reader(file)
-    if not rows or any(len(row) != len(head) for row in rows):
-        raise ValueError(f"{path}: no table, or damaged; remove it and run the experiment again")
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            head, *rows = csv.reader(file)
+        if not rows or any(len(row) != len(head) for row in rows):
+            raise ValueError("rows of different lengths, or none")
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"{path}: no table, or damaged ({error}); remove it and run the experiment again") from error
     return {name: _column(values) for name, values in zip(head, zip(*rows, strict=True), strict=True)}
 
 

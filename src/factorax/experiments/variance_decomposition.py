@@ -160,7 +160,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ax.set_xscale("log", base=2)
         ax.set_xticks(settings.dimensions, [str(n) for n in settings.dimensions], fontsize=8)
         ax.set_yscale("symlog", linthresh=1.0)
-        ax.set_ylim(bottom=-3.0)
+        ax.set_ylim(-3.0, 3 * ax.get_ylim()[1])
         ax.axhline(0, color="grey", linewidth=0.5)
         ax.set(xlabel="number of actions n", title=names[problem])
     axes[0].set_ylabel("contribution to V[VPGᵢ] − V[FPGᵢ],\nmean over factors i (symmetric log)")

@@ -1,0 +1,38 @@
+"""Learning with factor baselines: policies, critics, advantages by target, PPO. JAX."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .config import Config as Config
+
+if TYPE_CHECKING:
+    from .actions import ActionSpace as ActionSpace
+    from .advantages import gae as gae
+    from .checking import ProblemError as ProblemError
+    from .checking import check_problem as check_problem
+    from .factored_ppo import FactoredPPO as FactoredPPO
+    from .learner import Learner as Learner
+    from .learner import TrainState as TrainState
+    from .ppo import Agent as Agent
+    from .ppo import Batch as Batch
+    from .ppo import Update as Update
+
+_HOMES = {
+    "ActionSpace": "actions",
+    "gae": "advantages",
+    "FactoredPPO": "factored_ppo",
+    "ProblemError": "checking",
+    "check_problem": "checking",
+    "Learner": "learner",
+    "TrainState": "learner",
+    "Agent": "ppo",
+    "Batch": "ppo",
+    "Update": "ppo",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when needed: the command line knows all settings without JAX.
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,226 @@
+"""Action spaces as one flat row of components, and their distributions as one log-probability a component.
+
+A component is an element of a Box or a MultiBinary, an entry of a MultiDiscrete, or a Discrete; Tuple and Dict string
+their parts together. The learner holds actions as arrays ``(..., c)`` of floats, choices as their number from 0.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jax.scipy.stats import norm
+
+GAUSSIAN, SQUASHED, BERNOULLI, CATEGORICAL = "gaussian", "squashed", "bernoulli", "categorical"
+_LOG_2PI = float(np.log(2 * np.pi))
+_IMPOSSIBLE = -1e9  # the logit of a choice that a component does not have
+
+
+@dataclass(frozen=True, eq=False)
+class ActionSpace:
+    """The components of a Gymnasium space, and a product distribution over them.
+
+    The policy gives ``(..., c, width)`` parameters: the mean of a Gaussian or the logit of a Bernoulli in the first
+    column, the logits of a categorical in as many as it has choices. The log standard deviations of Gaussians are
+    parameters of their own, ``(c,)``.
+    """
+
+    space: gym.Space
+    kinds: tuple[str, ...]
+    """Of every component."""
+    choices: np.ndarray
+    """How many choices a categorical has, ``(c,)``; 1 for the others."""
+    low: np.ndarray
+    high: np.ndarray
+    """Bounds of the Box components, ``(c,)``; infinite where there are none."""
+
+    @classmethod
+    def of(cls, space: gym.Space, *, squash: bool = False) -> "ActionSpace":
+        """The components of a space; with `squash`, bounded Boxes get a tanh-Gaussian instead of a clipped Gaussian.
+
+        >>> ActionSpace.of(spaces.MultiDiscrete([2, 3])).kinds
+        ('categorical', 'categorical')
+        """
+        kinds, choices, low, high = [], [], [], []
+
+        def add(space: gym.Space, where: str) -> None:
+            match space:
+                case spaces.Box():
+                    if not np.issubdtype(space.dtype, np.floating):
+                        raise TypeError(
+                            f"action space{where}: got {space}, want floats; for integers use MultiDiscrete"
+                        )
+                    bounded = np.isfinite(space.low) & np.isfinite(space.high)
+                    kinds.extend(SQUASHED if squash and b else GAUSSIAN for b in bounded.ravel())
+                    choices.extend([1] * bounded.size)
+                    low.extend(space.low.ravel())
+                    high.extend(space.high.ravel())
+                case spaces.MultiBinary():
+                    size = int(np.prod(space.shape))
+                    kinds.extend([BERNOULLI] * size)
+                    choices.extend([1] * size)
+                    low.extend([0.0] * size)
+                    high.extend([1.0] * size)
+                case spaces.Discrete() | spaces.MultiDiscrete():
+                    sizes = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
+                    kinds.extend([CATEGORICAL] * len(sizes))
+                    choices.extend(int(size) for size in sizes)
+                    low.extend([0.0] * len(sizes))
+                    high.extend(float(size - 1) for size in sizes)
+                case spaces.Tuple():
+                    for i, part in enumerate(space.spaces):
+                        add(part, f"{where}[{i}]")
+                case spaces.Dict():
+                    for name, part in space.spaces.items():
+                        add(part, f"{where}[{name!r}]")
+                case _:
+                    raise TypeError(
+                        f"action space{where}: got {space}, want Box, Discrete, MultiDiscrete, MultiBinary, or a Tuple "
+                        "or Dict of those"
+                    )
+
+        add(space, "")
+        return cls(space, tuple(kinds), np.array(choices), np.array(low, np.float32), np.array(high, np.float32))
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @cached_property
+    def width(self) -> int:
+        """How many parameters a component has at most."""
+        return int(self.choices.max())
+
+    @cached_property
+    def _of(self) -> dict[str, np.ndarray]:
+        """The components of every kind that occurs."""
+        kinds = np.array(self.kinds)
+        return {kind: np.flatnonzero(kinds == kind) for kind in dict.fromkeys(self.kinds)}
+
+    def _each(self, parts: dict[str, jax.Array]) -> jax.Array:
+        """From values by kind, ``(..., of that kind)``, to ``(..., c)``."""
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        order = np.argsort(np.concatenate([self._of[kind] for kind in parts]))
+        return jnp.concatenate(list(parts.values()), axis=-1)[..., order]
+
+    def _logits(self, parameters: jax.Array, components: np.ndarray) -> jax.Array:
+        have = np.arange(self.width) < self.choices[components, None]
+        return jax.nn.log_softmax(jnp.where(have, parameters[..., components, :], _IMPOSSIBLE), axis=-1)
+
+    def sample(self, key: jax.Array, parameters: jax.Array, log_std: jax.Array) -> jax.Array:
+        """Draw actions ``(..., c)``; a squashed one before the tanh, so that its density stays exact."""
+        parts = {}
+        for kind, components in self._of.items():
+            key, here = jax.random.split(key)
+            first = parameters[..., components, 0]
+            if kind in (GAUSSIAN, SQUASHED):
+                parts[kind] = first + jnp.exp(log_std[components]) * jax.random.normal(here, first.shape)
+            elif kind == BERNOULLI:
+                parts[kind] = jax.random.bernoulli(here, jax.nn.sigmoid(first)).astype(jnp.float32)
+            else:
+                logits = self._logits(parameters, components)
+                parts[kind] = jax.random.categorical(here, logits).astype(jnp.float32)
+        return self._each(parts)
+
+    def mode(self, parameters: jax.Array) -> jax.Array:
+        """The most probable actions, ``(..., c)``; of a squashed Gaussian, that of its mean."""
+        parts = {}
+        for kind, components in self._of.items():
+            first = parameters[..., components, 0]
+            if kind in (GAUSSIAN, SQUASHED):
+                parts[kind] = first
+            elif kind == BERNOULLI:
+                parts[kind] = (first > 0).astype(jnp.float32)
+            else:
+                parts[kind] = self._logits(parameters, components).argmax(axis=-1).astype(jnp.float32)
+        return self._each(parts)
+
+    def log_prob(self, parameters: jax.Array, log_std: jax.Array, action: jax.Array) -> jax.Array:
+        """log π of every component, ``(..., c)``."""
+        parts = {}
+        for kind, components in self._of.items():
+            first, a = parameters[..., components, 0], action[..., components]
+            if kind in (GAUSSIAN, SQUASHED):
+                parts[kind] = norm.logpdf(a, first, jnp.exp(log_std[components]))
+                if kind == SQUASHED:  # log of the derivative of tanh, without its cancellation for large |a|
+                    parts[kind] -= 2 * (np.log(2) - a - jax.nn.softplus(-2 * a))
+            elif kind == BERNOULLI:
+                parts[kind] = -jax.nn.softplus(jnp.where(a > 0.5, -first, first))
+            else:
+                logits = self._logits(parameters, components)
+                parts[kind] = jnp.take_along_axis(logits, a[..., None].astype(jnp.int32), axis=-1)[..., 0]
+        return self._each(parts)
+
+    def entropy(self, parameters: jax.Array, log_std: jax.Array) -> jax.Array:
+        """Entropy of every component, ``(..., c)``; of a squashed Gaussian, that of the Gaussian within."""
+        parts = {}
+        for kind, components in self._of.items():
+            first = parameters[..., components, 0]
+            if kind in (GAUSSIAN, SQUASHED):
+                parts[kind] = jnp.broadcast_to(log_std[components] + 0.5 * (1 + _LOG_2PI), first.shape)
+            elif kind == BERNOULLI:
+                parts[kind] = jax.nn.softplus(first) - first * jax.nn.sigmoid(first)
+            else:
+                logits = self._logits(parameters, components)
+                parts[kind] = -(jnp.exp(logits) * logits).sum(axis=-1)
+        return self._each(parts)
+
+    def kl(self, old: tuple[jax.Array, jax.Array], new: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """KL(old ‖ new) of every component, ``(..., c)``; each is a pair of parameters and log standard deviations."""
+        parts = {}
+        for kind, components in self._of.items():
+            first_old, first_new = old[0][..., components, 0], new[0][..., components, 0]
+            if kind in (GAUSSIAN, SQUASHED):  # tanh changes neither
+                s_old, s_new = old[1][components], new[1][components]
+                ratio = jnp.exp(2 * (s_old - s_new))
+                distance = ((first_old - first_new) * jnp.exp(-s_new)) ** 2
+                parts[kind] = s_new - s_old + 0.5 * (ratio + distance - 1)
+            elif kind == BERNOULLI:
+                # Σ p (log p − log q) = p (x − y) + softplus(y) − softplus(x) for logits x and y.
+                p = jax.nn.sigmoid(first_old)
+                parts[kind] = p * (first_old - first_new) + jax.nn.softplus(first_new) - jax.nn.softplus(first_old)
+            else:
+                a, b = (self._logits(x[0], components) for x in (old, new))
+                parts[kind] = (jnp.exp(a) * (a - b)).sum(axis=-1)
+        return self._each(parts)
+
+    def to_environment(self, action: Any, xp: Any = np) -> Any:
+        """A flat action ``(c,)`` as the space has it: within its bounds, with the numbers and names it has there."""
+        squashed = np.array([kind == SQUASHED for kind in self.kinds])
+        low, high = np.where(np.isfinite(self.low), self.low, -1e30), np.where(np.isfinite(self.high), self.high, 1e30)
+        if squashed.any():
+            action = xp.where(squashed, low + (xp.tanh(action) + 1) * (high - low) / 2, action)
+        return _build(self.space, xp.clip(action, low, high), xp)[0]
+
+
+def _build(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
+    """The first components of a row as an element of the space, and the rest of the row."""
+    match space:
+        case spaces.Tuple():
+            parts = []
+            for part in space.spaces:
+                element, row = _build(part, row, xp)
+                parts.append(element)
+            return tuple(parts), row
+        case spaces.Dict():
+            named = {}
+            for name, part in space.spaces.items():
+                named[name], row = _build(part, row, xp)
+            return named, row
+        case spaces.Discrete():
+            return row[0].astype(_integer(xp)) + int(space.start), row[1:]
+        case _:
+            shape = space.shape or ()
+            size = int(np.prod(shape))
+            element = row[:size].reshape(shape)
+            if isinstance(space, spaces.MultiDiscrete):
+                element = element + xp.asarray(space.start, dtype=element.dtype)
+            return element.astype(np.float32 if isinstance(space, spaces.Box) else _integer(xp)), row[size:]
+
+
+def _integer(xp: Any) -> Any:
+    return np.int32 if xp is jnp else np.int64

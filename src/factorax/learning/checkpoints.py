@@ -1,0 +1,77 @@
+"""Pytrees of arrays as safetensors files: data alone, with a format number; loading runs nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from .._files import write_whole
+
+FORMAT = 1
+
+
+def save(path: Path, tree: Any, about: dict[str, Any]) -> None:
+    """Write the arrays of a pytree, and a JSON object beside them; whole or not at all."""
+    names, leaves = _named(tree)
+    arrays = {name: np.asarray(_plain(leaf), order="C") for name, leaf in zip(names, leaves, strict=True)}
+    header = {"factorax": json.dumps({"format": FORMAT} | about)}
+    data = save_tensors(arrays, metadata=header)
+    write_whole(path, lambda file: file.write(data))
+
+
+def about(path: Path) -> dict[str, Any]:
+    """The JSON object of a checkpoint."""
+    return _read(path)[1]
+
+
+def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
+    """Read a checkpoint into a pytree of the same structure, shapes and types as `like`; all of it or nothing."""
+    arrays, content = _read(path)
+    names, leaves = _named(like)
+    if sorted(names) != sorted(arrays):
+        odd = sorted(set(names) ^ set(arrays))
+        raise ValueError(f"{path}: a checkpoint of something else: {len(odd)} entries do not match, such as {odd[0]}")
+    new = []
+    for name, leaf in zip(names, leaves, strict=True):
+        want, got = _plain(leaf), arrays[name]
+        if want.shape != got.shape or want.dtype != got.dtype:
+            raise ValueError(
+                f"{path}: {name} has shape {got.shape} and type {got.dtype}, want {want.shape} and {want.dtype}; "
+                "was it made with other settings?"
+            )
+        new.append(jax.random.wrap_key_data(jnp.asarray(got)) if _is_key(leaf) else jnp.asarray(got))
+    dynamic, static = eqx.partition(like, eqx.is_array)
+    return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), new), static), content
+
+
+def _named(tree: Any) -> tuple[list[str], list[Any]]:
+    pairs = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))[0]
+    return [jax.tree_util.keystr(path) for path, _ in pairs], [leaf for _, leaf in pairs]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> np.ndarray:
+    return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    data = path.read_bytes()
+    try:
+        length = int.from_bytes(data[:8], "little")
+        content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["factorax"])
+        arrays = load_tensors(data)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not a factorax checkpoint, or damaged") from error
+    if content.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {content.get('format')}, want {FORMAT}; it is of another version of factorax")
+    return arrays, content

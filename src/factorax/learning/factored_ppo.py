@@ -1,0 +1,187 @@
+"""`FactoredPPO`: learn, predict, evaluate, save, load."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..problems.problem import Problem
+from . import checkpoints
+from .collecting import HostEnvironments, JaxEnvironments
+from .config import Config
+from .learner import Learner, TrainState
+
+Metrics = dict[str, Any]
+Callback = Callable[["FactoredPPO", Metrics], bool | None]
+
+
+class FactoredPPO:
+    """Proximal policy optimisation that credits every factor with the targets it influences.
+
+    **Arguments**
+
+    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, as in
+      ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
+      vector, the one target there is.
+    - `network`: the influence network of returns, one row for each component of the action space (or factored, or a
+      `NetworkSchedule` over time steps); the problem's own if left out.
+    - `policy`, and all else by name: the fields of `Config`.
+
+    >>> from factorax.learning import FactoredPPO
+    >>> from factorax.problems import contextual_bandit
+    >>> model = FactoredPPO(contextual_bandit(4), n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
+    >>> model.learn(128, progress_bar=False).timesteps
+    128
+    """
+
+    def __init__(self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, **settings: Any):
+        self.config = Config(**settings)
+        self.learner = Learner.of(problem, network, self.config, weights=weights, local=local)
+        self.state: TrainState = self.learner.init()
+        self.history: list[Metrics] = []
+        self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
+
+    @property
+    def timesteps(self) -> int:
+        """Steps of all environments so far."""
+        return int(self.state.timesteps)
+
+    def learn(
+        self, total_timesteps: int | None = None, *, progress_bar: bool = True, callback: Callback | None = None
+    ) -> "FactoredPPO":
+        """Train until so many steps have been made in all, whole rollouts; then return this object.
+
+        `callback` is called after every update with this object and the metrics; if it returns False, training stops.
+        """
+        total = self.config.total_timesteps if total_timesteps is None else total_timesteps
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+        clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
+        last: float | None = None
+        with Progress(*columns, *clocks, disable=not progress_bar) as progress:
+            bar = progress.add_task("", total=total, completed=self.timesteps)
+            while self.timesteps < total:
+                started, before = time.perf_counter(), self.timesteps
+                state, new = self.learner.compiled(self.state)
+                metrics: Metrics = {name: np.asarray(value) for name, value in new.items()}
+                _check_finite(metrics, before)
+                self.state = state
+                metrics["time/total_timesteps"] = self.timesteps
+                metrics["time/fps"] = (self.timesteps - before) / (time.perf_counter() - started)
+                if metrics["rollout/episodes"] > 0:
+                    last = float(metrics["rollout/ep_rew_mean"])
+                self.history.append(metrics)
+                shown = "–" if last is None else f"{last:.4g}"
+                text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
+                progress.update(bar, completed=self.timesteps, description=text)
+                if callback is not None and callback(self, metrics) is False:
+                    break
+        return self
+
+    def predict(self, obs: Any, deterministic: bool = False) -> Any:
+        """Actions, as elements of the action space, for one observation or, stacked flat ``(B, c)``, for many."""
+        obs = np.asarray(obs, np.float32)
+        flat = obs.reshape(-1, self.learner.n_inputs)
+        if len(flat) != 1 and obs.ndim < 2:
+            raise ValueError(
+                f"obs: got shape {obs.shape}, want ({self.learner.n_inputs},) or (batch, {self.learner.n_inputs})"
+            )
+        self._predictions, here = jax.random.split(self._predictions)  # training draws from a key of its own
+        actions = np.asarray(self._act(deterministic)(self.state, here, flat))
+        elements = [self.learner.space.to_environment(action) for action in actions]
+        return elements[0] if obs.size == self.learner.n_inputs and obs.ndim <= 1 else elements
+
+    def _act(self, deterministic: bool) -> Any:
+        cached = self.__dict__.setdefault("_compiled_act", {})
+        if deterministic not in cached:
+            cached[deterministic] = eqx.filter_jit(
+                lambda state, key, obs: self.learner.act(state, key, obs, deterministic)
+            )
+        return cached[deterministic]
+
+    def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
+        """Mean and standard error of the return over so many whole episodes, in environments of their own."""
+        space, act = self.learner.space, self._act(deterministic)
+        problem: Any = self.learner.problem
+        if isinstance(problem, Problem):
+            environments: Any = JaxEnvironments(problem, episodes, space)
+            state = environments.init(jax.random.key(seed))
+            policy = self.state
+
+            @eqx.filter_jit
+            def some(policy: TrainState, state: Any, key: jax.Array) -> Any:
+                return environments.collect(
+                    state, lambda k, obs: self.learner.act(policy, k, obs, deterministic), key, 64
+                )
+
+            returns: Any = np.full((episodes, self.learner._shape[1]), np.nan)
+            key = jax.random.key(seed + 1)
+            for _ in range(10_000):
+                key, here = jax.random.split(key)
+                state, seen = some(policy, state, here)
+                _keep_first(returns, np.asarray(seen.episode_length), np.asarray(seen.episode_psi))
+                if not np.isnan(returns).any():
+                    break
+            else:
+                raise RuntimeError("evaluate: an episode did not end within 640,000 steps")
+        else:
+            count = min(episodes, self.config.n_envs)
+            environments = HostEnvironments(problem, count, space, self.learner._shape[1])
+            environments.init(seed)
+            done: list[np.ndarray] = []
+            key = jax.random.key(seed + 1)
+            while len(done) < episodes:
+                key, here = jax.random.split(key)
+                seen = environments.collect(lambda obs, k=here: np.asarray(act(self.state, k, obs)), 1)
+                done += list(seen.episode_psi[seen.episode_length > 0])
+            for env in environments.envs:
+                env.close()
+            returns = np.array(done[:episodes])
+        objective = returns @ self.learner.weights
+        error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
+        return {
+            "return": float(objective.mean()),
+            "error": error,
+            "targets": returns.mean(axis=0),
+            "episodes": objective,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything needed to go on: the agent, the optimiser, the state of a JAX problem, the settings."""
+        settings = dataclasses.asdict(self.config)
+        checkpoints.save(Path(path), self.state, {"config": settings, "timesteps": self.timesteps})
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], problem: Any, network: Any = None, *, weights: Any = None, local: Any = None
+    ) -> "FactoredPPO":
+        """Go on from a file that `save` wrote, on the same problem and network."""
+        settings = checkpoints.about(Path(path))["config"]
+        settings["hidden"] = tuple(settings["hidden"])
+        model = cls(problem, network, weights=weights, local=local, **settings)
+        model.state, _ = checkpoints.load(Path(path), model.state)
+        return model
+
+
+def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
+    """The first episode of every environment that has none yet."""
+    for i in np.flatnonzero(np.isnan(returns).any(axis=1)):
+        ended = np.flatnonzero(length[:, i])
+        if len(ended):
+            returns[i] = psi[ended[0], i]
+
+
+def _check_finite(metrics: Metrics, before: int) -> None:
+    for name, value in metrics.items():
+        if not np.isfinite(value).all():
+            where = f"target {int(np.flatnonzero(~np.isfinite(value))[0])} of " if np.ndim(value) else ""
+            raise FloatingPointError(
+                f"{where}{name} is not finite in the update after step {before}; the state before it is kept. "
+                "A smaller learning rate, normalise_reward or a look at the problem's targets may help"
+            )

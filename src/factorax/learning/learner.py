@@ -1,0 +1,289 @@
+"""`init` and `update`: training as two functions, for a loop of one's own or for `FactoredPPO`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..problems.problem import Problem
+from ..structure import InfluenceNetwork, NetworkSchedule
+from .actions import ActionSpace
+from .collecting import HostEnvironments, JaxEnvironments, Transition
+from .config import Config
+from .networks import NETWORKS, Critic, Policy
+from .normalising import Running
+from .ppo import Agent, Batch, Update
+
+
+class TrainState(NamedTuple):
+    """Everything that changes in training: a pytree of arrays, ready to be saved."""
+
+    agent: Agent
+    optimiser: Any
+    kl_coef: jax.Array
+    obs: Running
+    """Of observations."""
+    reward: Running
+    """Of discounted returns."""
+    discounted: jax.Array
+    """The discounted return of every episode so far, ``(B,)``."""
+    environments: Any
+    """Of a JAX problem; None for host environments, which have a state of their own."""
+    key: jax.Array
+    timesteps: jax.Array
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """Training on one problem with one set of settings.
+
+    `problem` is a JAX `Problem`, or a function that makes a Gymnasium environment in which the scalar reward is
+    ``weights @ info["vector_reward"]``.
+    """
+
+    problem: Problem | Callable[[], gym.Env]
+    network: InfluenceNetwork | NetworkSchedule
+    weights: np.ndarray
+    observation_space: gym.Space
+    action_space: gym.Space
+    local: Callable[[Any], Any] | None
+    config: Config
+
+    @classmethod
+    def of(
+        cls, problem: Any, network: Any = None, config: Config | None = None, *, weights: Any = None, local: Any = None
+    ) -> "Learner":
+        """Fill in from the problem what is left out."""
+        config = config or Config()
+        make: Any = problem
+        if isinstance(problem, Problem):
+            given: Any = problem
+        elif callable(problem):
+            given = make()
+        else:
+            raise TypeError(
+                f"problem: got {type(problem).__name__}, want a Problem or a function that makes a gymnasium.Env, "
+                "as in lambda: gym.make('CartPole-v1')"
+            )
+        source = getattr(given, "unwrapped", given)
+        space = ActionSpace.of(given.action_space, squash=config.squash)
+        network = network if network is not None else getattr(source, "network", None)
+        if network is None:
+            network = InfluenceNetwork.complete(len(space), 1)  # one target, the reward: plain PPO
+        ends = network.start if isinstance(network, NetworkSchedule) else network
+        if weights is None:
+            weights = getattr(source, "weights", np.ones(ends.shape[1]))
+        weights = np.asarray(weights, np.float64)
+        if weights.shape != (ends.shape[1],):
+            raise ValueError(f"weights: got shape {weights.shape}, want ({ends.shape[1]},), one λ for each target")
+        local = local if local is not None else getattr(given, "local", None)
+        if not isinstance(problem, Problem):
+            given.close()
+        learner = cls(make, network, weights, given.observation_space, given.action_space, local, config)
+        learner.check_shapes()
+        return learner
+
+    def check_shapes(self) -> None:
+        """Raise if factors, components and inputs do not fit together."""
+        _ = self.factors, self.n_inputs
+
+    @cached_property
+    def space(self) -> ActionSpace:
+        """The action space, flat."""
+        return ActionSpace.of(self.action_space, squash=self.config.squash)
+
+    @cached_property
+    def network_at_start(self) -> InfluenceNetwork:
+        """The network, or that which a schedule begins with: their shapes and names are the same."""
+        return self.network.start if isinstance(self.network, NetworkSchedule) else self.network
+
+    @cached_property
+    def _shape(self) -> tuple[int, int]:
+        return self.network_at_start.shape
+
+    @cached_property
+    def factors(self) -> np.ndarray | None:
+        """Which factor a component belongs to; None if each is its own."""
+        n, c = self._shape[0], len(self.space)
+        factorisation = self.network_at_start.factorisation
+        if factorisation is not None and factorisation.n_actions == c and len(factorisation) == n:
+            of = np.empty(c, int)
+            for i, group in enumerate(factorisation.groups):
+                of[list(group)] = i
+            return of
+        if n != c:
+            raise ValueError(
+                f"network: has {n} rows, and the action space {c} components; want one row for each, or a network "
+                "factored with net.factor(factorisation)"
+            )
+        return None
+
+    @cached_property
+    def update_rule(self) -> Update:
+        """The losses."""
+        return Update(self.space, self._shape[0], self.weights, self.factors, self.config)
+
+    @cached_property
+    def n_inputs(self) -> int:
+        """Length of an observation."""
+        if not isinstance(self.observation_space, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiBinary):
+            raise TypeError(
+                f"observation space: got {self.observation_space}, want a Box; put "
+                "gymnasium.wrappers.FlattenObservation around the environment"
+            )
+        return int(np.prod(self.observation_space.shape or (1,)))
+
+    def init(self, seed: int | jax.Array | None = None) -> TrainState:
+        """A state that has learnt nothing."""
+        c = self.config
+        key = jax.random.key(c.seed if seed is None else seed)
+        key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
+        shape = len(self.space), self.space.width
+        seen = self._seen_size() if c.policy != "joint" else self.n_inputs
+        net = NETWORKS[c.policy](for_policy, seen, shape, c.hidden, 0.01)
+        policy = Policy(net, jnp.full(shape[0], c.initial_log_std))
+        if c.critic == "target":
+            critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (self._shape[1], 1), c.hidden, 1.0))
+        elif c.estimator == "vanilla":
+            critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
+        else:
+            kind = c.policy if self.factors is None else "joint"
+            inputs = seen if kind != "joint" else self.n_inputs
+            critic = Critic(NETWORKS[kind](for_critic, inputs, (self._shape[0], 1), c.hidden, 1.0))
+        agent = Agent(policy, critic)
+        state = self.environments.init(for_environments) if isinstance(self.environments, JaxEnvironments) else None
+        return TrainState(
+            agent,
+            self.update_rule.optimiser().init(eqx.filter(agent, eqx.is_array)),
+            jnp.float32(c.kl_coef or (0.2 if c.kl_target is not None else 0.0)),
+            Running.of((self.n_inputs,)),
+            Running.of(()),
+            jnp.zeros(c.n_envs),
+            state,
+            key,
+            jnp.int32(0),
+        )
+
+    def _seen_size(self) -> int:
+        return self.see(jnp.zeros(self.n_inputs)).shape[-1]
+
+    def see(self, obs: jax.Array) -> Any:
+        """What every component sees, ``(..., c, l)``: its local observation, or all of it; None for a joint policy."""
+        if self.config.policy == "joint":
+            return None
+        if self.local is None:
+            return jnp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.space), obs.shape[-1]))
+        seen = self.local(obs)
+        return seen if self.factors is None else seen[..., self.factors, :]
+
+    @cached_property
+    def environments(self) -> JaxEnvironments | HostEnvironments:
+        """What is stepped."""
+        if isinstance(self.problem, Problem):
+            return JaxEnvironments(self.problem, self.config.n_envs, self.space)
+        return HostEnvironments(self.problem, self.config.n_envs, self.space, self._shape[1])
+
+    def _normalised(self, state: TrainState, obs: jax.Array) -> jax.Array:
+        return state.obs.normalise(obs) if self.config.normalise_obs else obs
+
+    def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
+        """Flat actions for raw observations ``(..., d)``."""
+        obs = self._normalised(state, obs)
+        parameters, log_std = state.agent.policy(obs, self.see(obs))
+        return self.space.mode(parameters) if deterministic else self.space.sample(key, parameters, log_std)
+
+    def learn_from(self, state: TrainState, seen: Transition) -> tuple[TrainState, dict[str, jax.Array]]:
+        """An update from transitions ``[T, B, ...]``."""
+        c = self.config
+        obs, next_obs = self._normalised(state, seen.obs), self._normalised(state, seen.next_obs)
+        ended = seen.terminated | seen.truncated
+
+        def accumulate(total: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            total = total * c.discount + step[0]
+            return jnp.where(step[1], 0.0, total), total
+
+        total_net = InfluenceNetwork.complete(1, self._shape[1])
+        objective = _total(total_net, seen.psi, self.weights)
+        discounted, history = jax.lax.scan(accumulate, state.discounted, (objective, ended))
+        reward = state.reward.seen(history) if c.normalise_reward else state.reward
+        psi = seen.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalise_reward else seen.psi
+        batch = Batch(
+            obs,
+            self.see(obs),
+            seen.action,
+            psi,
+            next_obs,
+            self.see(next_obs),
+            seen.terminated,
+            seen.truncated,
+            seen.factor_mask,
+            seen.target_terminated,
+        )
+        network = self.network.at(state.timesteps) if isinstance(self.network, NetworkSchedule) else self.network
+        if c.estimator == "vanilla":
+            network = total_net
+        key, here = jax.random.split(state.key)
+        agent, optimiser, kl_coef, metrics = self.update_rule.learn(
+            state.agent, state.optimiser, state.kl_coef, batch, here, network
+        )
+        count = (seen.episode_length > 0).sum()
+        episodes = jnp.maximum(count, 1)
+        rollout = {
+            "episodes": count,
+            "ep_len_mean": seen.episode_length.sum() / episodes,
+            "ep_targets_mean": seen.episode_psi.sum(axis=(0, 1)) / episodes,
+        }
+        rollout["ep_rew_mean"] = _total(total_net, rollout["ep_targets_mean"], self.weights)
+        new = TrainState(
+            agent,
+            optimiser,
+            kl_coef,
+            state.obs.seen(seen.obs) if c.normalise_obs else state.obs,
+            reward,
+            discounted,
+            state.environments,
+            key,
+            state.timesteps + c.n_envs * c.n_steps,
+        )
+        named = {f"train/{name}": value for name, value in metrics.items()}
+        return new, named | {f"rollout/{name}": value for name, value in rollout.items()}
+
+    def update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        """Collect a rollout and learn from it. For a JAX problem it is pure: compile it, map it over seeds."""
+        environments = self.environments
+        if isinstance(environments, JaxEnvironments):
+            key, here = jax.random.split(state.key)
+            inner, seen = environments.collect(state.environments, partial(self.act, state), here, self.config.n_steps)
+            return self.learn_from(state._replace(key=key, environments=inner), seen)
+        if environments.obs is None:
+            environments.init(self.config.seed)
+        keys = np.asarray(jax.random.key_data(jax.random.split(state.key, self.config.n_steps + 1)))
+        steps = iter(keys[1:])
+        seen = environments.collect(lambda obs: np.asarray(self._act(state, next(steps), obs)), self.config.n_steps)
+        state = state._replace(key=jax.random.wrap_key_data(keys[0]))
+        return self._learn(state, seen)
+
+    @cached_property
+    def _act(self) -> Callable[..., jax.Array]:
+        return eqx.filter_jit(lambda state, key, obs: self.act(state, jax.random.wrap_key_data(key), obs))
+
+    @cached_property
+    def _learn(self) -> Callable[..., Any]:
+        return eqx.filter_jit(self.learn_from)
+
+    @cached_property
+    def compiled(self) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
+        """`update`, compiled as far as it can be."""
+        return eqx.filter_jit(self.update) if isinstance(self.problem, Problem) else self.update
+
+
+def _total(net: InfluenceNetwork, psi: jax.Array, weights: np.ndarray) -> jax.Array:
+    from .._credit import credit
+
+    return credit(net, psi, weights)[..., 0]

@@ -1,0 +1,103 @@
+"""Policies and critics: one network for all factors, one shared by them, or one for each."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+IDENTITY = 8  # features that tell a shared network which factor it acts for
+
+
+class MLP(eqx.Module):
+    """Hidden layers of tanh; orthogonal weights, as is usual for policy gradients."""
+
+    weights: list[jax.Array]
+    biases: list[jax.Array]
+
+    def __init__(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float):
+        keys = jax.random.split(key, len(sizes) - 1)
+        gains = [2**0.5] * (len(sizes) - 2) + [last_gain]
+        self.weights = [
+            jax.nn.initializers.orthogonal(gain)(k, (i, o), jnp.float32)
+            for k, i, o, gain in zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
+        ]
+        self.biases = [jnp.zeros(o) for o in sizes[1:]]
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """From ``(..., first size)`` to ``(..., last size)``."""
+        for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            x = jnp.tanh(x @ w + b)
+        return x @ self.weights[-1] + self.biases[-1]
+
+
+class Joint(eqx.Module):
+    """One network from the whole observation to the parameters of all components."""
+
+    net: MLP
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, inputs: int, shape: tuple[int, int], hidden: tuple[int, ...], gain: float):
+        self.net = MLP(key, (inputs, *hidden, shape[0] * shape[1]), gain)
+        self.shape = shape
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From ``(..., d)`` to ``(..., c, width)``."""
+        out = self.net(obs)
+        return out.reshape(*out.shape[:-1], *self.shape)
+
+
+class Shared(eqx.Module):
+    """One network applied to what each component sees, with features learnt for each that tell it which it is."""
+
+    net: MLP
+    identity: jax.Array
+
+    def __init__(self, key: jax.Array, inputs: int, shape: tuple[int, int], hidden: tuple[int, ...], gain: float):
+        first, second = jax.random.split(key)
+        self.net = MLP(first, (inputs + IDENTITY, *hidden, shape[1]), gain)
+        self.identity = 0.1 * jax.random.normal(second, (shape[0], IDENTITY))
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From what each sees, ``(..., c, d)``, to ``(..., c, width)``."""
+        identity = jnp.broadcast_to(self.identity, (*local.shape[:-1], IDENTITY))
+        return self.net(jnp.concatenate([local, identity], axis=-1))
+
+
+class Independent(eqx.Module):
+    """A network for each component."""
+
+    nets: MLP
+
+    def __init__(self, key: jax.Array, inputs: int, shape: tuple[int, int], hidden: tuple[int, ...], gain: float):
+        keys = jax.random.split(key, shape[0])
+        self.nets = eqx.filter_vmap(lambda k: MLP(k, (inputs, *hidden, shape[1]), gain))(keys)
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From what each sees, ``(..., c, d)``, to ``(..., c, width)``."""
+        apply: Any = eqx.filter_vmap(lambda net, x: net(x), in_axes=(eqx.if_array(0), -2), out_axes=-2)
+        return apply(self.nets, local)
+
+
+NETWORKS = {"joint": Joint, "shared": Shared, "independent": Independent}
+
+
+class Policy(eqx.Module):
+    """A network for the parameters of a product distribution, and log standard deviations that know no state."""
+
+    net: Joint | Shared | Independent
+    log_std: jax.Array
+
+    def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, jax.Array]:
+        """Parameters ``(..., c, width)`` and log standard deviations ``(c,)``."""
+        return self.net(obs, local), self.log_std
+
+
+class Critic(eqx.Module):
+    """The value of every target, or of every factor's credit."""
+
+    net: Joint | Shared | Independent
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """Values ``(..., m)``."""
+        return self.net(obs, local)[..., 0]

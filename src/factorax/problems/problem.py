@@ -1,0 +1,54 @@
+"""What the learner trains on: a pure-JAX environment with a vector of targets and its influence network."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import jax
+import numpy as np
+
+from ..structure import InfluenceNetwork
+
+
+class Step(NamedTuple):
+    """What one step of a problem gives."""
+
+    state: Any
+    """A pytree of arrays, of the same shapes always."""
+    obs: jax.Array
+    """Shape ``(d,)``."""
+    psi: jax.Array
+    """The targets, ``(m,)``."""
+    terminated: jax.Array
+    """Whether the episode is over, with no future: its value after this step is nought."""
+    truncated: jax.Array
+    """Whether it was cut short, though it would have had one."""
+    factor_mask: jax.Array | None = None
+    """Which factors really acted in this step, ``(n,)``; all of them if left out."""
+    target_terminated: jax.Array | None = None
+    """Which targets have no future after this step, ``(m,)``; as `terminated` says if left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An environment as two pure functions of one episode; the learner maps them over many.
+
+    >>> from factorax.problems import contextual_bandit
+    >>> contextual_bandit(4).network
+    InfluenceNetwork(4 actions → 4 targets, 4 edges, density 0.25)
+    """
+
+    name: str
+    reset: Callable[[jax.Array], tuple[Any, jax.Array]]
+    """From a key to a state and an observation."""
+    step: Callable[[jax.Array, Any, Any], Step]
+    """From a key, a state and an action (an element of the action space, as JAX arrays) to what follows."""
+    observation_space: gym.spaces.Box
+    action_space: gym.Space
+    network: InfluenceNetwork
+    """Which factor influences which target, now *or later*: the network of returns."""
+    weights: np.ndarray
+    """The multipliers λ, ``(m,)``."""
+    local: Callable[[jax.Array], jax.Array] | None = None
+    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``: for shared and independent policies."""
