@@ -85,7 +85,7 @@ def influence(n: int) -> InfluenceNetwork:
 class Settings:
     """Of PPO; they are the same for both estimators."""
 
-    updates: int = 60
+    updates: int = 40
     n_envs: int = 8
     n_steps: int = 64
     epochs: int = 6
@@ -164,7 +164,7 @@ class Environments:
     """B environments, each begun anew when its episode ends, with the returns of the episodes that ended."""
 
     def __init__(self, size: int, seed: int) -> None:
-        self.envs = [Rooms() for _ in range(size)]
+        self.envs: list[Any] = [Rooms() for _ in range(size)]
         self.obs = np.stack([env.reset(seed=1000 * seed + i)[0] for i, env in enumerate(self.envs)])
         self.running = np.zeros(size)
         self.returns: list[float] = []

@@ -43,12 +43,17 @@ def make_agent(update, m=3, hidden=(5,), seed=0):
 
 def make_batch(update, agent, m=3, seed=0, **more):
     """A rollout of random rewards, with episodes that end in both ways."""
+    return drawn(update, agent, m, seed)._replace(**more)
+
+
+@eqx.filter_jit
+def drawn(update, agent, m, seed):
     keys = jax.random.split(jax.random.key(seed + 100), 5)
     obs, next_obs = jax.random.normal(keys[0], (2, T, B, D))
     action = update.space.sample(keys[1], *agent.policy(obs, None))
     terminated, truncated = jax.random.bernoulli(keys[2], 0.2, (2, T, B))
     psi = jax.random.normal(keys[3], (T, B, m))
-    return Batch(obs, None, action, psi, next_obs, None, terminated, truncated, **more)
+    return Batch(obs, None, action, psi, next_obs, None, terminated, truncated)
 
 
 def moved(agent, by=0.3, seed=7):
@@ -57,6 +62,11 @@ def moved(agent, by=0.3, seed=7):
     keys = jax.random.split(jax.random.key(seed), len(leaves))
     moves = [x + by * jax.random.normal(k, x.shape) for x, k in zip(leaves, keys, strict=True)]
     return jax.tree.unflatten(tree, moves)
+
+
+@eqx.filter_jit
+def sampled(update, agent, batch, net):
+    return update.samples(agent, batch, net)
 
 
 @eqx.filter_jit
@@ -100,7 +110,7 @@ def test_vanilla_is_the_textbook(name, normalise):
     one = fx.InfluenceNetwork.complete(1, 1)
     update = rule(SPACES[name], one, np.ones(1), **settings)
     old = make_agent(update, m=1)
-    samples = update.samples(old, make_batch(update, old, m=1), one)
+    samples = sampled(update, old, make_batch(update, old, m=1), one)
     new = moved(old)
     got = gradient(update, new, samples, old.policy.log_std)
     joint = samples.log_prob.sum(axis=1)
@@ -108,7 +118,9 @@ def test_vanilla_is_the_textbook(name, normalise):
     ratio = jnp.exp(update.log_prob(new.policy(samples.obs, None), samples.action).sum(axis=1) - joint)
     assert (jnp.abs(ratio - 1) > 0.2).any()  # some are clipped …
     assert (jnp.abs(ratio - 1) < 0.2).any()  # … and some are not
-    want = eqx.filter_grad(textbook)(new, update.space, samples, advantage, returns, joint, update.config)
+    want = eqx.filter_jit(eqx.filter_grad(textbook))(
+        new, update.space, samples, advantage, returns, joint, update.config
+    )
     assert_close(got, want)
 
 
@@ -118,7 +130,7 @@ def test_vanilla_credits_all_with_the_scalar_advantage():
     update = rule(SPACES["box"], total, estimator="vanilla")
     agent = make_agent(update)
     batch = make_batch(update, agent)
-    samples = update.samples(agent, batch, total)
+    samples = sampled(update, agent, batch, total)
     scalar = [x @ LAM[:, None] for x in (batch.psi, agent.critic(batch.obs, None), agent.critic(batch.next_obs, None))]
     terminated = batch.terminated[..., None]
     want, _ = gae(
@@ -129,15 +141,12 @@ def test_vanilla_credits_all_with_the_scalar_advantage():
 
 def expected(update, agent, batch, net, weights, advantage):
     """−E Σᵢ ∇log πᵢ [K(λ∘A)]ᵢ, by the estimator of `factorax.gradients`."""
-    got = fx.gradients.factored(
-        lambda policy, obs, action: update.log_prob(policy(obs, None), action),
-        agent.policy,
-        actions=batch.action,
-        psi=advantage,
-        net=net,
-        weights=weights,
-        obs=batch.obs,
-    )
+    policy, taken = agent.policy, {"actions": batch.action, "obs": batch.obs, "psi": advantage}
+
+    def log_prob(policy, obs, action):
+        return update.log_prob(policy(obs, None), action)
+
+    got = jax.jit(lambda p: fx.gradients.factored(log_prob, p, **taken, net=net, weights=weights))(policy)
     return jax.tree.map(jnp.negative, got)
 
 
@@ -154,7 +163,7 @@ def test_at_the_old_policy_it_is_the_factored_gradient(name, objective):
     update = rule(SPACES[name], objective=objective)
     agent = make_agent(update)
     batch = make_batch(update, agent)
-    samples = update.samples(agent, batch, NET)
+    samples = sampled(update, agent, batch, NET)
     got = gradient(update, agent, samples, agent.policy.log_std).policy
     assert_close(got, expected(update, agent, batch, NET, LAM, advantages(update, agent, batch)[0]))
 
@@ -167,7 +176,7 @@ def test_soft_and_blended_networks_are_applied():
     batch = make_batch(update, agent)
     advantage = np.asarray(advantages(update, agent, batch)[0], float).reshape(-1, 3)
     for net, matrix in ((soft, soft.to_dense()), (schedule.at(40), 0.6 * NET.to_dense() + 0.4)):
-        samples = update.samples(agent, batch, net)
+        samples = sampled(update, agent, batch, net)
         np.testing.assert_allclose(samples.credit, (advantage * LAM) @ matrix.T, rtol=1e-4, atol=1e-5)
 
 
@@ -178,7 +187,7 @@ def test_factors_of_several_components():
     update = rule(SPACES["choices"], net, LAM[:2])
     agent = make_agent(update, m=2)
     batch = make_batch(update, agent, m=2)
-    samples = update.samples(agent, batch, net)
+    samples = sampled(update, agent, batch, net)
     by_component = update.space.log_prob(*agent.policy(samples.obs, None), samples.action)
     np.testing.assert_allclose(
         samples.log_prob, np.stack([by_component[:, 0] + by_component[:, 2], by_component[:, 1]], 1), rtol=1e-5
@@ -197,7 +206,7 @@ def still(update, agent, samples, **replaced):
 def test_ratios_are_clipped_factor_by_factor():
     update = rule(SPACES["binary"])
     agent = make_agent(update, hidden=())
-    samples = update.samples(agent, make_batch(update, agent), NET)
+    samples = sampled(update, agent, make_batch(update, agent), NET)
     log_prob = jnp.log(jnp.full(3, 0.5))  # the bias is nought: every choice has probability ½
     log_ratio = jnp.log(jnp.array([1.5, 0.9, 1.5]))
     samples = still(
@@ -215,7 +224,7 @@ def test_ratios_are_clipped_factor_by_factor():
 def test_one_factor_is_clipped_alone_where_the_joint_ratio_would_clip_none():
     update, joint = rule(SPACES["binary"]), rule(SPACES["binary"], estimator="vanilla")
     agent = make_agent(update, hidden=())
-    samples = update.samples(agent, make_batch(update, agent), NET)
+    samples = sampled(update, agent, make_batch(update, agent), NET)
     log_ratio = jnp.log(jnp.array([1.5, 1 / 1.5, 1.0]))
     samples = still(update, agent, samples, action=jnp.ones(3), log_prob=jnp.log(0.5) - log_ratio, credit=jnp.ones(3))
     got = gradient(update, agent, samples, agent.policy.log_std).policy.net.net.biases[-1]
@@ -230,7 +239,7 @@ def test_one_factor_is_clipped_alone_where_the_joint_ratio_would_clip_none():
 def test_idle_factors_have_no_gradient(estimator, objective):
     update = rule(SPACES["binary"], estimator=estimator, objective=objective)
     agent = make_agent(update, hidden=())
-    samples = update.samples(agent, make_batch(update, agent), NET)
+    samples = sampled(update, agent, make_batch(update, agent), NET)
     mask = jnp.array([True, False, True])
     credit = jnp.array([1.0, 1e6, 2.0]) if estimator == "factored" else jnp.ones(1)
     old = jnp.array([jnp.log(0.5), -1e30, jnp.log(0.5)])  # what idles may be as improbable as it likes
@@ -245,7 +254,7 @@ def test_masks_of_all_change_nothing():
     update = rule(SPACES["box"])
     agent = make_agent(update)
     bare, masked = (
-        update.samples(agent, make_batch(update, agent, factor_mask=mask), NET)
+        sampled(update, agent, make_batch(update, agent, factor_mask=mask), NET)
         for mask in (None, jnp.ones((T, B, 3), bool))
     )
     new = moved(agent)
@@ -256,7 +265,7 @@ def test_masks_of_all_change_nothing():
 def test_credits_are_normalised_by_one_common_scale():
     plain, scaled = rule(SPACES["box"]), rule(SPACES["box"], normalise_advantage=True)
     agent = make_agent(plain)
-    samples = plain.samples(agent, make_batch(plain, agent), NET)
+    samples = sampled(plain, agent, make_batch(plain, agent), NET)
     mean, scale = samples.credit.mean(), samples.credit.std(ddof=1)
     by_hand = samples._replace(credit=(samples.credit - mean) / scale)
     new = moved(agent)
@@ -267,7 +276,7 @@ def test_credits_are_normalised_by_one_common_scale():
 def test_the_kl_penalty():
     plain, penal = rule(SPACES["box"]), rule(SPACES["box"], kl_coef=0.3)
     agent = make_agent(plain)
-    samples = plain.samples(agent, make_batch(plain, agent), NET)
+    samples = sampled(plain, agent, make_batch(plain, agent), NET)
     new = moved(agent)
     (mean, log_std), (other, new_std) = (a.policy(samples.obs, None) for a in (agent, new))
     variance, new_variance = np.exp(2 * log_std), np.exp(2 * new_std)
@@ -303,7 +312,7 @@ def test_the_loss_of_the_critic(clip):
     update = rule(SPACES["box"], vf_coef=0.7, clip_range_vf=clip)
     agent = make_agent(update)
     batch = make_batch(update, agent)
-    samples = update.samples(agent, batch, NET)
+    samples = sampled(update, agent, batch, NET)
     np.testing.assert_allclose(samples.returns, advantages(update, agent, batch)[1].reshape(-1, 3), rtol=1e-5)
     new = dataclasses.replace(agent, critic=moved(agent).critic)
     value, old = (np.asarray(a.critic(samples.obs, None)) for a in (new, agent))
@@ -320,7 +329,7 @@ def test_the_loss_of_the_critic(clip):
 def test_the_entropy_bonus():
     plain, warm = rule(SPACES["choices"]), rule(SPACES["choices"], ent_coef=0.1)
     agent = make_agent(plain)
-    samples = plain.samples(agent, make_batch(plain, agent), NET)
+    samples = sampled(plain, agent, make_batch(plain, agent), NET)
     entropy = plain.space.entropy(*agent.policy(samples.obs, None)).sum(axis=1).mean()
     losses = [u.loss(agent, samples, agent.policy.log_std, 0.0)[0] for u in (plain, warm)]
     np.testing.assert_allclose(losses[0] - losses[1], 0.1 * entropy, rtol=1e-4)
@@ -334,7 +343,7 @@ def test_a_critic_of_factors_gives_the_same_credits_as_one_of_targets():
     weights = agent.critic.net.net.weights[0] @ K.T
     other = eqx.tree_at(lambda a: a.critic.net.net.weights[0], agent, weights)
     batch = make_batch(by_target, agent)
-    want, got = by_target.samples(agent, batch, NET), by_factor.samples(other, batch, NET)
+    want, got = sampled(by_target, agent, batch, NET), sampled(by_factor, other, batch, NET)
     np.testing.assert_allclose(got.credit, want.credit, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(got.returns, want.returns @ K.T, rtol=1e-4, atol=1e-5)
 
@@ -346,10 +355,10 @@ def test_a_factor_ends_with_the_last_of_its_targets():
     never = jnp.zeros((T, B), bool)
     batch = make_batch(update, agent, target_terminated=stops)._replace(terminated=never, truncated=never)
     after = agent.critic(batch.next_obs, None)
-    got = update.samples(agent, batch, NET).returns.reshape(T, B, 3)  # every row has target 1, which goes on
+    got = sampled(update, agent, batch, NET).returns.reshape(T, B, 3)  # every row has target 1, which goes on
     np.testing.assert_allclose(got, fx.credit(NET, batch.psi, LAM) + after, rtol=1e-4, atol=1e-5)
     own = fx.InfluenceNetwork.identity(3)
-    got = update.samples(agent, batch, own).returns.reshape(T, B, 3)
+    got = sampled(update, agent, batch, own).returns.reshape(T, B, 3)
     follows = jnp.array([False, True, False])
     np.testing.assert_allclose(got, fx.credit(own, batch.psi, LAM) + follows * after, rtol=1e-4, atol=1e-5)
 
@@ -365,7 +374,7 @@ def test_the_bootstrap_switch(bootstrap):
     value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
     flags = {"terminated": cut[..., None], "ended": ended[..., None]}
     want, _ = gae(batch.psi, value, after, **flags, discount=0.99, trace=0.95)
-    got = update.samples(agent, batch, NET).credit
+    got = sampled(update, agent, batch, NET).credit
     np.testing.assert_allclose(got, fx.credit(NET, want, LAM).reshape(-1, 3), rtol=1e-4, atol=1e-5)
 
 
@@ -377,7 +386,7 @@ def test_never_still_hears_of_targets_that_end_within_an_episode():
     ended = (batch.terminated | batch.truncated)[..., None]
     value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
     want, _ = gae(batch.psi, value, after, terminated=stops | ended, ended=ended, discount=0.99, trace=0.95)
-    got = update.samples(agent, batch, NET).credit
+    got = sampled(update, agent, batch, NET).credit
     np.testing.assert_allclose(got, fx.credit(NET, want, LAM).reshape(-1, 3), rtol=1e-4, atol=1e-5)
 
 
@@ -388,7 +397,7 @@ def test_all_samples_are_seen_in_every_epoch():
     batch = make_batch(update, agent)
     state = update.optimiser().init(eqx.filter(agent, eqx.is_array))
     new, _, _, metrics = update.learn(agent, state, jnp.float32(0.0), batch, jax.random.key(0), NET)
-    g = gradient(update, agent, update.samples(agent, batch, NET), agent.policy.log_std)
+    g = gradient(update, agent, sampled(update, agent, batch, NET), agent.policy.log_std)
     want = jax.tree.map(lambda x, g: x - 1e-3 * g / (jnp.abs(g) + 1e-5), agent, g)
     assert_close(new, want, rtol=1e-4, atol=1e-5)
     length = np.sqrt(sum((np.asarray(x) ** 2).sum() for x in jax.tree.leaves(g)))

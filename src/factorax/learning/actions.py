@@ -219,7 +219,12 @@ def _build(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
             element = row[:size].reshape(shape)
             if isinstance(space, spaces.MultiDiscrete):
                 element = element + xp.asarray(space.start, dtype=element.dtype)
-            return element.astype(np.float32 if isinstance(space, spaces.Box) else _integer(xp)), row[size:]
+            if xp is jnp:
+                return element.astype(np.float32 if isinstance(space, spaces.Box) else _integer(xp)), row[size:]
+            element = element.astype(space.dtype)
+            if isinstance(space, spaces.Box) and space.dtype != np.float32:  # a bound may be no number of 32 bits
+                element = np.clip(element, space.low, space.high)
+            return element, row[size:]
 
 
 def _integer(xp: Any) -> Any:

@@ -78,6 +78,8 @@ def _jax(learner: Learner, steps: int, seed: int) -> list[str]:
             found.append(f"{name}: got shape {mask.shape}, want ({size},)")
     if problem.local is not None and problem.local(obs).shape[:-1] != (n,):
         found.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), a row for every factor")
+    if out.psi.shape != (m,):
+        found.append(f"targets: got shape {out.psi.shape}, want ({m},), one for each column of the influence network")
     if found:
         return found
     step = jax.jit(problem.step)

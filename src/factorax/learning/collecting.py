@@ -139,8 +139,8 @@ class HostEnvironments:
                     nxt,
                     terminated,
                     truncated,
-                    np.stack(masks) if masks[0] is not None else None,
-                    np.stack(stopped) if stopped[0] is not None else None,
+                    masks,
+                    stopped,
                     np.where(ended[:, None], total, 0.0),
                     np.where(ended, length, 0),
                 )
@@ -148,7 +148,23 @@ class HostEnvironments:
             total, length = np.where(ended[:, None], 0.0, total), np.where(ended, 0, length)
             self.obs = fresh
         self.episodes = total, length
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+        optional = {name: _filled([getattr(row, name) for row in rows], default) for name, default in _OPTIONAL.items()}
+        rows = [row._replace(factor_mask=None, target_terminated=None) for row in rows]
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+        return stacked._replace(**optional)
+
+
+_OPTIONAL = {"factor_mask": True, "target_terminated": False}
+"""What an `info` may leave out, and what it then means: all factors acted, no target ended by itself."""
+
+
+def _filled(given: list[list[Any]], default: bool) -> np.ndarray | None:
+    """``[T, B, ...]`` of what some environments gave in some steps; None if none ever did."""
+    one = next((x for row in given for x in row if x is not None), None)
+    if one is None:
+        return None
+    missing = np.full(np.shape(one), default)
+    return np.array([[missing if x is None else np.asarray(x, bool) for x in row] for row in given])
 
 
 def _flat(obs: Any) -> np.ndarray:

@@ -35,6 +35,8 @@ class Group:
 
 def group(folders: Sequence[Path]) -> list[Group]:
     """Runs by their settings; a group is named by the problem and the settings in which the groups differ."""
+    if not folders:
+        raise ValueError("runs: got none, want the folders of one or more")
     configs = [runs._config(Path(folder)) for folder in folders]
     flat = [{"problem": c["problem"]} | {k: v for k, v in c["config"].items() if k != "seed"} for c in configs]
     differing = [key for key in flat[0] if any(f.get(key) != flat[0].get(key) for f in flat)]
@@ -48,7 +50,7 @@ def group(folders: Sequence[Path]) -> list[Group]:
 def _group(name: str, folders: list[Path]) -> Group:
     curves = []
     for folder in folders:
-        rows = [row for row in runs.metrics(folder) if row["rollout/episodes"] > 0]
+        rows = [row for row in runs.metrics(folder) if "rollout/ep_rew_mean" in row]
         if not rows:
             raise ValueError(f"{folder}: no episode has ended yet; train for longer")
         curves.append((np.array([r["time/total_timesteps"] for r in rows]), [r["rollout/ep_rew_mean"] for r in rows]))

@@ -22,7 +22,7 @@ class Config:
     estimator: Literal["factored", "vanilla"] = "factored"
     """factored: a ratio and a credit [K(λ∘A)] for every factor. vanilla: the textbook's, both for all together."""
     objective: Literal["ppo", "a2c"] = "ppo"
-    """ppo: the clipped ratio. a2c: the score alone, for one pass over the batch."""
+    """ppo: the clipped ratio. a2c: the score alone, in one pass over the batch, whatever n_epochs says."""
     policy: PolicyKind = "joint"
     """joint: one network. shared: one for all components, applied to what each sees. independent: one for each."""
     critic: CriticKind = "target"
@@ -79,6 +79,11 @@ class Config:
         for name in ("discount", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, want a number from 0 to 1")
+
+    @property
+    def passes(self) -> int:
+        """Over every batch: with the score alone a second one would be off-policy."""
+        return self.n_epochs if self.objective == "ppo" else 1
 
     @property
     def n_updates(self) -> int:

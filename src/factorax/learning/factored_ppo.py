@@ -76,6 +76,8 @@ class FactoredPPO:
                 metrics["time/fps"] = (self.timesteps - before) / (time.perf_counter() - started)
                 if metrics["rollout/episodes"] > 0:
                     last = float(metrics["rollout/ep_rew_mean"])
+                else:  # no episode ended: there is nothing to say of any
+                    metrics = {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}
                 self.history.append(metrics)
                 shown = "–" if last is None else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
@@ -85,7 +87,7 @@ class FactoredPPO:
         return self
 
     def predict(self, obs: Any, deterministic: bool = False) -> Any:
-        """Actions, as elements of the action space, for one observation or, stacked flat ``(B, c)``, for many."""
+        """Actions, as elements of the action space, for one observation, or a list of them for a batch ``(B, d)``."""
         obs = np.asarray(obs, np.float32)
         flat = obs.reshape(-1, self.learner.n_inputs)
         if len(flat) != 1 and obs.ndim < 2:
@@ -134,15 +136,17 @@ class FactoredPPO:
             count = min(episodes, self.config.n_envs)
             environments = HostEnvironments(problem, count, space, self.learner._shape[1])
             environments.init(seed)
-            done: list[np.ndarray] = []
+            done: list[list[np.ndarray]] = [[] for _ in range(count)]
+            share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
             key = jax.random.key(seed + 1)
-            while len(done) < episodes:
+            while any(len(d) < s for d, s in zip(done, share, strict=True)):
                 key, here = jax.random.split(key)
                 seen = environments.collect(lambda obs, k=here: np.asarray(act(self.state, k, obs)), 1)
-                done += list(seen.episode_psi[seen.episode_length > 0])
+                for i in np.flatnonzero(seen.episode_length[0]):
+                    done[i].append(seen.episode_psi[0, i])
             for env in environments.envs:
                 env.close()
-            returns = np.array(done[:episodes])
+            returns = np.concatenate([d[:s] for d, s in zip(done, share, strict=True)])
         objective = returns @ self.learner.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
         return {
@@ -178,6 +182,13 @@ def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> Non
 
 
 def _check_finite(metrics: Metrics, before: int) -> None:
+    t, i, j = metrics.pop("rollout/not_finite", (-1, -1, -1))
+    if t >= 0:
+        what = f"target {j}" if j < len(metrics["rollout/ep_targets_mean"]) else "the observation"
+        raise FloatingPointError(
+            f"environment {i}, step {t} of the rollout after step {before}: {what} is not finite; the state before it "
+            "is kept"
+        )
     for name, value in metrics.items():
         if not np.isfinite(value).all():
             where = f"target {int(np.flatnonzero(~np.isfinite(value))[0])} of " if np.ndim(value) else ""

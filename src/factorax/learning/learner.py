@@ -82,7 +82,7 @@ class Learner:
         weights = np.asarray(weights, np.float64)
         if weights.shape != (ends.shape[1],):
             raise ValueError(f"weights: got shape {weights.shape}, want ({ends.shape[1]},), one λ for each target")
-        local = local if local is not None else getattr(given, "local", None)
+        local = local if local is not None else getattr(source, "local", None)
         if not isinstance(problem, Problem):
             given.close()
         learner = cls(make, network, weights, given.observation_space, given.action_space, local, config)
@@ -147,7 +147,7 @@ class Learner:
         shape = len(self.space), self.space.width
         seen = self._seen_size() if c.policy != "joint" else self.n_inputs
         net = NETWORKS[c.policy](for_policy, seen, shape, c.hidden, 0.01)
-        policy = Policy(net, jnp.full(shape[0], c.initial_log_std))
+        policy = Policy(net, jnp.full(shape[0], c.initial_log_std, jnp.float32))
         if c.critic == "target":
             critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (self._shape[1], 1), c.hidden, 1.0))
         elif c.estimator == "vanilla":
@@ -260,7 +260,8 @@ class Learner:
         if isinstance(environments, JaxEnvironments):
             key, here = jax.random.split(state.key)
             inner, seen = environments.collect(state.environments, partial(self.act, state), here, self.config.n_steps)
-            return self.learn_from(state._replace(key=key, environments=inner), seen)
+            new, metrics = self.learn_from(state._replace(key=key, environments=inner), seen)
+            return new, metrics | {"rollout/not_finite": _first_not_finite(seen)}
         if environments.obs is None:
             environments.init(self.config.seed)
         keys = np.asarray(jax.random.key_data(jax.random.split(state.key, self.config.n_steps + 1)))
@@ -281,6 +282,13 @@ class Learner:
     def compiled(self) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
         """`update`, compiled as far as it can be."""
         return eqx.filter_jit(self.update) if isinstance(self.problem, Problem) else self.update
+
+
+def _first_not_finite(seen: Transition) -> jax.Array:
+    """Step, environment and target (m: the observation) of the first number that is none; −1 if all are."""
+    bad = jnp.concatenate([~jnp.isfinite(seen.psi), ~jnp.isfinite(seen.next_obs).all(axis=-1, keepdims=True)], axis=-1)
+    where = jnp.stack(jnp.unravel_index(bad.argmax(), bad.shape))
+    return jnp.where(bad.any(), where, -1)
 
 
 def _total(net: InfluenceNetwork, psi: jax.Array, weights: np.ndarray) -> jax.Array:

@@ -182,7 +182,7 @@ class Update:
     def optimiser(self) -> optax.GradientTransformation:
         """Adam behind a cut of the gradient's length."""
         c = self.config
-        per_update = c.n_epochs * (c.n_envs * c.n_steps // c.batch_size)
+        per_update = c.passes * (c.n_envs * c.n_steps // c.batch_size)
         rate = optax.linear_schedule(c.learning_rate, 0.0, c.n_updates * per_update) if c.anneal else c.learning_rate
         return optax.chain(optax.clip_by_global_norm(c.max_grad_norm), optax.adam(rate, eps=1e-5))
 
@@ -214,7 +214,7 @@ class Update:
             order = jax.random.permutation(key, size).reshape(-1, c.batch_size)
             return jax.lax.scan(minibatch, carry, order)
 
-        keys = jax.random.split(key, c.n_epochs)
+        keys = jax.random.split(key, c.passes)
         (agent, optimiser_state), metrics = jax.lax.scan(epoch, (agent, optimiser_state), keys)
         last = jax.tree.map(lambda x: x[-1].mean(), metrics)
         if c.kl_target is not None:

@@ -5,6 +5,7 @@ import fcntl
 import importlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ def find_problem(name: str) -> Any:
         except (ValueError, TypeError) as error:
             raise ValueError(f"problem: got the size {size!r} in {name!r}, want numbers, as in {head}:4") from error
     if size:
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # as `python -m` does
         try:
             made = getattr(importlib.import_module(head), size)
         except (ImportError, AttributeError) as error:
@@ -81,11 +84,14 @@ def train(
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with _held(out):
-        _agree(out, {"format": FORMAT, "problem": problem, "config": dataclasses.asdict(config)}, force)
+        ours = {"format": FORMAT, "problem": problem, "config": dataclasses.asdict(config)}
+        _agree(out, ours, force)
         model = FactoredPPO(find_problem(problem), **dataclasses.asdict(config))
         folder = out / "checkpoints"
-        folder.mkdir(exist_ok=True)
         _resume(model, out)
+        # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
+        write_whole(out / "config.json", lambda file: file.write((json.dumps(ours, indent=2) + "\n").encode()))
+        folder.mkdir(exist_ok=True)
         writer = _tensorboard(out) if tensorboard else None
         written = time.monotonic()
 
@@ -170,7 +176,7 @@ def _config(run: Path) -> dict[str, Any]:
 
 
 def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
-    """Write the settings, or compare them with those that are there."""
+    """Compare the settings with those that are there, if any."""
     path = out / "config.json"
     ours = json.loads(json.dumps(ours))
     if path.exists() and not force:
@@ -188,7 +194,6 @@ def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
             )
     elif not path.exists() and any(p.name != ".lock" for p in out.iterdir()):
         raise FileExistsError(f"out: {str(out)!r} holds files that are not a run's; give another folder")
-    write_whole(path, lambda file: file.write((json.dumps(ours, indent=2) + "\n").encode()))
 
 
 @contextmanager

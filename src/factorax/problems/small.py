@@ -4,6 +4,7 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import sparse
 
 from ..structure import InfluenceNetwork
 from .problem import Problem, Step
@@ -139,9 +140,9 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
 
 def downstream(n: int, edges: list[tuple[int, int]], hops: int) -> InfluenceNetwork:
     """Each of n nodes, and those at most so many directed edges after it."""
-    reach = np.eye(n, dtype=bool)
-    step = reach.copy()
-    step[tuple(np.array(edges, int).reshape(-1, 2).T)] = True
+    start, end = np.array(edges, int).reshape(-1, 2).T
+    step = sparse.csr_array((np.ones(len(start) + n), (np.append(start, range(n)), np.append(end, range(n)))), (n, n))
+    reach = sparse.eye_array(n, format="csr")
     for _ in range(hops):
-        reach = (reach.astype(int) @ step.astype(int)) > 0
-    return InfluenceNetwork(reach)
+        reach = reach @ step
+    return InfluenceNetwork(reach.astype(bool))

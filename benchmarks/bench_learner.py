@@ -1,0 +1,151 @@
+"""The learner: one update against Stable-Baselines3's on the same batch, and what factoring costs.
+
+Stable-Baselines3 and PyTorch are no dependencies: without them (``pip install stable-baselines3 torch==2.13.0``) their
+rows are left out.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from factorax.learning.config import Config
+from factorax.learning.learner import Learner
+from factorax.learning.ppo import Batch
+from factorax.problems import contextual_bandit, queues
+from factorax.structure import InfluenceNetwork, networks
+
+from .timing import Row, at_least, at_most, medians
+
+CARTPOLE = Config(n_envs=8, n_steps=128, batch_size=64, n_epochs=10, estimator="vanilla")
+
+
+def cartpole() -> gym.Env:
+    return gym.make("CartPole-v1")
+
+
+def stable_baselines(config: Config) -> Any:
+    """PPO of Stable-Baselines3 with the same settings, or None where it is not installed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from stable_baselines3 import PPO
+            from stable_baselines3.common.vec_env import DummyVecEnv
+    except ImportError:
+        return None
+    return PPO(
+        "MlpPolicy",
+        DummyVecEnv([cartpole] * config.n_envs),
+        n_steps=config.n_steps,
+        batch_size=config.batch_size,
+        n_epochs=config.n_epochs,
+        device="cpu",
+        verbose=0,
+        seed=0,
+    )
+
+
+def update(learner: Learner, batch: Batch) -> Any:
+    """The compiled update of a learner on a batch."""
+    state = learner.init(0)
+    network: Any = learner.network
+    if learner.config.estimator == "vanilla":
+        network = InfluenceNetwork.complete(1, learner.network_at_start.shape[1])
+    compiled = eqx.filter_jit(
+        lambda agent, optimiser, batch: learner.update_rule.learn(
+            agent,
+            optimiser,
+            jnp.float32(0),
+            batch,
+            jax.random.key(0),
+            network,
+        )[:2]
+    )
+    return lambda: jax.block_until_ready(compiled(state.agent, state.optimiser, batch)[0].policy.log_std)
+
+
+def random_batch(learner: Learner, seed: int = 0) -> Batch:
+    """A batch of noise: an update takes as long on it as on any other."""
+    rng = np.random.default_rng(seed)
+    c, m = learner.config, learner.network_at_start.shape[1]
+    shape = (c.n_steps, c.n_envs)
+    obs = rng.normal(size=(*shape, learner.n_inputs)).astype(np.float32)
+    seen = learner.see(jnp.asarray(obs))
+    action = rng.integers(0, 2, (*shape, len(learner.space))).astype(np.float32)
+    psi = rng.normal(size=(*shape, m)).astype(np.float32)
+    flags = rng.random(shape) < 0.01
+    arrays: Any = (obs, seen, action, psi, obs, seen, flags, np.zeros(shape, bool))
+    return jax.tree.map(jnp.asarray, Batch(*arrays))
+
+
+def rows() -> Iterator[Row]:
+    plain = Learner.of(cartpole, None, CARTPOLE)
+    theirs = stable_baselines(CARTPOLE)
+    if theirs is not None:
+        theirs.learn(CARTPOLE.n_envs * CARTPOLE.n_steps)  # fills its buffer
+        ours, other = medians(update(plain, random_batch(plain)), theirs.train, repeats=7)
+        yield at_least(
+            "PPO update, CartPole-v1, 1024 samples, 10 epochs", 1 / ours, 1 / other, "Stable-Baselines3", 6.0, "/s"
+        )
+        yield end_to_end(theirs)
+    for n, bound in ((9, 1.15), (100, 1.30)):
+        problem = contextual_bandit(n)
+        settings: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "batch_size": 128, "n_epochs": 4}
+        net = networks.banded(n, 2)
+        learners = [
+            Learner.of(problem, net, Config(estimator=estimator, **settings)) for estimator in ("factored", "vanilla")
+        ]
+        ours, vanilla = medians(*(update(learner, random_batch(learner)) for learner in learners), repeats=31)
+        yield at_most(f"factored update, n = m = {n}", ours, vanilla, "vanilla", bound)
+    yield from scaling()
+    yield seeds()
+
+
+def end_to_end(theirs: Any) -> Row:
+    """Steps a second of whole training on CartPole, equal vectorisation."""
+    steps = 20 * CARTPOLE.n_envs * CARTPOLE.n_steps
+    learner = Learner.of(cartpole, None, CARTPOLE)
+    state, metrics = learner.update(learner.init(0))
+    started = time.perf_counter()
+    for _ in range(20):
+        state, metrics = learner.update(state)
+    jax.block_until_ready(metrics)
+    ours = steps / (time.perf_counter() - started)
+    started = time.perf_counter()
+    theirs.learn(steps)
+    other = steps / (time.perf_counter() - started)
+    return at_least("PPO training, CartPole-v1, 8 environments", ours, other, "Stable-Baselines3", 1.5, "steps/s")
+
+
+def scaling() -> Iterator[Row]:
+    """Time for a factor and a step, as the number of factors grows."""
+    per_factor = []
+    for side in (3, 10, 100):
+        config = Config(
+            policy="shared", critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32)
+        )
+        learner = Learner.of(queues(side, side), None, config)
+        state = learner.init(0)
+        (taken,) = medians(lambda run=learner.compiled, s=state: jax.block_until_ready(run(s)[1]), repeats=5)
+        per_factor.append(taken / (side * side * 32))
+    first, _, last = per_factor
+    yield at_most("shared policy, a factor-step, n = 10,000", last, first, "n = 9", 1.0)
+
+
+def seeds() -> Row:
+    """Eight seeds at once."""
+    config = Config(n_envs=8, n_steps=32, batch_size=64, n_epochs=4)
+    learner = Learner.of(queues(), None, config)
+    one = learner.init(0)
+    arrays, static = eqx.partition(one, eqx.is_array)
+    many = jax.vmap(lambda key: eqx.filter(learner.init(key), eqx.is_array))(jnp.arange(8))
+    step = jax.jit(lambda a: eqx.filter(learner.update(eqx.combine(a, static))[0], eqx.is_array))
+    eight = jax.jit(jax.vmap(lambda a: eqx.filter(learner.update(eqx.combine(a, static))[0], eqx.is_array)))
+    all_, single = medians(lambda: jax.block_until_ready(eight(many)), lambda: jax.block_until_ready(step(arrays)))
+    return at_most("training, eight seeds vmapped", all_, single, "one seed", 4.0)
