@@ -1,6 +1,37 @@
-"""Settings for every test."""
+"""Settings for every test, and the command `factorax` for those of it."""
 
+import signal
+import sys
+
+import pytest
 from hypothesis import settings
+
+from factorax import cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("factorax")
+
+
+@pytest.fixture
+def surroundings(tmp_path, monkeypatch):
+    """A folder of its own, lines that are not broken, and the handler of signals as it was."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "250")
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture
+def factorax(monkeypatch, capsys):
+    """Run the command in this process: exit code, output, errors."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["factorax", *map(str, arguments)])
+        try:
+            code = cli.main()
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    return run

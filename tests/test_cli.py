@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from factorax import cli
 from factorax.experiments import NAMES, experiment, search_aliasing, search_throughput
 from factorax.experiments.claims import Claim, published
 from factorax.experiments.experiment import reproduce
@@ -26,29 +25,7 @@ FILES = ["config.json", "data.csv", "figure.pdf", "figure.png", "summary.json"]
 A_MINUTE = 60.0  # for what comes at once, or never
 
 
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path, monkeypatch):
-    """A folder of its own, lines that are not broken, and the handler of signals as it was."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "250")
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture
-def factorax(monkeypatch, capsys):
-    """Run the command in this process: exit code, output, errors."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["factorax", *map(str, arguments)])
-        try:
-            code = cli.main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 @pytest.fixture

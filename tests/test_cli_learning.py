@@ -1,40 +1,15 @@
 """The commands train, evaluate, plot and compare: what they print, and what they refuse in one line."""
 
 import json
-import signal
-import sys
 
 import pytest
 
-from factorax import cli
 from factorax.learning import FactoredPPO, runs
 
 SETTINGS = ["--n-envs", "4", "--n-steps", "8", "--batch-size", "32", "--n-epochs", "1", "--hidden", "8"]
 
 
-@pytest.fixture(autouse=True)
-def surroundings(tmp_path, monkeypatch):
-    """A folder of its own, lines that are not broken, and the handler of signals as it was."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "250")
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-@pytest.fixture
-def factorax(monkeypatch, capsys):
-    """Run the command in this process: exit code, output, errors."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["factorax", *map(str, arguments)])
-        try:
-            code = cli.main()
-        except SystemExit as end:
-            code = end.code
-        return code, *capsys.readouterr()
-
-    return run
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def test_from_a_problem_to_a_comparison(factorax, tmp_path):

@@ -1,5 +1,6 @@
 """Files that are whole or not there at all."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -20,6 +21,12 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write strict JSON, for people too."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def _umask() -> int:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import factorax
 
-from .._files import write_whole
+from .._files import write_json, write_whole
 from .claims import Claim
 from .parts import Arrays, Part, run_parts
 from .table import Table, read_csv, write_csv
@@ -110,7 +110,7 @@ def reproduce(
         f"--budget {budget} --seed {seed}" if known else "(own settings)"
     )
     rows = [dataclasses.replace(claim, command=command).as_dict() for claim in experiment.claims(settings, summary)]
-    _write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
+    write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
     _save_figure(experiment.draw(settings, table, summary), out)
     return summary
 
@@ -124,7 +124,7 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
         if out.exists() and any(out.iterdir()):
             raise FileExistsError(f"out: {str(out)!r} holds files that are not an experiment's; give another folder")
         out.mkdir(parents=True, exist_ok=True)
-        _write_json(config, {"format": FORMAT} | request | {"made_with": _versions()})
+        write_json(config, {"format": FORMAT} | request | {"made_with": _versions()})
         return
     theirs = _read_config(out)
     ours = json.loads(json.dumps({"format": FORMAT} | request))
@@ -160,11 +160,6 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         "device": f"{device.device_kind}, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind,
     }
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def _save_figure(figure: "Figure", out: Path) -> None:

@@ -1,19 +1,57 @@
 """Grids of dimension × step size: every cell the Gamma mean of its runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from . import figures
+from .engine import Method
 from .parts import Arrays
 from .statistics import Interval, gamma_mean
-from .sweep import Job
-from .table import Table, where
+from .sweep import Job, Search
+from .table import Table, from_rows, where
 
 DIMENSIONS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 STEP_SIZES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+ESTIMATORS = (Method("fpg"), Method("vpg"))
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Sizes of a grid. The paper does not say its own; this one has its largest n and all its step sizes."""
+
+    dimensions: tuple[int, ...] = DIMENSIONS
+    step_sizes: tuple[float, ...] = STEP_SIZES
+    seeds: int = 16
+    steps: int = 200_000
+    every: int = 2000
+
+
+def jobs(grid: Grid, tolerance: float | None = None) -> list[Job]:
+    """A search bandit without a penalty, one job for each estimator and dimension."""
+    return [
+        Job(Search(n), method, grid.step_sizes, grid.seeds, grid.steps, grid.every, tolerance)
+        for method, n in product(ESTIMATORS, grid.dimensions)
+    ]
+
+
+def tabulate(jobs: Iterable[Job], results: list[Arrays]) -> Table:
+    """A row for each run."""
+    return from_rows(chain.from_iterable(rows(job, result) for job, result in zip(jobs, results, strict=True)))
+
+
+def by_estimator(grid: Grid) -> list[dict[str, Any]]:
+    """The keys of all cells, in the order in which `draw` wants them."""
+    return [
+        {"method": method.label, "n": n, "step_size": step_size}
+        for method, n, step_size in product(ESTIMATORS, grid.dimensions, grid.step_sizes)
+    ]
 
 
 def rows(job: Job, result: Arrays) -> Iterator[dict[str, Any]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .._files import write_whole
+from .._progress import progress_bar
 from .sweep import Job, run
 
 Arrays = dict[str, np.ndarray]
@@ -48,9 +48,7 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
     folder.mkdir(exist_ok=True)
     done = [folder / f"{i:03d}.npz" for i in range(len(parts))]
     stop = threading.Event()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
-    with Progress(*columns, *clocks, console=console, disable=not console.is_terminal) as progress:
+    with progress_bar(console=console, disable=not console.is_terminal) as progress:
         old = sum(part.cost for part, path in zip(parts, done, strict=True) if path.exists())
         bar = progress.add_task(title, total=sum(part.cost for part in parts), completed=round(old))
 

@@ -20,19 +20,15 @@ COUPLINGS = {"k = n": lambda n: n, "k = n/2": lambda n: n // 2}
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(grids.Grid):
     """Sizes of the experiment; the grid is that of `search-stability`, from n = 2."""
 
     dimensions: tuple[int, ...] = grids.DIMENSIONS[1:]
-    step_sizes: tuple[float, ...] = grids.STEP_SIZES
     penalty: float = 0.01
-    seeds: int = 16
-    steps: int = 200_000
-    every: int = 2000
 
 
 def _keys(settings: Settings) -> list[tuple[str, Method, int]]:
-    return list(product(COUPLINGS, (Method("fpg"), Method("vpg")), settings.dimensions))
+    return list(product(COUPLINGS, grids.ESTIMATORS, settings.dimensions))
 
 
 def jobs(settings: Settings) -> list[Job]:

@@ -1,7 +1,6 @@
 """Fig. 8: how many steps it takes to come within 0.1 of the optimum, over dimensions and step sizes."""
 
 from dataclasses import dataclass
-from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -9,48 +8,31 @@ from matplotlib.figure import Figure
 
 from . import figures, grids
 from .claims import Claim, verdict
-from .engine import Method
 from .experiment import Experiment
 from .parts import Arrays, sweeps
 from .statistics import Interval
-from .sweep import Job, Search
-from .table import Table, from_rows
+from .sweep import Job
+from .table import Table
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(grids.Grid):
     """Sizes of the experiment; the grid is that of `search-stability`."""
 
-    dimensions: tuple[int, ...] = grids.DIMENSIONS
-    step_sizes: tuple[float, ...] = grids.STEP_SIZES
-    seeds: int = 16
     steps: int = 500_000
     """The limit."""
-    every: int = 2000
     tolerance: float = 0.1
     """The gap to be reached."""
 
 
 def jobs(settings: Settings) -> list[Job]:
     """One for each estimator and dimension."""
-    return [
-        Job(
-            Search(n),
-            method,
-            settings.step_sizes,
-            settings.seeds,
-            settings.steps,
-            settings.every,
-            settings.tolerance,
-        )
-        for method, n in product((Method("fpg"), Method("vpg")), settings.dimensions)
-    ]
+    return grids.jobs(settings, settings.tolerance)
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
     """A row for each run; ``reached`` is −1 if the limit came first."""
-    pairs = zip(jobs(settings), results, strict=True)
-    return from_rows(chain.from_iterable(grids.rows(job, result) for job, result in pairs))
+    return grids.tabulate(jobs(settings), results)
 
 
 def _steps(runs: Table) -> np.ndarray:
@@ -59,11 +41,7 @@ def _steps(runs: Table) -> np.ndarray:
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """The Gamma mean of the number of steps in every cell."""
-    keys = [
-        {"method": method, "n": n, "step_size": step_size}
-        for method, n, step_size in product(("FPG", "VPG"), settings.dimensions, settings.step_sizes)
-    ]
-    return {"cells": grids.cells(table, keys, _steps)}
+    return {"cells": grids.cells(table, grids.by_estimator(settings), _steps)}
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:

@@ -52,18 +52,16 @@ def _learner(settings: Settings, label: str, seed: int, replicate: int) -> tuple
     if label == NAIVE:
         steps = max(2, settings.steps // settings.naive_fraction)
         return lambda: _naive(centre, key, settings.step_size, steps), steps
-    learner = Learner(search_bandit, next(method for method in METHODS if method.label == label))
+    learner, advance = _compiled(label)
     runs = learner.init(centre[None], 1)
     step_sizes = jnp.full(1, settings.step_size)
-    advance = _compiled(label, learner)
     return lambda: advance(runs, key[None], centre[None], step_sizes, 0, steps=settings.steps), settings.steps
 
 
-_COMPILED: dict[str, Any] = {}
-
-
-def _compiled(label: str, learner: Learner) -> Any:
-    return _COMPILED.setdefault(label, jax.jit(learner.advance, static_argnames="steps"))
+@functools.cache
+def _compiled(label: str) -> tuple[Learner, Any]:
+    learner = Learner(search_bandit, next(method for method in METHODS if method.label == label))
+    return learner, jax.jit(learner.advance, static_argnames="steps")
 
 
 @functools.partial(jax.jit, static_argnums=3)

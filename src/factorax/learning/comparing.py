@@ -37,7 +37,7 @@ def group(folders: Sequence[Path]) -> list[Group]:
     """Runs by their settings; a group is named by the problem and the settings in which the groups differ."""
     if not folders:
         raise ValueError("runs: got none, want the folders of one or more")
-    configs = [runs._config(Path(folder)) for folder in folders]
+    configs = [runs.read_config(Path(folder)) for folder in folders]
     flat = [{"problem": c["problem"]} | {k: v for k, v in c["config"].items() if k != "seed"} for c in configs]
     differing = [key for key in flat[0] if any(f.get(key) != flat[0].get(key) for f in flat)]
     members: dict[str, list[Path]] = {}

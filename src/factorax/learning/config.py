@@ -69,6 +69,7 @@ class Config:
     """Whether the end of an episode has a future. auto: as its flags say. never, always: whatever they say."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))  # JSON has lists
         for name in ("total_timesteps", "n_envs", "n_steps", "n_epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, want at least 1")

@@ -10,8 +10,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from .. import _progress
 from ..problems.problem import Problem
 from . import checkpoints
 from .collecting import HostEnvironments, JaxEnvironments
@@ -61,10 +61,8 @@ class FactoredPPO:
         `callback` is called after every update with this object and the metrics; if it returns False, training stops.
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-        clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
         last: float | None = None
-        with Progress(*columns, *clocks, disable=not progress_bar) as progress:
+        with _progress.progress_bar(disable=not progress_bar) as progress:
             bar = progress.add_task("", total=total, completed=self.timesteps)
             while self.timesteps < total:
                 started, before = time.perf_counter(), self.timesteps
@@ -122,7 +120,7 @@ class FactoredPPO:
                     state, lambda k, obs: self.learner.act(policy, k, obs, deterministic), key, 64
                 )
 
-            returns: Any = np.full((episodes, self.learner._shape[1]), np.nan)
+            returns: Any = np.full((episodes, self.learner.n_targets), np.nan)
             key = jax.random.key(seed + 1)
             for _ in range(10_000):
                 key, here = jax.random.split(key)
@@ -134,7 +132,7 @@ class FactoredPPO:
                 raise RuntimeError("evaluate: an episode did not end within 640,000 steps")
         else:
             count = min(episodes, self.config.n_envs)
-            environments = HostEnvironments(problem, count, space, self.learner._shape[1])
+            environments = HostEnvironments(problem, count, space, self.learner.n_targets)
             environments.init(seed)
             done: list[list[np.ndarray]] = [[] for _ in range(count)]
             share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
@@ -167,7 +165,6 @@ class FactoredPPO:
     ) -> "FactoredPPO":
         """Go on from a file that `save` wrote, on the same problem and network."""
         settings = checkpoints.about(Path(path))["config"]
-        settings["hidden"] = tuple(settings["hidden"])
         model = cls(problem, network, weights=weights, local=local, **settings)
         model.state, _ = checkpoints.load(Path(path), model.state)
         return model

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._credit import credit
 from ..problems.problem import Problem
 from ..structure import InfluenceNetwork, NetworkSchedule
 from .actions import ActionSpace
@@ -103,14 +104,20 @@ class Learner:
         """The network, or that which a schedule begins with: their shapes and names are the same."""
         return self.network.start if isinstance(self.network, NetworkSchedule) else self.network
 
-    @cached_property
-    def _shape(self) -> tuple[int, int]:
-        return self.network_at_start.shape
+    @property
+    def n_factors(self) -> int:
+        """Rows of the network."""
+        return self.network_at_start.shape[0]
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the network."""
+        return self.network_at_start.shape[1]
 
     @cached_property
     def factors(self) -> np.ndarray | None:
         """Which factor a component belongs to; None if each is its own."""
-        n, c = self._shape[0], len(self.space)
+        n, c = self.n_factors, len(self.space)
         factorisation = self.network_at_start.factorisation
         if factorisation is not None and factorisation.n_actions == c and len(factorisation) == n:
             of = np.empty(c, int)
@@ -127,7 +134,7 @@ class Learner:
     @cached_property
     def update_rule(self) -> Update:
         """The losses."""
-        return Update(self.space, self._shape[0], self.weights, self.factors, self.config)
+        return Update(self.space, self.n_factors, self.weights, self.factors, self.config)
 
     @cached_property
     def n_inputs(self) -> int:
@@ -149,13 +156,13 @@ class Learner:
         net = NETWORKS[c.policy](for_policy, seen, shape, c.hidden, 0.01)
         policy = Policy(net, jnp.full(shape[0], c.initial_log_std, jnp.float32))
         if c.critic == "target":
-            critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (self._shape[1], 1), c.hidden, 1.0))
+            critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (self.n_targets, 1), c.hidden, 1.0))
         elif c.estimator == "vanilla":
             critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
         else:
             kind = c.policy if self.factors is None else "joint"
             inputs = seen if kind != "joint" else self.n_inputs
-            critic = Critic(NETWORKS[kind](for_critic, inputs, (self._shape[0], 1), c.hidden, 1.0))
+            critic = Critic(NETWORKS[kind](for_critic, inputs, (self.n_factors, 1), c.hidden, 1.0))
         agent = Agent(policy, critic)
         state = self.environments.init(for_environments) if isinstance(self.environments, JaxEnvironments) else None
         return TrainState(
@@ -187,7 +194,7 @@ class Learner:
         """What is stepped."""
         if isinstance(self.problem, Problem):
             return JaxEnvironments(self.problem, self.config.n_envs, self.space)
-        return HostEnvironments(self.problem, self.config.n_envs, self.space, self._shape[1])
+        return HostEnvironments(self.problem, self.config.n_envs, self.space, self.n_targets)
 
     def _normalised(self, state: TrainState, obs: jax.Array) -> jax.Array:
         return state.obs.normalise(obs) if self.config.normalise_obs else obs
@@ -208,7 +215,7 @@ class Learner:
             total = total * c.discount + step[0]
             return jnp.where(step[1], 0.0, total), total
 
-        total_net = InfluenceNetwork.complete(1, self._shape[1])
+        total_net = InfluenceNetwork.complete(1, self.n_targets)
         objective = _total(total_net, seen.psi, self.weights)
         discounted, history = jax.lax.scan(accumulate, state.discounted, (objective, ended))
         reward = state.reward.seen(history) if c.normalise_reward else state.reward
@@ -292,6 +299,4 @@ def _first_not_finite(seen: Transition) -> jax.Array:
 
 
 def _total(net: InfluenceNetwork, psi: jax.Array, weights: np.ndarray) -> jax.Array:
-    from .._credit import credit
-
     return credit(net, psi, weights)[..., 0]

@@ -16,7 +16,7 @@ import gymnasium as gym
 import numpy as np
 
 from .. import problems
-from .._files import write_whole
+from .._files import write_json, write_whole
 from ..problems.problem import Problem
 from . import checkpoints
 from .config import Config
@@ -90,7 +90,7 @@ def train(
         folder = out / "checkpoints"
         _resume(model, out)
         # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
-        write_whole(out / "config.json", lambda file: file.write((json.dumps(ours, indent=2) + "\n").encode()))
+        write_json(out / "config.json", ours)
         folder.mkdir(exist_ok=True)
         writer = _tensorboard(out) if tensorboard else None
         written = time.monotonic()
@@ -123,9 +123,8 @@ def train(
 
 def load(run: Path) -> FactoredPPO:
     """The model of a run folder, as of its last checkpoint."""
-    config = _config(Path(run))
-    settings = config["config"] | {"hidden": tuple(config["config"]["hidden"])}
-    model = FactoredPPO(find_problem(config["problem"]), **settings)
+    made = read_config(Path(run))
+    model = FactoredPPO(find_problem(made["problem"]), **made["config"])
     if not _restore(model, Path(run) / "checkpoints"):
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")
     return model
@@ -165,7 +164,8 @@ def _restore(model: FactoredPPO, folder: Path) -> bool:
     return False
 
 
-def _config(run: Path) -> dict[str, Any]:
+def read_config(run: Path) -> dict[str, Any]:
+    """Format, problem and settings of a run."""
     try:
         content = json.loads((run / "config.json").read_bytes())
         return {key: content[key] for key in ("format", "problem", "config")}
@@ -180,7 +180,7 @@ def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
     path = out / "config.json"
     ours = json.loads(json.dumps(ours))
     if path.exists() and not force:
-        theirs = _config(out)
+        theirs = read_config(out)
         changed = {"problem": (theirs["problem"], ours["problem"])} if theirs["problem"] != ours["problem"] else {}
         for key in sorted(theirs["config"].keys() | ours["config"].keys()):
             a, b = theirs["config"].get(key), ours["config"].get(key)
