@@ -17,11 +17,15 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: .venv/installed
+bench: .venv/installed-bench
 	$(BIN)/python -m benchmarks
 
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+
+.venv/installed-bench: .venv/installed
+	$(PIP) -e '.[bench]'
+	touch $@
 
 clean:
 	rm -rf .venv docs/_build docs/_generated out

@@ -35,8 +35,8 @@ def stable_baselines(config: Config) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            from stable_baselines3 import PPO
-            from stable_baselines3.common.vec_env import DummyVecEnv
+            from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+            from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
     return PPO(
