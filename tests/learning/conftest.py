@@ -1,7 +1,7 @@
 import jax
 import pytest
 
-IN_HASTE = ("test_exact", "test_learner", "test_ppo")
+IN_HASTE = ("test_exact", "test_learner", "test_ppo", "test_variants")
 
 
 @pytest.fixture(autouse=True, scope="module")

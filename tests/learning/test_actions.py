@@ -34,18 +34,19 @@ every = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 
 
 def draw(actions, seed=0, batch=(), scale=2.0):
-    """Random parameters and log standard deviations."""
+    """Random parameters and spread."""
     one, two = jax.random.split(jax.random.key(seed))
     shape = (*batch, len(actions), actions.width)
-    return scale * jax.random.normal(one, shape), 0.5 * jax.random.normal(two, (len(actions),))
+    spread = actions.spread(0.0)._replace(log_std=0.5 * jax.random.normal(two, (len(actions),)))
+    return scale * jax.random.normal(one, shape), spread
 
 
 @every
 @pytest.mark.parametrize("squash", [False, True])
 def test_what_is_drawn_lies_in_the_space(space, squash):
     actions = ActionSpace.of(space, squash=squash)
-    parameters, log_std = draw(actions, batch=(50,))
-    drawn = jax.jit(lambda p, s: (actions.sample(jax.random.key(1), p, s), actions.mode(p)))(parameters, log_std)
+    parameters, spread = draw(actions, batch=(50,))
+    drawn = jax.jit(lambda p, s: (actions.sample(jax.random.key(1), p, s), actions.mode(p)))(parameters, spread)
     assert drawn[0].shape == drawn[1].shape == (50, len(actions))
     for row in np.concatenate(drawn):
         assert space.contains(actions.to_environment(row)), actions.to_environment(row)
@@ -86,21 +87,21 @@ def test_clipping_is_for_the_environment_alone():
     """The density is that of the Gaussian drawn, not of what the bounds leave of it."""
     actions = ActionSpace.of(spaces.Box(-1.0, 1.0, (1,)))
     np.testing.assert_array_equal(actions.to_environment(np.float32([7.0])), [1.0])
-    got = actions.log_prob(jnp.zeros((1, 1)), jnp.zeros(1), jnp.array([7.0]))
+    got = actions.log_prob(jnp.zeros((1, 1)), actions.spread(0.0), jnp.array([7.0]))
     np.testing.assert_allclose(got, stats.norm.logpdf(7.0), rtol=1e-6)
 
 
 def test_gaussians():
     actions = ActionSpace.of(spaces.Box(-np.inf, np.inf, (3,)))
-    (mean, log_std), (other, other_std) = draw(actions), draw(actions, seed=1)
+    (mean, spread), (other, other_spread) = draw(actions), draw(actions, seed=1)
     a = jnp.array([0.3, -1.0, 2.0])
-    m, s = np.asarray(mean[:, 0], float), np.exp(np.asarray(log_std, float))
-    np.testing.assert_allclose(actions.log_prob(mean, log_std, a), stats.norm.logpdf(a, m, s), rtol=1e-4)
-    np.testing.assert_allclose(actions.entropy(mean, log_std), stats.norm.entropy(m, s), rtol=1e-5)
+    m, s = np.asarray(mean[:, 0], float), np.exp(np.asarray(spread.log_std, float))
+    np.testing.assert_allclose(actions.log_prob(mean, spread, a), stats.norm.logpdf(a, m, s), rtol=1e-4)
+    np.testing.assert_allclose(actions.entropy(mean, spread), stats.norm.entropy(m, s), rtol=1e-5)
     np.testing.assert_array_equal(actions.mode(mean), mean[:, 0])
-    n, r = np.asarray(other[:, 0], float), np.exp(np.asarray(other_std, float))
+    n, r = np.asarray(other[:, 0], float), np.exp(np.asarray(other_spread.log_std, float))
     want = np.log(r / s) + (s**2 + (m - n) ** 2) / (2 * r**2) - 0.5
-    np.testing.assert_allclose(actions.kl((mean, log_std), (other, other_std)), want, rtol=1e-4)
+    np.testing.assert_allclose(actions.kl((mean, spread), (other, other_spread)), want, rtol=1e-4)
 
 
 def choices(actions, parameters):
@@ -113,16 +114,16 @@ def choices(actions, parameters):
 @pytest.mark.parametrize("name", ["discrete", "choices", "a matrix of choices"])
 def test_categoricals(name):
     actions = ActionSpace.of(SPACES[name])
-    (old, log_std), (new, _) = draw(actions), draw(actions, seed=1)
+    (old, spread), (new, _) = draw(actions), draw(actions, seed=1)
     pairs = list(zip(choices(actions, old), choices(actions, new), strict=True))
     everything = jnp.stack(jnp.meshgrid(*[jnp.arange(n) for n in actions.choices], indexing="ij"), -1)
     everything = everything.reshape(-1, len(actions)).astype(jnp.float32)
-    log_prob = np.asarray(actions.log_prob(jnp.broadcast_to(old, (len(everything), *old.shape)), log_std, everything))
+    log_prob = np.asarray(actions.log_prob(jnp.broadcast_to(old, (len(everything), *old.shape)), spread, everything))
     np.testing.assert_allclose(np.exp(log_prob.sum(axis=1)).sum(), 1, rtol=1e-5)
     for i, (p, _) in enumerate(pairs):
         np.testing.assert_allclose(log_prob[:, i], np.log(p)[np.asarray(everything[:, i], int)], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(actions.entropy(old, log_std), [stats.entropy(p) for p, _ in pairs], rtol=1e-4)
-    got = actions.kl((old, log_std), (new, log_std))
+    np.testing.assert_allclose(actions.entropy(old, spread), [stats.entropy(p) for p, _ in pairs], rtol=1e-4)
+    got = actions.kl((old, spread), (new, spread))
     np.testing.assert_allclose(got, [stats.entropy(p, q) for p, q in pairs], rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(actions.mode(old), [p.argmax() for p, _ in pairs])
 
@@ -130,23 +131,23 @@ def test_categoricals(name):
 def test_a_choice_that_is_not_there_is_never_drawn():
     actions = ActionSpace.of(spaces.MultiDiscrete([2, 5]))
     tempting = jnp.zeros((2000, 2, 5)).at[:, 0, 2:].set(1e6)
-    drawn = actions.sample(jax.random.key(0), tempting, jnp.zeros(2))
+    drawn = actions.sample(jax.random.key(0), tempting, actions.spread(0.0))
     assert set(np.unique(drawn[:, 0])) == {0, 1}
     assert set(np.unique(drawn[:, 1])) == {0, 1, 2, 3, 4}
-    gradient = jax.grad(lambda x: actions.log_prob(x, jnp.zeros(2), jnp.array([1.0, 4.0])).sum())(tempting[0])
+    gradient = jax.grad(lambda x: actions.log_prob(x, actions.spread(0.0), jnp.array([1.0, 4.0])).sum())(tempting[0])
     np.testing.assert_allclose(gradient, [[-0.5, 0.5, 0, 0, 0], [-0.2, -0.2, -0.2, -0.2, 0.8]], atol=1e-6)
 
 
 def test_bernoullis():
     actions = ActionSpace.of(spaces.MultiBinary(3))
-    (old, log_std), (new, _) = draw(actions), draw(actions, seed=1)
+    (old, spread), (new, _) = draw(actions), draw(actions, seed=1)
     p, q = (1 / (1 + np.exp(-np.asarray(x[:, 0], float))) for x in (old, new))
     for a in ([0, 1, 0], [1, 0, 1]):
-        got = actions.log_prob(old, log_std, jnp.array(a, jnp.float32))
+        got = actions.log_prob(old, spread, jnp.array(a, jnp.float32))
         np.testing.assert_allclose(got, stats.bernoulli.logpmf(a, p), rtol=1e-4)
-    np.testing.assert_allclose(actions.entropy(old, log_std), stats.bernoulli.entropy(p), rtol=1e-4)
+    np.testing.assert_allclose(actions.entropy(old, spread), stats.bernoulli.entropy(p), rtol=1e-4)
     want = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
-    np.testing.assert_allclose(actions.kl((old, log_std), (new, log_std)), want, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(actions.kl((old, spread), (new, spread)), want, rtol=1e-4, atol=1e-6)
     np.testing.assert_array_equal(actions.mode(old), p > 0.5)
 
 
@@ -157,7 +158,7 @@ def test_the_squashed_density_integrates_to_one(mean, log_std):
     u = np.tanh(np.linspace(-9, 9, 20001))
     a = jnp.asarray(np.linspace(-9, 9, 20001), jnp.float32)[:, None]
     parameters = jnp.full((len(a), 1, 1), mean)
-    density = np.exp(np.asarray(actions.log_prob(parameters, jnp.full(1, log_std), a)[:, 0], float))
+    density = np.exp(np.asarray(actions.log_prob(parameters, actions.spread(log_std), a)[:, 0], float))
     np.testing.assert_allclose(integrate.trapezoid(density, u), 1, atol=1e-3)
     inside = np.abs(u) < 0.99
     want = stats.norm.pdf(np.arctanh(u[inside]), mean, np.exp(log_std)) / (1 - u[inside] ** 2)
@@ -166,7 +167,7 @@ def test_the_squashed_density_integrates_to_one(mean, log_std):
 
 def test_a_squashed_action_far_out_has_a_finite_density():
     actions = ActionSpace.of(spaces.Box(-1.0, 1.0, (1,)), squash=True)
-    got = actions.log_prob(jnp.zeros((1, 1)), jnp.zeros(1), jnp.array([50.0]))
+    got = actions.log_prob(jnp.zeros((1, 1)), actions.spread(0.0), jnp.array([50.0]))
     np.testing.assert_allclose(got, stats.norm.logpdf(50.0) - 2 * (np.log(2) - 50), rtol=1e-5)
 
 
@@ -179,8 +180,8 @@ def test_only_bounded_boxes_are_squashed():
 def test_samples_have_the_moments_of_their_distribution():
     """Means of 20,000 draws, within 4.5 standard errors; six components."""
     actions = ActionSpace.of(NESTED)
-    parameters, log_std = draw(actions, scale=0.7)
-    drawn = np.asarray(actions.sample(jax.random.key(2), jnp.broadcast_to(parameters, (20_000, 8, 4)), log_std), float)
+    parameters, spread = draw(actions, scale=0.7)
+    drawn = np.asarray(actions.sample(jax.random.key(2), jnp.broadcast_to(parameters, (20_000, 8, 4)), spread), float)
     want = np.array(
         [
             {"gaussian": lambda x, p: x[0], "bernoulli": lambda x, p: 1 / (1 + np.exp(-x[0]))}.get(

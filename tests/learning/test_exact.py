@@ -125,7 +125,7 @@ def bias():
 def ascent(learner, agent, samples):
     """The direction in which the loss sends the policy."""
     rule = learner.update_rule
-    gradient = eqx.filter_grad(lambda a: rule.loss(a, samples, agent.policy.log_std, 0.0)[0])(agent)
+    gradient = eqx.filter_grad(lambda a: rule.loss(a, samples, agent.policy.spread, 0.0)[0])(agent)
     return jax.tree.map(jnp.negative, gradient.policy)
 
 

@@ -268,7 +268,7 @@ def test_a_host_is_learnt_from_predicted_for_evaluated_and_kept(tmp_path):
     np.testing.assert_array_equal(ppo.predict(obs, deterministic=True), other.predict(obs, deterministic=True))
     assert Counter.action_space.contains(ppo.predict(obs[0]))
     assert len(ppo.predict(obs)) == 3
-    with pytest.raises(ValueError, match=r"obs: got shape \(2,\), want \(1,\) or \(batch, 1\)"):
+    with pytest.raises(ValueError, match=r"obs: got shape \(2,\), want \(1,\), or a batch"):
         ppo.predict([1.0, 2.0])
 
 

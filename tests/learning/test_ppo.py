@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from scipy import stats
 
 import factorax as fx
 from factorax.learning import ActionSpace, Agent, Batch, Config, Update, gae
 from factorax.learning.networks import Critic, Joint, Policy
+from factorax.learning.ppo import shuffled
 
 T, B, D = 6, 4, 3
 NET = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
@@ -37,7 +39,9 @@ def rule(space, net=NET, weights=LAM, **settings):
 def make_agent(update, m=3, hidden=(5,), seed=0):
     one, two = jax.random.split(jax.random.key(seed))
     c, width = len(update.space), update.space.width
-    policy = Policy(Joint(one, D, (c, width), hidden, 1.0), jnp.linspace(-0.5, 0.5, c))
+    policy = Policy(
+        Joint(one, D, (c, width), hidden, 1.0), update.space.spread(0.0)._replace(log_std=jnp.linspace(-0.5, 0.5, c))
+    )
     return Agent(policy, Critic(Joint(two, D, (m, 1), hidden, 1.0)))
 
 
@@ -70,8 +74,8 @@ def sampled(update, agent, batch, net):
 
 
 @eqx.filter_jit
-def gradient(update, agent, samples, log_std):
-    return eqx.filter_grad(lambda a: update.loss(a, samples, log_std, 0.0)[0])(agent)
+def gradient(update, agent, samples, old):
+    return eqx.filter_grad(lambda a: update.loss(a, samples, old, 0.0)[0])(agent)
 
 
 def assert_close(got, want, rtol=2e-4, atol=2e-6):
@@ -82,7 +86,7 @@ def assert_close(got, want, rtol=2e-4, atol=2e-6):
 def textbook(agent, space, samples, advantage, returns, old, c):
     """PPO as it is printed: one ratio and one advantage a sample. Written out for these three spaces."""
     out = agent.policy.net.net(samples.obs).reshape(len(samples.obs), len(space.kinds), space.width)
-    a, std = samples.action, jnp.exp(agent.policy.log_std)
+    a, std = samples.action, jnp.exp(agent.policy.spread.log_std)
     if isinstance(space.space, spaces.Box):
         log_prob = -0.5 * ((a - out[..., 0]) / std) ** 2 - jnp.log(std) - 0.5 * jnp.log(2 * jnp.pi)
         entropy = jnp.broadcast_to(0.5 * jnp.log(2 * jnp.pi * jnp.e * std**2), log_prob.shape)
@@ -112,7 +116,7 @@ def test_vanilla_is_the_textbook(name, normalise):
     old = make_agent(update, m=1)
     samples = sampled(update, old, make_batch(update, old, m=1), one)
     new = moved(old)
-    got = gradient(update, new, samples, old.policy.log_std)
+    got = gradient(update, new, samples, old.policy.spread)
     joint = samples.log_prob.sum(axis=1)
     advantage, returns = samples.credit[:, 0], samples.returns[:, 0]
     ratio = jnp.exp(update.log_prob(new.policy(samples.obs, None), samples.action).sum(axis=1) - joint)
@@ -164,7 +168,7 @@ def test_at_the_old_policy_it_is_the_factored_gradient(name, objective):
     agent = make_agent(update)
     batch = make_batch(update, agent)
     samples = sampled(update, agent, batch, NET)
-    got = gradient(update, agent, samples, agent.policy.log_std).policy
+    got = gradient(update, agent, samples, agent.policy.spread).policy
     assert_close(got, expected(update, agent, batch, NET, LAM, advantages(update, agent, batch)[0]))
 
 
@@ -192,7 +196,7 @@ def test_factors_of_several_components():
     np.testing.assert_allclose(
         samples.log_prob, np.stack([by_component[:, 0] + by_component[:, 2], by_component[:, 1]], 1), rtol=1e-5
     )
-    got = gradient(update, agent, samples, agent.policy.log_std).policy
+    got = gradient(update, agent, samples, agent.policy.spread).policy
     assert_close(got, expected(update, agent, batch, net, LAM[:2], advantages(update, agent, batch)[0]))
 
 
@@ -212,12 +216,12 @@ def test_ratios_are_clipped_factor_by_factor():
     samples = still(
         update, agent, samples, action=jnp.ones(3), log_prob=log_prob - log_ratio, credit=jnp.array([2.0, 3.0, -1.0])
     )
-    loss, metrics = update.loss(agent, samples, agent.policy.log_std, 0.0)
+    loss, metrics = update.loss(agent, samples, agent.policy.spread, 0.0)
     np.testing.assert_allclose(loss, -(1.2 * 2 + 0.9 * 3 - 1.5), rtol=1e-5)  # min: a loss is never clipped away
-    np.testing.assert_allclose(metrics["clip_fraction"], 2 / 3, rtol=1e-6)
+    np.testing.assert_allclose(metrics["train/clip_fraction"], 2 / 3, rtol=1e-6)
     ratio = np.exp(log_ratio)
-    np.testing.assert_allclose(metrics["approx_kl"], (ratio - 1 - log_ratio).mean(), rtol=1e-4)
-    got = gradient(update, agent, samples, agent.policy.log_std).policy.net.net.biases[-1]
+    np.testing.assert_allclose(metrics["train/approx_kl"], (ratio - 1 - log_ratio).mean(), rtol=1e-4)
+    got = gradient(update, agent, samples, agent.policy.spread).policy.net.net.biases[-1]
     np.testing.assert_allclose(got, [0, -0.9 * 3 * 0.5, 1.5 * 0.5], rtol=1e-5, atol=1e-7)
 
 
@@ -227,10 +231,10 @@ def test_one_factor_is_clipped_alone_where_the_joint_ratio_would_clip_none():
     samples = sampled(update, agent, make_batch(update, agent), NET)
     log_ratio = jnp.log(jnp.array([1.5, 1 / 1.5, 1.0]))
     samples = still(update, agent, samples, action=jnp.ones(3), log_prob=jnp.log(0.5) - log_ratio, credit=jnp.ones(3))
-    got = gradient(update, agent, samples, agent.policy.log_std).policy.net.net.biases[-1]
+    got = gradient(update, agent, samples, agent.policy.spread).policy.net.net.biases[-1]
     np.testing.assert_allclose(got, [0, -0.5 / 1.5, -0.5], rtol=1e-5, atol=1e-7)
     scalar = samples._replace(credit=samples.credit[:, :1])
-    got = gradient(joint, agent, scalar, agent.policy.log_std).policy.net.net.biases[-1]
+    got = gradient(joint, agent, scalar, agent.policy.spread).policy.net.net.biases[-1]
     np.testing.assert_allclose(got, [-0.5] * 3, rtol=1e-5)
 
 
@@ -244,9 +248,9 @@ def test_idle_factors_have_no_gradient(estimator, objective):
     credit = jnp.array([1.0, 1e6, 2.0]) if estimator == "factored" else jnp.ones(1)
     old = jnp.array([jnp.log(0.5), -1e30, jnp.log(0.5)])  # what idles may be as improbable as it likes
     samples = still(update, agent, samples, action=jnp.ones(3), log_prob=old, credit=credit, factor_mask=mask)
-    loss, _ = update.loss(agent, samples, agent.policy.log_std, 0.0)
+    loss, _ = update.loss(agent, samples, agent.policy.spread, 0.0)
     assert np.isfinite(loss)
-    got = gradient(update, agent, samples, agent.policy.log_std).policy.net.net.biases[-1]
+    got = gradient(update, agent, samples, agent.policy.spread).policy.net.net.biases[-1]
     np.testing.assert_allclose(got, [-0.5, 0, -1 if estimator == "factored" else -0.5], rtol=1e-5, atol=1e-8)
 
 
@@ -258,8 +262,8 @@ def test_masks_of_all_change_nothing():
         for mask in (None, jnp.ones((T, B, 3), bool))
     )
     new = moved(agent)
-    got = gradient(update, new, masked, agent.policy.log_std)
-    assert_close(got, gradient(update, new, bare, agent.policy.log_std), rtol=1e-6)
+    got = gradient(update, new, masked, agent.policy.spread)
+    assert_close(got, gradient(update, new, bare, agent.policy.spread), rtol=1e-6)
 
 
 def test_credits_are_normalised_by_one_common_scale():
@@ -269,8 +273,8 @@ def test_credits_are_normalised_by_one_common_scale():
     mean, scale = samples.credit.mean(), samples.credit.std(ddof=1)
     by_hand = samples._replace(credit=(samples.credit - mean) / scale)
     new = moved(agent)
-    got = gradient(scaled, new, samples, agent.policy.log_std)
-    assert_close(got, gradient(plain, new, by_hand, agent.policy.log_std))
+    got = gradient(scaled, new, samples, agent.policy.spread)
+    assert_close(got, gradient(plain, new, by_hand, agent.policy.spread))
 
 
 def test_the_kl_penalty():
@@ -278,24 +282,25 @@ def test_the_kl_penalty():
     agent = make_agent(plain)
     samples = sampled(plain, agent, make_batch(plain, agent), NET)
     new = moved(agent)
-    (mean, log_std), (other, new_std) = (a.policy(samples.obs, None) for a in (agent, new))
+    mean, other = (a.policy(samples.obs, None)[0] for a in (agent, new))
+    log_std, new_std = agent.policy.spread.log_std, new.policy.spread.log_std
     variance, new_variance = np.exp(2 * log_std), np.exp(2 * new_std)
     kl = new_std - log_std + (variance + (mean - other)[..., 0] ** 2) / (2 * new_variance) - 0.5
-    without, _ = plain.loss(new, samples, agent.policy.log_std, 0.3)
-    with_it, metrics = penal.loss(new, samples, agent.policy.log_std, 0.3)
+    without, _ = plain.loss(new, samples, agent.policy.spread, 0.3)
+    with_it, metrics = penal.loss(new, samples, agent.policy.spread, 0.3)
     np.testing.assert_allclose(with_it - without, 0.3 * kl.sum(axis=1).mean(), rtol=1e-4)
-    np.testing.assert_allclose(metrics["kl"], kl.mean(), rtol=1e-4)
+    np.testing.assert_allclose(metrics["train/kl"], kl.mean(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("target", "grows"), [(1e-9, 1.5), (1e3, 0.5), (None, 1.0), ("near", 1.0)])
 def test_the_kl_coefficient_adapts(target, grows):
     settings = {"n_epochs": 2, "learning_rate": 1e-2, "kl_coef": 0.2}
     if target == "near":
-        target = float(adapt(kl_target=1e3, **settings)[1]["kl"])
+        target = float(adapt(kl_target=1e3, **settings)[1]["train/kl"])
     coefficient, metrics = adapt(kl_target=target, **settings)
-    assert metrics["kl"] > 1e-8
+    assert metrics["train/kl"] > 1e-8
     np.testing.assert_allclose(coefficient, 0.2 * grows, rtol=1e-6)
-    np.testing.assert_allclose(metrics["kl_coef"], coefficient)
+    np.testing.assert_allclose(metrics["train/kl_coef"], coefficient)
 
 
 def adapt(**settings):
@@ -317,10 +322,12 @@ def test_the_loss_of_the_critic(clip):
     new = dataclasses.replace(agent, critic=moved(agent).critic)
     value, old = (np.asarray(a.critic(samples.obs, None)) for a in (new, agent))
     clipped = value if clip is None else old + np.clip(value - old, -clip, clip)
-    _, metrics = update.loss(new, samples, agent.policy.log_std, 0.0)
-    np.testing.assert_allclose(metrics["value_loss"], ((samples.returns - clipped) ** 2).mean(), rtol=1e-4)
-    np.testing.assert_allclose(metrics["loss"], metrics["policy_gradient_loss"] + 0.7 * metrics["value_loss"])
-    got = gradient(update, new, samples, agent.policy.log_std).critic.net.net.biases[-1]
+    _, metrics = update.loss(new, samples, agent.policy.spread, 0.0)
+    np.testing.assert_allclose(metrics["train/value_loss"], ((samples.returns - clipped) ** 2).mean(), rtol=1e-4)
+    np.testing.assert_allclose(
+        metrics["train/loss"], metrics["train/policy_gradient_loss"] + 0.7 * metrics["train/value_loss"]
+    )
+    got = gradient(update, new, samples, agent.policy.spread).critic.net.net.biases[-1]
     inside = np.ones_like(value, bool) if clip is None else np.abs(value - old) < clip
     want = 0.7 * (2 * (clipped - samples.returns) * inside / value.size).sum(axis=0)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
@@ -331,7 +338,7 @@ def test_the_entropy_bonus():
     agent = make_agent(plain)
     samples = sampled(plain, agent, make_batch(plain, agent), NET)
     entropy = plain.space.entropy(*agent.policy(samples.obs, None)).sum(axis=1).mean()
-    losses = [u.loss(agent, samples, agent.policy.log_std, 0.0)[0] for u in (plain, warm)]
+    losses = [u.loss(agent, samples, agent.policy.spread, 0.0)[0] for u in (plain, warm)]
     np.testing.assert_allclose(losses[0] - losses[1], 0.1 * entropy, rtol=1e-4)
 
 
@@ -397,22 +404,40 @@ def test_all_samples_are_seen_in_every_epoch():
     batch = make_batch(update, agent)
     state = update.optimiser().init(eqx.filter(agent, eqx.is_array))
     new, _, _, metrics = update.learn(agent, state, jnp.float32(0.0), batch, jax.random.key(0), NET)
-    g = gradient(update, agent, sampled(update, agent, batch, NET), agent.policy.log_std)
+    g = gradient(update, agent, sampled(update, agent, batch, NET), agent.policy.spread)
     want = jax.tree.map(lambda x, g: x - 1e-3 * g / (jnp.abs(g) + 1e-5), agent, g)
     assert_close(new, want, rtol=1e-4, atol=1e-5)
     length = np.sqrt(sum((np.asarray(x) ** 2).sum() for x in jax.tree.leaves(g)))
-    np.testing.assert_allclose(metrics["grad_norm"], length, rtol=1e-4)
+    np.testing.assert_allclose(metrics["train/grad_norm"], length, rtol=1e-4)
 
 
-def test_the_learning_rate_falls_to_nought():
-    update = rule(SPACES["box"], anneal=True, n_epochs=2, total_timesteps=2 * T * B, learning_rate=1.0)
-    optimiser = update.optimiser()
-    state = optimiser.init(jnp.ones(1))
-    steps = []
-    for _ in range(5):
-        step, state = optimiser.update(jnp.ones(1), state)
-        steps.append(-float(step[0]))
-    np.testing.assert_allclose(steps, [1, 0.75, 0.5, 0.25, 0], rtol=1e-3, atol=1e-6)
+@pytest.mark.parametrize("size", [1, 2, 6, 64, 1000, 70_000])
+def test_a_shuffle_has_every_number_once(size):
+    order = shuffled(jax.random.key(0), size)
+    np.testing.assert_array_equal(np.sort(order), np.arange(size))
+
+
+def test_a_shuffle_is_uniform():
+    """Each of the 24 orders of four numbers in 24,000 shuffles, by χ²; passed with a chance of 99.9 %."""
+    orders = jax.vmap(lambda key: shuffled(key, 4))(jax.random.split(jax.random.key(1), 24_000))
+    counts = np.unique(np.asarray(orders), axis=0, return_counts=True)[1]
+    assert len(counts) == 24
+    assert ((counts - 1000) ** 2 / 1000).sum() < stats.chi2.ppf(0.999, 23)
+
+
+def test_settings_fall_to_nought():
+    config = Config(**PLAIN, anneal=("learning_rate", "ent_coef"), total_timesteps=100, learning_rate=2.0, ent_coef=0.1)
+    for timesteps, left in ((0, 1), (25, 0.75), (100, 0)):
+        now = config.annealed(config.hyper, timesteps)
+        assert now == config.hyper._replace(learning_rate=2.0 * left, ent_coef=0.1 * left)
+
+
+def test_the_learning_rate_is_the_length_of_a_step():
+    """Adam moves every parameter by the rate in its first step, whatever the gradient."""
+    update = rule(SPACES["box"])
+    optimiser = update.optimiser(update.config.hyper._replace(learning_rate=0.25))
+    step, _ = optimiser.update(jnp.ones(1), optimiser.init(jnp.ones(1)))
+    np.testing.assert_allclose(step, [-0.25], rtol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -422,6 +447,8 @@ def test_the_learning_rate_falls_to_nought():
         ({"batch_size": 7}, r"batch_size: got 7, want a divisor of n_envs × n_steps = 24"),
         ({"discount": 1.5}, "discount: got 1.5, want a number from 0 to 1"),
         ({"gae_lambda": -0.1}, "gae_lambda: got -0.1"),
+        ({"anneal": ["discount"]}, "anneal: got 'discount', want some of learning_rate, clip_range, ent_coef"),
+        ({"objective": "natural"}, "kl_target: got None, want the length of a natural step"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):

@@ -90,7 +90,10 @@ def whole(tmp_path_factory):
 
 def rows(out):
     """The metrics but for the clock's."""
-    return [{name: x for name, x in row.items() if name != "time/fps"} for row in runs.metrics(out)]
+    return [
+        {name: x for name, x in row.items() if name not in ("time/fps", "time/time_elapsed")}
+        for row in runs.metrics(out)
+    ]
 
 
 def last(out):
@@ -183,8 +186,10 @@ def two(tmp_path, kill):
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(two, whole):
     path = two / "checkpoints" / "last.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
+    before = (two / "checkpoints" / "previous.safetensors").read_bytes()
     train(two)
     assert_same(two, whole)
+    assert (two / "checkpoints" / "previous.safetensors").read_bytes() == before  # never replaced by the damaged one
 
 
 def test_a_checkpoint_lost_between_two_names(two, whole):
@@ -226,15 +231,15 @@ def test_foreign_checkpoints_are_refused_whole(two, tmp_path):
     state = model.state
     cases = {
         "not a factorax checkpoint": lambda: save_file({"x": np.ones(3)}, other),
-        r"format 99, want 1; it is of another version": lambda: rewrite(path, other, format=99),
+        r"format 99, want 2; it is of another version": lambda: rewrite(path, other, format=99),
         r"a checkpoint of something else: 1 entries do not match, such as x": lambda: rewrite(
             path, other, x=np.ones(2)
         ),
         r"has shape \(7,\).*was it made with other settings": lambda: rewrite(
-            path, other, **{".agent.policy.log_std": np.ones(7, np.float32)}
+            path, other, **{".agent.policy.spread.log_std": np.ones(7, np.float32)}
         ),
         r"log_std has shape \(3,\) and type float64, want \(3,\) and float32": lambda: rewrite(
-            path, other, **{".agent.policy.log_std": np.ones(3)}
+            path, other, **{".agent.policy.spread.log_std": np.ones(3)}
         ),
     }
     for message, write in cases.items():
@@ -244,7 +249,7 @@ def test_foreign_checkpoints_are_refused_whole(two, tmp_path):
     assert model.state is state
 
 
-def rewrite(path, other, format=1, **arrays):
+def rewrite(path, other, format=2, **arrays):
     about = checkpoints.about(path) | {"format": format}
     save_file(load_file(path) | arrays, other, metadata={"factorax": json.dumps(about)})
 
@@ -329,6 +334,22 @@ def test_a_target_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state
     assert all(np.isfinite(x).all() for x in last(tmp_path / "run").values())
     assert len(rows(tmp_path / "run")) == 1
     assert runs.load(tmp_path / "run").timesteps == ROLLOUT
+
+
+def test_tensorboard_has_every_number_by_name(tmp_path):
+    train(tmp_path / "run", tensorboard=True)
+    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
+    data = events.read_bytes()
+    label = runs.find_problem(PROBLEM).network.actions[1]
+    for name in ("rollout/ep_rew_mean", "train/loss", f"factor/gradient_snr/{label}"):
+        assert name.encode() in data
+
+
+def test_long_vectors_are_summarised():
+    values = np.arange(301.0)
+    assert runs._json(values) == {"quartiles": [0, 75, 150, 225, 300]}
+    net = InfluenceNetwork.identity(301)
+    assert dict(runs._scalars({"factor/kl": values, "time/fps": 2.0}, net)) == {"factor/kl/median": 150, "time/fps": 2}
 
 
 def test_problems_by_name():

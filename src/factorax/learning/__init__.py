@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .config import Config as Config
+from .config import Hyper as Hyper
 
 if TYPE_CHECKING:
     from .actions import ActionSpace as ActionSpace

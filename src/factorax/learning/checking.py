@@ -85,7 +85,7 @@ def _jax(learner: Learner, steps: int, seed: int) -> list[str]:
     step = jax.jit(problem.step)
     for t in range(steps):
         key, for_action, for_step, for_reset = jax.random.split(key, 4)
-        action = space.sample(for_action, jnp.zeros((len(space), space.width)), jnp.zeros(len(space)))
+        action = space.sample(for_action, jnp.zeros((len(space), space.width)), space.spread(0.0))
         new = step(for_step, state, space.to_environment(action, jnp))
         found += _numbers(learner, new.obs, new.psi, f"in step {t}")
         state = new.state

@@ -14,7 +14,7 @@ from safetensors.numpy import save as save_tensors
 
 from .._files import write_whole
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(path: Path, tree: Any, about: dict[str, Any]) -> None:

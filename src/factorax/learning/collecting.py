@@ -99,9 +99,12 @@ class HostEnvironments:
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
 
-    def init(self, seed: int) -> None:
-        """Begin the first episodes; environment i is seeded with seed + i."""
-        self.obs = np.stack([_flat(env.reset(seed=seed + i)[0]) for i, env in enumerate(self.envs)])
+    def init(self, seed: int, timesteps: int = 0) -> None:
+        """Begin the first episodes; environment i is seeded with seed + i, later in a run with a seed of its own."""
+        seeds = np.arange(seed, seed + self.n_envs)
+        if timesteps:  # a run that goes on must not play its first episodes again
+            seeds = np.random.SeedSequence([seed, timesteps]).generate_state(self.n_envs) >> 1
+        self.obs = np.stack([_flat(env.reset(seed=int(s))[0]) for s, env in zip(seeds, self.envs, strict=True)])
 
     def collect(self, act: Callable[[np.ndarray], np.ndarray], n_steps: int) -> Transition:
         """`n_steps` transitions of all environments, ``[T, B, ...]``."""

@@ -1,10 +1,23 @@
 """Every setting of a run, with a sentence for each: the command line is made of it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 PolicyKind = Literal["joint", "shared", "independent"]
-CriticKind = Literal["target", "factor"]
+CriticKind = Literal["target", "factor", "none"]
+Annealed = Literal["learning_rate", "clip_range", "ent_coef"]
+
+
+class Hyper(NamedTuple):
+    """The settings that may differ between runs of one compiled program: leaves of a state, so a sweep is a `vmap`."""
+
+    learning_rate: Any
+    discount: Any
+    gae_lambda: Any
+    clip_range: Any
+    ent_coef: Any
+    vf_coef: Any
+    max_grad_norm: Any
 
 
 @dataclass(frozen=True)
@@ -21,22 +34,26 @@ class Config:
     """Steps of each between updates."""
     estimator: Literal["factored", "vanilla"] = "factored"
     """factored: a ratio and a credit [K(λ∘A)] for every factor. vanilla: the textbook's, both for all together."""
-    objective: Literal["ppo", "a2c"] = "ppo"
-    """ppo: the clipped ratio. a2c: the score alone, in one pass over the batch, whatever n_epochs says."""
+    objective: Literal["ppo", "a2c", "natural"] = "ppo"
+    """ppo: the clipped ratio. a2c: the score, in one pass over the batch. natural: one step along F⁻¹g, of length
+    kl_target, and n_epochs for the critic."""
     policy: PolicyKind = "joint"
     """joint: one network. shared: one for all components, applied to what each sees. independent: one for each."""
     critic: CriticKind = "target"
-    """target: a value for every target. factor: a value for every factor's credit."""
+    """target: a value for every target. factor: a value for every factor's credit. none: none, as in REINFORCE (with
+    objective a2c and gae_lambda 1)."""
     hidden: tuple[int, ...] = (64, 64)
     """Units of the hidden layers, of the policy and of the critic."""
     squash: bool = False
     """Bounded Box actions through a tanh instead of clipping."""
     initial_log_std: float = 0.0
     """Of Gaussian actions."""
+    covariance: Literal["diagonal", "full"] = "diagonal"
+    """Of the Gaussian components that make up a factor; different factors are always independent."""
     learning_rate: float = 3e-4
     """Of Adam."""
-    anneal: bool = False
-    """Let the learning rate fall to nought, in a straight line."""
+    anneal: tuple[Annealed, ...] = ()
+    """Settings that fall to nought over the run, in a straight line."""
     discount: float = 0.99
     """γ, of future rewards."""
     gae_lambda: float = 0.95
@@ -58,7 +75,10 @@ class Config:
     kl_coef: float = 0.0
     """Weight of KL(old ‖ new), adapted to kl_target if that is given."""
     kl_target: float | None = None
-    """The KL divergence an update should make, a factor; above twice of it the weight grows, below half it falls."""
+    """The KL divergence an update should make, a factor. Above twice of it kl_coef grows, below half it falls; a
+    natural step has this length."""
+    damping: float = 0.1
+    """Added to the diagonal of the Fisher matrix F of a natural step."""
     normalise_advantage: bool = True
     """Centre and scale the credits of a minibatch, all factors by one common scale."""
     normalise_obs: bool = False
@@ -68,8 +88,12 @@ class Config:
     bootstrap: Literal["auto", "never", "always"] = "auto"
     """Whether the end of an episode has a future. auto: as its flags say. never, always: whatever they say."""
 
+    variance_report: bool = False
+    """Measure in every update what the network saves: the terms of the variance of every factor's gradient."""
+
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))  # JSON has lists
+        for name in ("hidden", "anneal"):  # JSON has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for name in ("total_timesteps", "n_envs", "n_steps", "n_epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, want at least 1")
@@ -80,13 +104,23 @@ class Config:
         for name in ("discount", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, want a number from 0 to 1")
+        for name in self.anneal:
+            if name not in get_args(Annealed):
+                raise ValueError(f"anneal: got {name!r}, want some of {', '.join(get_args(Annealed))}")
+        if self.objective == "natural" and not self.kl_target:
+            raise ValueError(f"kl_target: got {self.kl_target}, want the length of a natural step, such as 0.01")
 
     @property
     def passes(self) -> int:
         """Over every batch: with the score alone a second one would be off-policy."""
-        return self.n_epochs if self.objective == "ppo" else 1
+        return 1 if self.objective == "a2c" else self.n_epochs
 
     @property
-    def n_updates(self) -> int:
-        """How many batches there are."""
-        return -(-self.total_timesteps // (self.n_envs * self.n_steps))
+    def hyper(self) -> Hyper:
+        """The settings a sweep may map over."""
+        return Hyper(*(getattr(self, name) for name in Hyper._fields))
+
+    def annealed(self, hyper: Hyper, timesteps: Any) -> Hyper:
+        """Those that `anneal` names, on their way to nought after so many steps."""
+        left = 1 - timesteps / self.total_timesteps
+        return hyper._replace(**{name: getattr(hyper, name) * left for name in self.anneal})

@@ -62,6 +62,7 @@ class FactoredPPO:
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
         last: float | None = None
+        begun = time.perf_counter()
         with _progress.progress_bar(disable=not progress_bar) as progress:
             bar = progress.add_task("", total=total, completed=self.timesteps)
             while self.timesteps < total:
@@ -69,13 +70,16 @@ class FactoredPPO:
                 state, new = self.learner.compiled(self.state)
                 metrics: Metrics = {name: np.asarray(value) for name, value in new.items()}
                 _check_finite(metrics, before)
-                self.state = state
-                metrics["time/total_timesteps"] = self.timesteps
-                metrics["time/fps"] = (self.timesteps - before) / (time.perf_counter() - started)
+                after, now = int(state.timesteps), time.perf_counter()
+                metrics["time/total_timesteps"] = after
+                metrics["time/iterations"] = after // (self.config.n_envs * self.config.n_steps)
+                metrics["time/fps"] = (after - before) / (now - started)
+                metrics["time/time_elapsed"] = now - begun
                 if metrics["rollout/episodes"] > 0:
                     last = float(metrics["rollout/ep_rew_mean"])
                 else:  # no episode ended: there is nothing to say of any
                     metrics = {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}
+                self.state = state
                 self.history.append(metrics)
                 shown = "–" if last is None else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
@@ -87,15 +91,16 @@ class FactoredPPO:
     def predict(self, obs: Any, deterministic: bool = False) -> Any:
         """Actions, as elements of the action space, for one observation, or a list of them for a batch ``(B, d)``."""
         obs = np.asarray(obs, np.float32)
+        one = self.learner.observation_space.shape or (1,)
+        if obs.ndim == 0 and one == (1,):
+            obs = obs[None]
+        if obs.shape != one and obs.shape[1:] != one:
+            raise ValueError(f"obs: got shape {obs.shape}, want {one}, or a batch of them in front")
         flat = obs.reshape(-1, self.learner.n_inputs)
-        if len(flat) != 1 and obs.ndim < 2:
-            raise ValueError(
-                f"obs: got shape {obs.shape}, want ({self.learner.n_inputs},) or (batch, {self.learner.n_inputs})"
-            )
         self._predictions, here = jax.random.split(self._predictions)  # training draws from a key of its own
         actions = np.asarray(self._act(deterministic)(self.state, here, flat))
         elements = [self.learner.space.to_environment(action) for action in actions]
-        return elements[0] if obs.size == self.learner.n_inputs and obs.ndim <= 1 else elements
+        return elements[0] if obs.shape == one else elements
 
     def _act(self, deterministic: bool) -> Any:
         cached = self.__dict__.setdefault("_compiled_act", {})
@@ -166,8 +171,13 @@ class FactoredPPO:
         """Go on from a file that `save` wrote, on the same problem and network."""
         settings = checkpoints.about(Path(path))["config"]
         model = cls(problem, network, weights=weights, local=local, **settings)
-        model.state, _ = checkpoints.load(Path(path), model.state)
+        model.restore(path)
         return model
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on from a file that `save` wrote, with the settings of this object."""
+        state, _ = checkpoints.load(Path(path), self.state)
+        self.state = state._replace(hyper=self.state.hyper)
 
 
 def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:

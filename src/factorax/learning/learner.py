@@ -16,7 +16,7 @@ from ..problems.problem import Problem
 from ..structure import InfluenceNetwork, NetworkSchedule
 from .actions import ActionSpace
 from .collecting import HostEnvironments, JaxEnvironments, Transition
-from .config import Config
+from .config import Config, Hyper
 from .networks import NETWORKS, Critic, Policy
 from .normalising import Running
 from .ppo import Agent, Batch, Update
@@ -38,6 +38,8 @@ class TrainState(NamedTuple):
     """Of a JAX problem; None for host environments, which have a state of their own."""
     key: jax.Array
     timesteps: jax.Array
+    hyper: Hyper
+    """Settings that may differ between states of one compiled program."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +99,9 @@ class Learner:
     @cached_property
     def space(self) -> ActionSpace:
         """The action space, flat."""
-        return ActionSpace.of(self.action_space, squash=self.config.squash)
+        space = ActionSpace.of(self.action_space, squash=self.config.squash)
+        factors = self._factors_of(space)
+        return space.with_covariance(factors) if self.config.covariance == "full" and factors is not None else space
 
     @cached_property
     def network_at_start(self) -> InfluenceNetwork:
@@ -117,7 +121,10 @@ class Learner:
     @cached_property
     def factors(self) -> np.ndarray | None:
         """Which factor a component belongs to; None if each is its own."""
-        n, c = self.n_factors, len(self.space)
+        return self._factors_of(self.space)
+
+    def _factors_of(self, space: ActionSpace) -> np.ndarray | None:
+        n, c = self.n_factors, len(space)
         factorisation = self.network_at_start.factorisation
         if factorisation is not None and factorisation.n_actions == c and len(factorisation) == n:
             of = np.empty(c, int)
@@ -146,16 +153,37 @@ class Learner:
             )
         return int(np.prod(self.observation_space.shape or (1,)))
 
-    def init(self, seed: int | jax.Array | None = None) -> TrainState:
-        """A state that has learnt nothing."""
+    def init(self, seed: int | jax.Array | None = None, **hyper: Any) -> TrainState:
+        """A state that has learnt nothing. `hyper` replaces settings of the name of a field of `Hyper`.
+
+        Seeds and settings side by side are a map over both:
+
+        >>> import jax, jax.numpy as jnp
+        >>> from factorax.learning import Config, Learner
+        >>> from factorax.problems import contextual_bandit
+        >>> learner = Learner.of(contextual_bandit(4), config=Config(n_envs=4, n_steps=4, batch_size=16, n_epochs=1))
+        >>> grid = jax.vmap(lambda seed, rate: learner.init(seed, learning_rate=rate))
+        >>> states = grid(jnp.array([0, 0, 1, 1]), jnp.array([1e-3, 3e-3, 1e-3, 3e-3]))
+        >>> states, metrics = jax.jit(jax.vmap(learner.update))(states)
+        >>> metrics["train/loss"].shape
+        (4,)
+        """
         c = self.config
+        unknown = hyper.keys() - set(Hyper._fields)
+        if unknown:
+            raise ValueError(
+                f"hyper: got {', '.join(sorted(unknown))}, want some of {', '.join(Hyper._fields)}: the others shape "
+                "the program, so give them to Config"
+            )
         key = jax.random.key(c.seed if seed is None else seed)
         key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
         shape = len(self.space), self.space.width
         seen = self._seen_size() if c.policy != "joint" else self.n_inputs
         net = NETWORKS[c.policy](for_policy, seen, shape, c.hidden, 0.01)
-        policy = Policy(net, jnp.full(shape[0], c.initial_log_std, jnp.float32))
-        if c.critic == "target":
+        policy = Policy(net, self.space.spread(c.initial_log_std))
+        if c.critic == "none":
+            critic = None
+        elif c.critic == "target":
             critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (self.n_targets, 1), c.hidden, 1.0))
         elif c.estimator == "vanilla":
             critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
@@ -175,6 +203,7 @@ class Learner:
             state,
             key,
             jnp.int32(0),
+            jax.tree.map(jnp.float32, c.hyper._replace(**hyper)),
         )
 
     def _seen_size(self) -> int:
@@ -202,8 +231,8 @@ class Learner:
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Flat actions for raw observations ``(..., d)``."""
         obs = self._normalised(state, obs)
-        parameters, log_std = state.agent.policy(obs, self.see(obs))
-        return self.space.mode(parameters) if deterministic else self.space.sample(key, parameters, log_std)
+        parameters, spread = state.agent.policy(obs, self.see(obs))
+        return self.space.mode(parameters) if deterministic else self.space.sample(key, parameters, spread)
 
     def learn_from(self, state: TrainState, seen: Transition) -> tuple[TrainState, dict[str, jax.Array]]:
         """An update from transitions ``[T, B, ...]``."""
@@ -212,7 +241,7 @@ class Learner:
         ended = seen.terminated | seen.truncated
 
         def accumulate(total: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            total = total * c.discount + step[0]
+            total = total * state.hyper.discount + step[0]
             return jnp.where(step[1], 0.0, total), total
 
         total_net = InfluenceNetwork.complete(1, self.n_targets)
@@ -237,7 +266,13 @@ class Learner:
             network = total_net
         key, here = jax.random.split(state.key)
         agent, optimiser, kl_coef, metrics = self.update_rule.learn(
-            state.agent, state.optimiser, state.kl_coef, batch, here, network
+            state.agent,
+            state.optimiser,
+            state.kl_coef,
+            batch,
+            here,
+            network,
+            c.annealed(state.hyper, state.timesteps),
         )
         count = (seen.episode_length > 0).sum()
         episodes = jnp.maximum(count, 1)
@@ -247,19 +282,17 @@ class Learner:
             "ep_targets_mean": seen.episode_psi.sum(axis=(0, 1)) / episodes,
         }
         rollout["ep_rew_mean"] = _total(total_net, rollout["ep_targets_mean"], self.weights)
-        new = TrainState(
-            agent,
-            optimiser,
-            kl_coef,
-            state.obs.seen(seen.obs) if c.normalise_obs else state.obs,
-            reward,
-            discounted,
-            state.environments,
-            key,
-            state.timesteps + c.n_envs * c.n_steps,
+        new = state._replace(
+            agent=agent,
+            optimiser=optimiser,
+            kl_coef=kl_coef,
+            obs=state.obs.seen(seen.obs) if c.normalise_obs else state.obs,
+            reward=reward,
+            discounted=discounted,
+            key=key,
+            timesteps=state.timesteps + c.n_envs * c.n_steps,
         )
-        named = {f"train/{name}": value for name, value in metrics.items()}
-        return new, named | {f"rollout/{name}": value for name, value in rollout.items()}
+        return new, metrics | {f"rollout/{name}": value for name, value in rollout.items()}
 
     def update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """Collect a rollout and learn from it. For a JAX problem it is pure: compile it, map it over seeds."""
@@ -270,7 +303,7 @@ class Learner:
             new, metrics = self.learn_from(state._replace(key=key, environments=inner), seen)
             return new, metrics | {"rollout/not_finite": _first_not_finite(seen)}
         if environments.obs is None:
-            environments.init(self.config.seed)
+            environments.init(self.config.seed, int(state.timesteps))
         keys = np.asarray(jax.random.key_data(jax.random.split(state.key, self.config.n_steps + 1)))
         steps = iter(keys[1:])
         seen = environments.collect(lambda obs: np.asarray(self._act(state, next(steps), obs)), self.config.n_steps)

@@ -6,6 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .actions import Spread
+
 IDENTITY = 8  # features that tell a shared network which factor it acts for
 
 
@@ -26,9 +28,13 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """From ``(..., first size)`` to ``(..., last size)``."""
+        return self.features(x) @ self.weights[-1] + self.biases[-1]
+
+    def features(self, x: jax.Array) -> jax.Array:
+        """What the last layer sees."""
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
             x = jnp.tanh(x @ w + b)
-        return x @ self.weights[-1] + self.biases[-1]
+        return x
 
 
 class Joint(eqx.Module):
@@ -46,6 +52,10 @@ class Joint(eqx.Module):
         out = self.net(obs)
         return out.reshape(*out.shape[:-1], *self.shape)
 
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """What the last layer sees for every component, ``(..., 1, h)``: the same for all."""
+        return self.net.features(obs)[..., None, :]
+
 
 class Shared(eqx.Module):
     """One network applied to what each component sees, with features learnt for each that tell it which it is."""
@@ -60,8 +70,15 @@ class Shared(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """From what each sees, ``(..., c, d)``, to ``(..., c, width)``."""
+        return self.net(self._with_identity(local))
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """What the last layer sees for every component, ``(..., c, h)``."""
+        return self.net.features(self._with_identity(local))
+
+    def _with_identity(self, local: jax.Array) -> jax.Array:
         identity = jnp.broadcast_to(self.identity, (*local.shape[:-1], IDENTITY))
-        return self.net(jnp.concatenate([local, identity], axis=-1))
+        return jnp.concatenate([local, identity], axis=-1)
 
 
 class Independent(eqx.Module):
@@ -75,22 +92,29 @@ class Independent(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """From what each sees, ``(..., c, d)``, to ``(..., c, width)``."""
-        apply: Any = eqx.filter_vmap(lambda net, x: net(x), in_axes=(eqx.if_array(0), -2), out_axes=-2)
-        return apply(self.nets, local)
+        return self._each(lambda net, x: net(x), local)
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """What the last layer sees for every component, ``(..., c, h)``."""
+        return self._each(lambda net, x: net.features(x), local)
+
+    def _each(self, apply: Any, local: jax.Array) -> jax.Array:
+        mapped: Any = eqx.filter_vmap(apply, in_axes=(eqx.if_array(0), -2), out_axes=-2)
+        return mapped(self.nets, local)
 
 
 NETWORKS = {"joint": Joint, "shared": Shared, "independent": Independent}
 
 
 class Policy(eqx.Module):
-    """A network for the parameters of a product distribution, and log standard deviations that know no state."""
+    """A network for the parameters of a product distribution, and a spread of its Gaussians that knows no state."""
 
     net: Joint | Shared | Independent
-    log_std: jax.Array
+    spread: Spread
 
-    def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, jax.Array]:
-        """Parameters ``(..., c, width)`` and log standard deviations ``(c,)``."""
-        return self.net(obs, local), self.log_std
+    def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
+        """Parameters ``(..., c, width)`` and the spread."""
+        return self.net(obs, local), self.spread
 
 
 class Critic(eqx.Module):

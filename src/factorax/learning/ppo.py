@@ -17,9 +17,11 @@ import optax
 
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
-from .actions import ActionSpace
+from .actions import ActionSpace, Spread
 from .advantages import gae
-from .config import Config
+from .config import Config, Hyper
+from .diagnostics import Scores, signal_to_noise, variance_terms
+from .natural import natural_step
 from .networks import Critic, Policy
 
 
@@ -27,7 +29,7 @@ class Agent(eqx.Module):
     """What is learnt."""
 
     policy: Policy
-    critic: Critic
+    critic: Critic | None
 
 
 class Batch(NamedTuple):
@@ -82,7 +84,7 @@ class Update:
     """Which factor a component belongs to, ``(c,)``; None: each is its own."""
     config: Config
 
-    def log_prob(self, out: tuple[jax.Array, jax.Array], action: jax.Array) -> jax.Array:
+    def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
         """log π of every factor, ``(..., n)``, from what the policy gave."""
         return self._by_factor(self.space.log_prob(*out, action))
 
@@ -93,12 +95,21 @@ class Update:
         zeros = jnp.zeros((*by_component.shape[:-1], self.n_factors), by_component.dtype)
         return zeros.at[..., self.factors].add(by_component)
 
-    def samples(self, agent: Agent, batch: Batch, network: InfluenceNetwork | Blend) -> Samples:
+    def values(self, agent: Agent, obs: jax.Array, local: Any) -> jax.Array:
+        """What the critic expects, ``(..., m)``; nought if there is none."""
+        if agent.critic is None:
+            return jnp.zeros((*obs.shape[:-1], len(self.weights)))
+        return agent.critic(obs, local)
+
+    def samples(
+        self, agent: Agent, batch: Batch, network: InfluenceNetwork | Blend, hyper: Hyper | None = None
+    ) -> Samples:
         """Advantages, credits and old log-probabilities of a rollout.
 
-        The network has a row for every factor; for the vanilla estimator it has one row of ones.
+        The network has a row for every factor; for the vanilla estimator it has one row of ones. `hyper` replaces what
+        the settings say.
         """
-        c = self.config
+        c, hyper = self.config, hyper or self.config.hyper
         terminated, truncated = batch.terminated[..., None], batch.truncated[..., None]
         ended = terminated | truncated
         if batch.target_terminated is not None:
@@ -107,7 +118,8 @@ class Update:
             terminated = terminated | ended
         elif c.bootstrap == "always":
             terminated = jnp.zeros_like(terminated)
-        value, following = agent.critic(batch.obs, batch.local), agent.critic(batch.next_obs, batch.next_local)
+        value = self.values(agent, batch.obs, batch.local)
+        following = self.values(agent, batch.next_obs, batch.next_local)
         if c.critic == "factor":  # the critic knows the credit, so the credit comes first
             psi = credit(network, batch.psi, self.weights)
             if terminated.shape[-1] != 1:
@@ -115,9 +127,9 @@ class Update:
         else:
             psi = batch.psi
         advantage, returns = gae(
-            psi, value, following, terminated=terminated, ended=ended, discount=c.discount, trace=c.gae_lambda
+            psi, value, following, terminated=terminated, ended=ended, discount=hyper.discount, trace=hyper.gae_lambda
         )
-        if c.critic == "target":
+        if c.critic != "factor":
             advantage = credit(network, advantage, self.weights)
         out = agent.policy(batch.obs, batch.local)
         samples = Samples(
@@ -133,58 +145,120 @@ class Update:
         )
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
 
-    def loss(
-        self, agent: Agent, samples: Samples, log_std: jax.Array, kl_coef: jax.Array
-    ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The loss of a minibatch, and what is worth knowing of it."""
-        c = self.config
-        out = agent.policy(samples.obs, samples.local)
-        log_prob = self.log_prob(out, samples.action)
-        mask = samples.factor_mask
-        acted = jnp.ones_like(log_prob) if mask is None else mask.astype(log_prob.dtype)
-        log_ratio = (log_prob - samples.log_prob) * acted
+    def normalised(self, samples: Samples) -> jax.Array:
+        """The credits, centred and scaled by one common scale where they count, if the settings say so."""
         advantage = samples.credit
-        if c.normalise_advantage and advantage.size > 1:
-            advantage = (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+        if not self.config.normalise_advantage or advantage.size == 1:
+            return advantage
+        if samples.factor_mask is None or self.config.estimator == "vanilla":
+            return (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
+        acted = samples.factor_mask.astype(advantage.dtype)
+        count = acted.sum()
+        mean = (advantage * acted).sum() / jnp.maximum(count, 1)
+        variance = (acted * (advantage - mean) ** 2).sum() / jnp.maximum(count - 1, 1)
+        return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
+
+    def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
+        """KL(old ‖ new) of every factor that acted, ``(N, n)``, for what a policy now gives."""
+        return self._by_factor(self.space.kl((samples.parameters, old), out)) * self._acted(samples)
+
+    def _acted(self, samples: Samples) -> jax.Array:
+        mask = samples.factor_mask
+        return jnp.ones_like(samples.log_prob) if mask is None else mask.astype(samples.log_prob.dtype)
+
+    def loss(
+        self, agent: Agent, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper | None = None
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """The loss of a minibatch, and what is worth knowing of it. `old` is the spread of the policy that acted."""
+        c, hyper = self.config, hyper or self.config.hyper
+        loss, metrics = self.policy_loss(agent.policy, samples, old, kl_coef, hyper)
+        if c.objective == "natural":  # the policy has made its step already
+            loss = jax.lax.stop_gradient(loss)
+        value = self.values(agent, samples.obs, samples.local)
+        if c.clip_range_vf is not None:
+            value = samples.value + jnp.clip(value - samples.value, -c.clip_range_vf, c.clip_range_vf)
+        value_loss = ((samples.returns - value) ** 2).mean()
+        loss = loss + hyper.vf_coef * value_loss
+        return loss, metrics | {"train/value_loss": value_loss, "train/loss": loss}
+
+    def policy_loss(
+        self, policy: Policy, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        """The part of it that the policy has."""
+        c = self.config
+        out = policy(samples.obs, samples.local)
+        log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
+        score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
+        entropy = self._by_factor(self.space.entropy(*out)) * acted
+        kl = self.divergence(samples, old, out)
+        each = acted.sum(axis=0)
         if c.estimator == "vanilla":
-            log_ratio = log_ratio.sum(axis=-1, keepdims=True)
+            score, log_ratio = (x.sum(axis=-1, keepdims=True) for x in (score, log_ratio))
             acted = jnp.ones_like(log_ratio)
-            score = (log_prob * (1 if mask is None else mask)).sum(axis=-1, keepdims=True)
-        else:
-            score = log_prob
+        advantage = self.normalised(samples)
         ratio = jnp.exp(log_ratio)
         if c.objective == "ppo":
-            clipped = jnp.clip(ratio, 1 - c.clip_range, 1 + c.clip_range)
+            clipped = jnp.clip(ratio, 1 - hyper.clip_range, 1 + hyper.clip_range)
             gain = jnp.minimum(ratio * advantage, clipped * advantage)
         else:
             gain = score * advantage
         policy_loss = -(gain * acted).sum(axis=-1).mean()
-        value = agent.critic(samples.obs, samples.local)
-        if c.clip_range_vf is not None:
-            value = samples.value + jnp.clip(value - samples.value, -c.clip_range_vf, c.clip_range_vf)
-        value_loss = ((samples.returns - value) ** 2).mean()
-        entropy = self._by_factor(self.space.entropy(*out))
-        kl = self._by_factor(self.space.kl((samples.parameters, log_std), out))
-        loss = policy_loss + c.vf_coef * value_loss - c.ent_coef * entropy.sum(axis=-1).mean()
-        if c.kl_coef or c.kl_target is not None:
+        loss = policy_loss - hyper.ent_coef * entropy.sum(axis=-1).mean()
+        if c.kl_coef or (c.kl_target is not None and c.objective != "natural"):
             loss = loss + kl_coef * kl.sum(axis=-1).mean()
+        acting = jnp.maximum(acted.sum(), 1)
+        outside = (jnp.abs(ratio - 1) > hyper.clip_range) * acted
         metrics = {
-            "policy_gradient_loss": policy_loss,
-            "value_loss": value_loss,
-            "entropy": entropy.mean(),
-            "approx_kl": (jnp.expm1(log_ratio) - log_ratio).mean(),
-            "kl": kl.mean(),
-            "clip_fraction": (jnp.abs(ratio - 1) > c.clip_range).mean(),
-            "loss": loss,
+            "train/policy_gradient_loss": policy_loss,
+            "train/entropy_loss": -entropy.sum(axis=-1).mean(),
+            "train/approx_kl": (jnp.expm1(log_ratio) - log_ratio).sum() / acting,
+            "train/kl": kl.sum() / jnp.maximum(each.sum(), 1),
+            "train/clip_fraction": outside.sum() / acting,
+            "factor/entropy": entropy.sum(axis=0) / jnp.maximum(each, 1),
+            "factor/kl": kl.sum(axis=0) / jnp.maximum(each, 1),
         }
+        if c.estimator == "factored":
+            metrics["factor/clip_fraction"] = outside.sum(axis=0) / jnp.maximum(each, 1)
         return loss, metrics
 
-    def optimiser(self) -> optax.GradientTransformation:
+    def diagnose(self, agent: Agent, samples: Samples, total: jax.Array | None = None) -> dict[str, jax.Array]:
+        """Signal and noise of every factor's gradient at the policy that acted.
+
+        `total` is the credit of a policy without factors, ``(N, 1)``: with it, the variance report.
+        """
+        parameters, spread = samples.parameters, agent.policy.spread
+        mask = samples.factor_mask
+        outer = jax.grad(lambda p: self.log_prob((p, spread), samples.action).sum())(parameters)
+        if mask is not None:
+            outer = outer * self._by_component(mask.astype(outer.dtype))[..., None]
+        scores = Scores(outer, agent.policy.net.features(samples.obs, samples.local))
+        n = len(outer)
+
+        def moments(credit: jax.Array) -> tuple[jax.Array, jax.Array]:
+            credit = jnp.broadcast_to(credit, (n, self.n_factors))
+            mean = self._by_factor(scores.mean_squared(self._by_component(credit)))
+            return mean, (squared * credit**2).mean(axis=0)
+
+        squared = self._by_factor(scores.squared)
+        mean, second = moments(self.normalised(samples))
+        found = {"factor/gradient_snr": signal_to_noise(second, mean, n)}
+        if total is not None:
+            terms = variance_terms(
+                squared, samples.credit, total - samples.credit, moments(samples.credit)[0], moments(total)[0]
+            )
+            found |= {f"variance/{name}": value for name, value in terms.items()}
+            found["variance/ratio"] = terms["vanilla"].sum() / (terms["factored"].sum() + 1e-30)
+        return found
+
+    def _by_component(self, by_factor: jax.Array) -> jax.Array:
+        """From ``(..., n)`` to ``(..., c)``."""
+        return by_factor if self.factors is None else by_factor[..., self.factors]
+
+    def optimiser(self, hyper: Hyper | None = None) -> optax.GradientTransformation:
         """Adam behind a cut of the gradient's length."""
-        c = self.config
-        per_update = c.passes * (c.n_envs * c.n_steps // c.batch_size)
-        rate = optax.linear_schedule(c.learning_rate, 0.0, c.n_updates * per_update) if c.anneal else c.learning_rate
-        return optax.chain(optax.clip_by_global_norm(c.max_grad_norm), optax.adam(rate, eps=1e-5))
+        hyper = hyper or self.config.hyper
+        cut: Any = hyper.max_grad_norm
+        return optax.chain(optax.clip_by_global_norm(cut), optax.adam(hyper.learning_rate, eps=1e-5))
 
     def learn(
         self,
@@ -194,31 +268,63 @@ class Update:
         batch: Batch,
         key: jax.Array,
         network: InfluenceNetwork | Blend,
+        hyper: Hyper | None = None,
     ) -> tuple[Agent, Any, jax.Array, dict[str, jax.Array]]:
         """All epochs over one rollout."""
-        c = self.config
-        optimiser = self.optimiser()
-        samples = self.samples(agent, batch, network)
-        log_std = agent.policy.log_std
+        c, hyper = self.config, hyper or self.config.hyper
+        optimiser = self.optimiser(hyper)
+        samples = self.samples(agent, batch, network, hyper)
+        total = None
+        if c.variance_report and c.critic != "factor" and c.estimator == "factored":
+            everything = InfluenceNetwork.complete(1, len(self.weights))
+            total = self.samples(agent, batch, everything, hyper).credit
+        found = self.diagnose(agent, samples, total)
+        old = agent.policy.spread
+        if c.objective == "natural":
+            agent = eqx.tree_at(lambda a: a.policy, agent, natural_step(self, agent, samples, hyper))
         size = c.n_envs * c.n_steps
         gradient_of = eqx.filter_value_and_grad(self.loss, has_aux=True)
 
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
             agent, state = carry
             part = jax.tree.map(lambda x: x[indices], samples)
-            (_, metrics), gradient = gradient_of(agent, part, log_std, kl_coef)
+            (_, metrics), gradient = gradient_of(agent, part, old, kl_coef, hyper)
             updates, state = optimiser.update(gradient, state, agent)
-            return (eqx.apply_updates(agent, updates), state), metrics | {"grad_norm": optax.tree.norm(gradient)}
+            return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
 
         def epoch(carry: tuple[Any, Any], key: jax.Array) -> tuple[Any, Any]:
-            order = jax.random.permutation(key, size).reshape(-1, c.batch_size)
-            return jax.lax.scan(minibatch, carry, order)
+            order = shuffled(key, size).reshape(-1, c.batch_size)
+            carry, metrics = jax.lax.scan(minibatch, carry, order)
+            return carry, jax.tree.map(lambda x: x.mean(axis=0), metrics)
 
         keys = jax.random.split(key, c.passes)
         (agent, optimiser_state), metrics = jax.lax.scan(epoch, (agent, optimiser_state), keys)
-        last = jax.tree.map(lambda x: x[-1].mean(), metrics)
+        last = jax.tree.map(lambda x: x[-1], metrics)
         if c.kl_target is not None:
-            grow = jnp.where(last["kl"] > 2 * c.kl_target, 1.5, jnp.where(last["kl"] < c.kl_target / 2, 0.5, 1.0))
-            kl_coef = kl_coef * grow
-        explained = 1 - jnp.var(samples.returns - samples.value) / (jnp.var(samples.returns) + 1e-8)
-        return agent, optimiser_state, kl_coef, last | {"explained_variance": explained, "kl_coef": kl_coef}
+            kl = last["train/kl"]
+            kl_coef = kl_coef * jnp.where(kl > 2 * c.kl_target, 1.5, jnp.where(kl < c.kl_target / 2, 0.5, 1.0))
+        returns, missed = samples.returns, samples.returns - samples.value
+        last |= {
+            "train/explained_variance": 1 - jnp.var(missed) / (jnp.var(returns) + 1e-8),
+            "train/kl_coef": kl_coef,
+            "train/learning_rate": jnp.asarray(hyper.learning_rate),
+        }
+        if c.estimator == "factored":
+            last["factor/credit_std"] = samples.credit.std(axis=0)
+        if c.critic == "target" or (c.critic == "factor" and c.estimator == "factored"):
+            last[f"{c.critic}/explained_variance"] = 1 - missed.var(axis=0) / (returns.var(axis=0) + 1e-8)
+            last[f"{c.critic}/value_error"] = jnp.sqrt((missed**2).mean(axis=0))
+        return agent, optimiser_state, kl_coef, last | found
+
+
+def shuffled(key: jax.Array, size: int) -> jax.Array:
+    """The numbers below `size` in random order.
+
+    Random bits in front, the number behind, and a sort of one array: XLA needs several times as long for the sort of
+    pairs in `jax.random.permutation`. Two numbers whose random bits, 16 at least, agree stay in order.
+    """
+    behind = max(size - 1, 1).bit_length()
+    if behind > 16:
+        return jax.random.permutation(key, size)
+    front = jax.random.bits(key, (size,), jnp.uint32) << behind
+    return (jnp.sort(front | jnp.arange(size, dtype=jnp.uint32)) & ((1 << behind) - 1)).astype(jnp.int32)

@@ -18,12 +18,13 @@ import numpy as np
 from .. import problems
 from .._files import write_json, write_whole
 from ..problems.problem import Problem
-from . import checkpoints
+from ..structure import InfluenceNetwork
 from .config import Config
 from .factored_ppo import FactoredPPO, Metrics
 
 FORMAT = 1
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_LONG = 256  # vectors longer than this are summarised in files
 _JAX_PROBLEMS: dict[str, Callable[..., Problem]] = {
     "contextual-bandit": problems.contextual_bandit,
     "chain": problems.chain,
@@ -88,7 +89,7 @@ def train(
         _agree(out, ours, force)
         model = FactoredPPO(find_problem(problem), **dataclasses.asdict(config))
         folder = out / "checkpoints"
-        _resume(model, out)
+        good = [path for path in [_resume(model, out)] if path is not None and path.stem == "last"]
         # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
         write_json(out / "config.json", ours)
         folder.mkdir(exist_ok=True)
@@ -96,19 +97,21 @@ def train(
         written = time.monotonic()
 
         def save() -> None:
-            last = folder / "last.safetensors"
-            if last.exists():
+            # At every moment one whole checkpoint has a name that `_restore` looks for.
+            new, last = folder / "new.safetensors", folder / "last.safetensors"
+            model.save(new)
+            if good:
                 os.replace(last, folder / "previous.safetensors")
-            model.save(last)
+            os.replace(new, last)
+            good.append(last)
 
         def after(model: FactoredPPO, metrics: Metrics) -> None:
             nonlocal written
             with (out / "metrics.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps({name: _json(value) for name, value in metrics.items()}) + "\n")
             if writer is not None:
-                for name, value in metrics.items():
-                    if np.ndim(value) == 0:
-                        writer.add_scalar(name, float(value), model.timesteps)
+                for name, value in _scalars(metrics, model.learner.network_at_start):
+                    writer.add_scalar(name, value, metrics["time/total_timesteps"])
             if time.monotonic() - written > _SECONDS_BETWEEN_CHECKPOINTS:
                 save()
                 written = time.monotonic()
@@ -138,30 +141,31 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
 
 
-def _resume(model: FactoredPPO, out: Path) -> None:
-    """Back to the last good checkpoint, and the metrics back to its step."""
-    _restore(model, out / "checkpoints")
+def _resume(model: FactoredPPO, out: Path) -> Path | None:
+    """Back to the last good checkpoint, which is returned, and the metrics back to its step."""
+    restored = _restore(model, out / "checkpoints")
     path = out / "metrics.jsonl"
     if path.exists():
         kept = [row for row in metrics(out) if row["time/total_timesteps"] <= model.timesteps]
         text = "".join(json.dumps(row) + "\n" for row in kept)
         write_whole(path, lambda file: file.write(text.encode()))
+    return restored
 
 
-def _restore(model: FactoredPPO, folder: Path) -> bool:
-    """From the last checkpoint, or, if a crash left none or half of one, from the one before it."""
+def _restore(model: FactoredPPO, folder: Path) -> Path | None:
+    """From the last checkpoint, or, if a crash left none or half of one, from the one before it; says which."""
     problem: Exception | None = None
     for name in ("last", "previous"):
         path = folder / f"{name}.safetensors"
         if path.exists():
             try:
-                model.state, _ = checkpoints.load(path, model.state)
-                return True
+                model.restore(path)
+                return path
             except ValueError as error:
                 problem = problem or error
     if problem is not None:
         raise problem
-    return False
+    return None
 
 
 def read_config(run: Path) -> dict[str, Any]:
@@ -184,7 +188,8 @@ def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
         changed = {"problem": (theirs["problem"], ours["problem"])} if theirs["problem"] != ours["problem"] else {}
         for key in sorted(theirs["config"].keys() | ours["config"].keys()):
             a, b = theirs["config"].get(key), ours["config"].get(key)
-            if a != b and key != "total_timesteps":  # going on for longer is no change of settings
+            longer = key == "total_timesteps" and not ours["config"]["anneal"]  # that is no change of settings
+            if a != b and not longer:
                 changed[key] = (a, b)
         if changed:
             lines = "\n".join(f"  {key}: {a!r} there, {b!r} asked for" for key, (a, b) in changed.items())
@@ -216,5 +221,21 @@ def _tensorboard(out: Path) -> Any:
 
 
 def _json(value: Any) -> Any:
+    """A number, a list of them, or of a long one its quartiles."""
     value = np.asarray(value)
+    if value.size > _LONG:
+        return {"quartiles": np.quantile(value, [0, 0.25, 0.5, 0.75, 1]).tolist()}
     return value.tolist() if value.ndim else value.item()
+
+
+def _scalars(metrics: Metrics, network: InfluenceNetwork) -> Iterator[tuple[str, float]]:
+    """Every number by a name, those of factors and targets by theirs; of long vectors the median."""
+    for name, value in metrics.items():
+        value = np.asarray(value)
+        labels = network.actions if name.startswith(("factor/", "variance/")) else network.targets
+        if value.ndim == 0:
+            yield name, float(value)
+        elif value.size > _LONG:
+            yield f"{name}/median", float(np.median(value))
+        else:
+            yield from ((f"{name}/{label}", float(x)) for label, x in zip(labels, value, strict=True))
