@@ -30,7 +30,7 @@ def cartpole() -> gym.Env:
     return gym.make("CartPole-v1")
 
 
-def stable_baselines(config: Config) -> Any:
+def stable_baselines(config: Config, name: str = "CartPole-v1", seed: int = 0) -> Any:
     """PPO of Stable-Baselines3 with the same settings, or None where it is not installed."""
     try:
         with warnings.catch_warnings():
@@ -43,13 +43,16 @@ def stable_baselines(config: Config) -> Any:
     torch.set_num_threads(1)  # twice as fast as two threads for networks of this size
     return PPO(
         "MlpPolicy",
-        DummyVecEnv([cartpole] * config.n_envs),
+        DummyVecEnv([lambda: gym.make(name)] * config.n_envs),
         n_steps=config.n_steps,
         batch_size=config.batch_size,
         n_epochs=config.n_epochs,
+        learning_rate=config.learning_rate,
+        gamma=config.discount,
+        gae_lambda=config.gae_lambda,
         device="cpu",
         verbose=0,
-        seed=0,
+        seed=seed,
     )
 
 

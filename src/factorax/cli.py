@@ -84,6 +84,7 @@ def train(
     /,
     *,
     config: tyro.conf.OmitArgPrefixes[Config] = Config(),  # noqa: B008 (frozen)
+    network: str = "own",
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     force: bool = False,
     tensorboard: bool = False,
@@ -91,19 +92,28 @@ def train(
     """Train with factored PPO, or go on with a run that was stopped.
 
     Args:
-        problem: queues:4x4, chain:16, contextual-bandit:8, a Gymnasium name such as CartPole-v1,
+        problem: queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4, a Gymnasium name such as CartPole-v1,
             or package.module:function.
         config: How to train.
-        out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out.
+        network: own (the problem's), complete (all edges), or a file of an influence network.
+        out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network if it is not its own.
         force: Go on although settings have changed.
         tensorboard: Write events for TensorBoard, too.
     """
     from .learning import runs
 
     name = problem.replace("/", "-").replace(":", "-")
-    out = out or Path("runs") / f"{name}-{config.estimator}-{config.seed}"
+    out = out or Path("runs") / f"{name}-{config.estimator}{_suffix(network)}-{config.seed}"
     console = Console()
-    model = runs.train(problem, config, out, force=force, tensorboard=tensorboard, progress_bar=console.is_terminal)
+    model = runs.train(
+        problem,
+        config,
+        out,
+        network=network,
+        force=force,
+        tensorboard=tensorboard,
+        progress_bar=console.is_terminal,
+    )
     result = model.evaluate(10)
     console.print(
         f"{model.timesteps:,} steps; return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; "
@@ -111,6 +121,10 @@ def train(
         soft_wrap=True,
         highlight=False,
     )
+
+
+def _suffix(network: str) -> str:
+    return "" if network == "own" else f"-{Path(network).stem}"
 
 
 def evaluate(run: tyro.conf.Positional[Path], /, *, episodes: int = 10, sampled: bool = False, seed: int = 0) -> None:

@@ -12,7 +12,9 @@ def write(folder, returns, *, seed=0, problem="chain", episodes=1, every=10, **c
     """A run folder with nothing but what is compared."""
     folder.mkdir(parents=True)
     config = {"estimator": "factored", "hidden": [8]} | config | {"seed": seed}
-    (folder / "config.json").write_text(json.dumps({"format": 1, "problem": problem, "config": config}))
+    (folder / "config.json").write_text(
+        json.dumps({"format": 1, "problem": problem, "network": "own", "config": config})
+    )
     with (folder / "metrics.jsonl").open("w") as file:
         for t, value in enumerate(returns, 1):
             row = {"time/total_timesteps": every * t, "rollout/episodes": episodes}

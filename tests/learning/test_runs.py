@@ -336,6 +336,21 @@ def test_a_target_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state
     assert runs.load(tmp_path / "run").timesteps == ROLLOUT
 
 
+def test_networks_by_name_and_by_file(tmp_path):
+    file, out = tmp_path / "k.json", tmp_path / "run"
+    InfluenceNetwork.identity(3).save(file)
+    train(out, network=str(file))
+    assert runs.load(out).learner.network == InfluenceNetwork.identity(3)
+    InfluenceNetwork.complete(3, 3).save(file)
+    with pytest.raises(FileExistsError, match="network: has changed since the run in"):
+        train(out, network=str(file))
+    assert runs.load(out).learner.network == InfluenceNetwork.identity(3)  # the folder has its own
+    with pytest.raises(FileExistsError, match=r"network: '.*k.json' there, 'complete' asked for"):
+        train(out, network="complete")
+    train(tmp_path / "other", network="complete")
+    assert runs.load(tmp_path / "other").learner.network == InfluenceNetwork.complete(3, 3)
+
+
 def test_tensorboard_has_every_number_by_name(tmp_path):
     train(tmp_path / "run", tensorboard=True)
     (events,) = (tmp_path / "run" / "tensorboard").iterdir()

@@ -38,7 +38,8 @@ def group(folders: Sequence[Path]) -> list[Group]:
     if not folders:
         raise ValueError("runs: got none, want the folders of one or more")
     configs = [runs.read_config(Path(folder)) for folder in folders]
-    flat = [{"problem": c["problem"]} | {k: v for k, v in c["config"].items() if k != "seed"} for c in configs]
+    kept = ("problem", "network")
+    flat = [{k: c[k] for k in kept} | {k: v for k, v in c["config"].items() if k != "seed"} for c in configs]
     differing = [key for key in flat[0] if any(f.get(key) != flat[0].get(key) for f in flat)]
     members: dict[str, list[Path]] = {}
     for folder, settings in zip(folders, flat, strict=True):

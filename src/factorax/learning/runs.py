@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from ..problems.problem import Problem
 from ..structure import InfluenceNetwork
 from .config import Config
 from .factored_ppo import FactoredPPO, Metrics
+from .learner import Learner
 
 FORMAT = 1
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_NETWORKS = ("own", "complete")
+_OF_A_FILE = "network.json"
 _LONG = 256  # vectors longer than this are summarised in files
 _JAX_PROBLEMS: dict[str, Callable[..., Problem]] = {
     "contextual-bandit": problems.contextual_bandit,
@@ -36,6 +40,7 @@ def find_problem(name: str) -> Any:
     """The problem of this name.
 
     - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a JAX problem of the library, with its size;
+    - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network read from it (extra ``rddl``);
     - ``CartPole-v1``, ``factorax/SearchBandit-v0``: an environment that Gymnasium knows;
     - ``package.module:function``: whatever that function gives, a `Problem` or a Gymnasium environment.
 
@@ -48,6 +53,11 @@ def find_problem(name: str) -> Any:
             return _JAX_PROBLEMS[head](*(int(n) for n in size.split("x")) if size else ())
         except (ValueError, TypeError) as error:
             raise ValueError(f"problem: got the size {size!r} in {name!r}, want numbers, as in {head}:4") from error
+    if head == "rddl":
+        domain, _, instance = size.partition("/")
+        from ..integrations import rddl
+
+        return partial(rddl.make, domain, instance)
     if size:
         if os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())  # as `python -m` does
@@ -73,11 +83,15 @@ def train(
     config: Config,
     out: Path,
     *,
+    network: str = "own",
     force: bool = False,
     progress_bar: bool = True,
     tensorboard: bool = False,
 ) -> FactoredPPO:
     """Train into the folder `out`, or go on there; returns the trained model.
+
+    `network` is ``"own"``, the problem's; ``"complete"``, all edges; or a file that `InfluenceNetwork.save` wrote, of
+    which the folder gets a copy.
 
     The folder holds ``config.json``, ``metrics.jsonl`` (one line an update) and ``checkpoints/`` with the last state
     and the one before it. With `force` a changed setting is accepted, where the shapes still fit.
@@ -85,13 +99,16 @@ def train(
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with _held(out):
-        ours = {"format": FORMAT, "problem": problem, "config": dataclasses.asdict(config)}
+        ours = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
         _agree(out, ours, force)
-        model = FactoredPPO(find_problem(problem), **dataclasses.asdict(config))
+        model = _model(problem, network, dataclasses.asdict(config))
+        _agree_on_network(model.learner.network_at_start, out / _OF_A_FILE, force)
         folder = out / "checkpoints"
         good = [path for path in [_resume(model, out)] if path is not None and path.stem == "last"]
         # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
         write_json(out / "config.json", ours)
+        if network not in _NETWORKS:
+            model.learner.network_at_start.save(out / _OF_A_FILE)
         folder.mkdir(exist_ok=True)
         writer = _tensorboard(out) if tensorboard else None
         written = time.monotonic()
@@ -127,10 +144,21 @@ def train(
 def load(run: Path) -> FactoredPPO:
     """The model of a run folder, as of its last checkpoint."""
     made = read_config(Path(run))
-    model = FactoredPPO(find_problem(made["problem"]), **made["config"])
+    network = made["network"] if made["network"] in _NETWORKS else str(Path(run) / _OF_A_FILE)
+    model = _model(made["problem"], network, made["config"])
     if not _restore(model, Path(run) / "checkpoints"):
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")
     return model
+
+
+def _model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
+    made = find_problem(problem)
+    if network == "own":
+        return FactoredPPO(made, **settings)
+    if network == "complete":
+        n, m = Learner.of(made).network_at_start.shape
+        return FactoredPPO(made, InfluenceNetwork.complete(n, m), **settings)
+    return FactoredPPO(made, InfluenceNetwork.load(network), **settings)
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
@@ -172,7 +200,7 @@ def read_config(run: Path) -> dict[str, Any]:
     """Format, problem and settings of a run."""
     try:
         content = json.loads((run / "config.json").read_bytes())
-        return {key: content[key] for key in ("format", "problem", "config")}
+        return {key: content[key] for key in ("format", "problem", "network", "config")}
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -185,7 +213,7 @@ def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
     ours = json.loads(json.dumps(ours))
     if path.exists() and not force:
         theirs = read_config(out)
-        changed = {"problem": (theirs["problem"], ours["problem"])} if theirs["problem"] != ours["problem"] else {}
+        changed = {key: (theirs[key], ours[key]) for key in ("problem", "network") if theirs[key] != ours[key]}
         for key in sorted(theirs["config"].keys() | ours["config"].keys()):
             a, b = theirs["config"].get(key), ours["config"].get(key)
             longer = key == "total_timesteps" and not ours["config"]["anneal"]  # that is no change of settings
@@ -199,6 +227,15 @@ def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
             )
     elif not path.exists() and any(p.name != ".lock" for p in out.iterdir()):
         raise FileExistsError(f"out: {str(out)!r} holds files that are not a run's; give another folder")
+
+
+def _agree_on_network(ours: InfluenceNetwork, path: Path, force: bool) -> None:
+    """A file may have the name it had and other edges."""
+    if path.exists() and not force and InfluenceNetwork.load(path) != ours:
+        raise FileExistsError(
+            f"network: has changed since the run in {str(path.parent)!r} began; give another folder, or --force to go "
+            "on with the new one"
+        )
 
 
 @contextmanager
