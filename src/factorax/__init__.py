@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import experiments as experiments
     from . import gradients as gradients
+    from . import integrations as integrations
     from . import learning as learning
     from . import problems as problems
     from .gradients import bias_report as bias_report
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     # JAX and Gymnasium are loaded only when something needs them: structure and credit serve users of NumPy or PyTorch.
-    if name in ("experiments", "gradients", "learning", "problems"):
+    if name in ("experiments", "gradients", "integrations", "learning", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name in ("bias_report", "variance_report"):
         return getattr(importlib.import_module(".gradients", __name__), name)

@@ -1,0 +1,3 @@
+"""Other people's problems and trainers."""
+
+from . import rddl as rddl

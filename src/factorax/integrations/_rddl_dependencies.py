@@ -1,0 +1,319 @@
+"""What the expressions of an RDDL model depend on: the model run once, with sets of fluents in place of numbers.
+
+Every expression is evaluated for all objects in its scope at once, as the simulator does it. Where non-fluents settle
+what it is (a product with nought, the branch of an `if`, an `exists` over pairs that are not linked) it depends on
+nothing. Fluents computed within a step (interm, derived, next state) are replaced by what they were computed from, so
+that all that remains are the action fluents and the state fluents of the step.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..structure.labels import warn
+
+Scope = list[tuple[str, str]]
+"""Free objects and their types, ``[("?x", "computer")]``."""
+
+
+class Value(NamedTuple):
+    """What is known of an expression; arrays with an axis for every free object in its scope."""
+
+    known: np.ndarray
+    value: np.ndarray
+    """Where it is known; anything elsewhere."""
+    roots: np.ndarray
+    """Sets of ground fluents as Python integers: bit k is set if fluent k matters. Nought where the value is known."""
+
+
+def members(roots: int) -> Iterator[int]:
+    """The numbers of the fluents in a set."""
+    while roots:
+        low = roots & -roots
+        yield low.bit_length() - 1
+        roots ^= low
+
+
+def _value(known: Any, value: Any, roots: Any) -> Value:
+    known = np.asarray(known)
+    out = np.empty(known.shape, object)  # assigned to, for NumPy makes numbers of scalars that are objects
+    out[...] = roots
+    out[known] = 0
+    return Value(known, np.broadcast_to(value, known.shape), out)
+
+
+def _constant(value: Any) -> Value:
+    return _value(np.ones(np.shape(value), bool), value, 0)
+
+
+def _union(*roots: np.ndarray) -> np.ndarray:
+    return reduce(np.bitwise_or, roots)
+
+
+def _over(roots: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> Any:
+    """The union over some axes."""
+    for axis in sorted(axes, reverse=True):
+        roots = np.bitwise_or.reduce(roots, axis=axis, keepdims=keepdims, initial=0)
+    return roots
+
+
+class Dependencies:
+    """What an expression of a compiled model depends on: ``dependencies(expr, scope)`` gives a `Value`."""
+
+    def __init__(self, simulator: Any):
+        self.simulator, self.model = simulator, simulator.rddl
+        model = self.model
+        self.actions = _ground(model, sorted(model.action_fluents))  # Gymnasium sorts the names of a Dict space too
+        self.states = _ground(model, model.state_fluents)
+        number = {name: k for k, name in enumerate((*self.actions, *self.states))}
+        self._everything = (1 << len(number)) - 1
+        self._warned: set[tuple[str, str]] = set()
+        self.values: dict[str, Value] = {}
+        for name, value in simulator.init_values.items():
+            kind = model.variable_types[name]
+            if kind == "non-fluent":
+                self.values[name] = _constant(value)
+            elif kind in ("action-fluent", "state-fluent"):
+                roots = np.array([1 << number[g] for g in model.variable_groundings[name]], object)
+                shape = np.shape(value)
+                self.values[name] = _value(np.zeros(shape, bool), np.ones_like(value), roots.reshape(shape))
+        for name, expr, _ in simulator.cpfs:
+            if model.variable_types[name] != "observ-fluent":
+                self.values[name] = self.of(expr, model.cpfs[name][0], f"the fluent {name!r}")
+
+    def of(self, expr: Any, scope: Scope, where: str) -> Value:
+        """What an expression depends on; `where` it stands is named in warnings."""
+        self._where = where
+        return self(expr, scope)
+
+    def observations(self) -> list[tuple[str, int]]:
+        """The names of what is observed, in the simulator's order, and the state and actions that it tells of."""
+        if not self.model.observ_fluents:
+            start = len(self.actions)
+            return [(name, 1 << (start + k)) for k, name in enumerate(self.states)]
+        within = self.values
+        # An observation tells of the state at its own time, whatever that came from.
+        self.values = within | {after: within[before] for before, after in self.model.next_state.items()}
+        seen = []
+        for name in self.model.observ_fluents:
+            scope, expr = self.model.cpfs[name]
+            value = self.of(expr, scope, f"the fluent {name!r}")
+            seen += zip(self.model.variable_groundings[name], value.roots.ravel(), strict=True)
+        self.values = within
+        return seen
+
+    def _opaque(self, what: str) -> None:
+        if (what, self._where) in self._warned:
+            return
+        self._warned.add((what, self._where))
+        warn(
+            f"cannot see through {what} in {self._where}: taken to depend on every fluent it could depend on; "
+            "the influence network is safe, but may have more edges than needed"
+        )
+
+    def _shape(self, scope: Scope) -> tuple[int, ...]:
+        return self.model.object_counts(kind for _, kind in scope)
+
+    def __call__(self, expr: Any, scope: Scope) -> Value:
+        kind, op = expr.etype
+        match kind:
+            case "constant":
+                return _constant(np.broadcast_to(expr.args, self._shape(scope)))
+            case "pvar":
+                return self._variable(expr, scope)
+            case "arithmetic" | "relational" | "boolean" | "func":
+                return self._operation(kind, op, [self(arg, scope) for arg in expr.args])
+            case "aggregation":
+                return self._aggregation(expr, op, scope)
+            case "control":
+                return self._control(expr, op, scope)
+            case "randomvar":
+                return self._random(expr, op, scope)
+            case "randomvector" | "pyfunc":
+                return self._captured(expr, kind, op, scope)
+            case "matrix" if op == "det":
+                *bound, arg = expr.args
+                return self._whole(self(arg, scope + [pair for _, pair in bound]), len(scope))
+            case "matrix":
+                (row, column), arg = expr.args
+                inner = self(arg, scope)
+                axes = [i for i, (name, _) in enumerate(scope) if name in (row, column)]
+                roots = np.broadcast_to(_over(inner.roots, axes, keepdims=True), inner.roots.shape)
+                return _value(np.zeros(roots.shape, bool), 1, roots)
+            case _:
+                self._opaque(f"an expression of type {op!r}")
+                return _value(np.zeros(self._shape(scope), bool), 1, self._everything)
+
+    def _variable(self, expr: Any, scope: Scope) -> Value:
+        name, args = expr.args
+        shape = self._shape(scope)
+        axis_of = {free: i for i, (free, _) in enumerate(scope)}
+        if name in axis_of:
+            return _constant(np.broadcast_to(_along(axis_of[name], shape), shape))
+        if not args and self.model.is_object(name):
+            return _constant(np.broadcast_to(self._number(name), shape))
+        base = self.values[name]
+        blanks = [i for i, arg in enumerate(args or ()) if isinstance(arg, str) and arg == "_"]
+        # A blank stands for an axis of its own, behind those in scope.
+        full = shape + tuple(base.known.shape[i] for i in blanks)
+        index: list[Any] = []
+        extra: Any = 0
+        for axis, arg in enumerate(args or ()):
+            if not isinstance(arg, str):
+                inner = self(arg, scope)
+                if inner.known.all():
+                    index.append(_behind(inner.value.astype(int), len(blanks)))
+                else:
+                    if not base.known.all():
+                        self._opaque(f"{name}(…), which has a fluent for an argument,")
+                    extra = extra | _behind(inner.roots, len(blanks))
+                    first = base.value.take([0], axis)
+                    same = base.known.all(axis, keepdims=True) & (base.value == first).all(axis, keepdims=True)
+                    base = _value(same, first, _over(base.roots, [axis], keepdims=True))
+                    index.append(0)
+            elif axis in blanks:
+                index.append(_along(len(shape) + blanks.index(axis), full))
+            elif arg in axis_of:
+                index.append(_along(axis_of[arg], full))
+            else:
+                index.append(self._number(arg))
+        where = tuple(np.broadcast_to(i, full) for i in index)
+        known, value = (np.broadcast_to(part[where], full) for part in base[:2])
+        roots = np.empty(full, object)
+        roots[...] = base.roots[where]
+        return _value(known, value, roots | extra)
+
+    def _number(self, literal: str) -> int:
+        return self.model.object_to_index[self.model.strip_literal(literal)]
+
+    def _apply(self, operation: Callable[..., Any], args: Sequence[Value], settled: Any = None) -> Value:
+        """An operation on values; `settled` says where it is what it is whatever the unknown ones are."""
+        known = reduce(np.logical_and, (arg.known for arg in args))
+        try:
+            with np.errstate(all="ignore"):
+                value = operation(*(arg.value for arg in args))
+        except (ArithmeticError, ValueError):  # an unknown value was out of its range
+            known, value = np.zeros_like(known), np.ones(known.shape)
+        roots = _union(*(arg.roots for arg in args))
+        if settled is None:
+            return _value(known, value, roots)
+        mask, what = settled
+        return _value(known | mask, np.where(mask, what, value), roots)
+
+    def _operation(self, kind: str, op: str, args: list[Value]) -> Value:
+        simulator = self.simulator
+        if kind == "boolean":
+            if len(args) == 1:
+                return self._apply(np.logical_not, args)
+            op = "^" if op == "&" else op
+            return reduce(lambda a, b: self._apply(simulator.LOGICAL_OPS[op], (a, b), _settled(op, a, b)), args)
+        args = [Value(arg.known, 1 * arg.value, arg.roots) for arg in args]
+        if kind == "arithmetic":
+            if len(args) == 1 and op == "-":
+                return self._apply(np.negative, args)
+            return reduce(lambda a, b: self._apply(simulator.ARITHMETIC_OPS[op], (a, b), _settled(op, a, b)), args)
+        table = simulator.RELATIONAL_OPS if kind == "relational" else {**simulator.UNARY, **simulator.BINARY}
+        return self._apply(table[op], args)
+
+    def _aggregation(self, expr: Any, op: str, scope: Scope) -> Value:
+        *bound, arg = expr.args
+        inner = self(arg, scope + [pair for _, pair in bound])
+        axes = tuple(range(len(scope), inner.known.ndim))
+        value = inner.value if op in ("forall", "exists") else 1 * inner.value
+        operation = self.simulator.AGGREGATION_OPS[op]
+        with np.errstate(all="ignore"):
+            value = operation(value, axis=axes[0] if op in ("argmin", "argmax") else axes)
+        known, roots = inner.known.all(axes), _over(inner.roots, axes)
+        settles = {"prod": False, "forall": False, "exists": True}.get(op)
+        if settles is None:
+            return _value(known, value, roots)
+        mask = (inner.known & (inner.value.astype(bool) == settles)).any(axes)
+        return _value(known | mask, np.where(mask, settles, value), roots)
+
+    def _control(self, expr: Any, op: str, scope: Scope) -> Value:
+        condition = self(expr.args[0], scope)
+        if op == "if":
+            return _choose(condition, *(self(arg, scope) for arg in expr.args[1:]))
+        cases, default = self.simulator.traced.cached_sim_info(expr)
+        values = [self(default if case is None else case, scope) for case in cases]
+        chosen = values[-1]
+        for k, value in list(enumerate(values))[-2::-1]:
+            chosen = _choose(Value(condition.known, condition.value == k, condition.roots), value, chosen)
+        return chosen
+
+    def _random(self, expr: Any, op: str, scope: Scope) -> Value:
+        if op in ("KronDelta", "DiracDelta"):
+            return self(expr.args[0], scope)
+        if op.endswith("(p)"):
+            *bound, (arg,) = expr.args
+            return self._whole(self(arg, scope + [pair for _, pair in bound]), len(scope))
+        args = self.simulator.traced.cached_sim_info(expr) if op.endswith("Discrete") else expr.args
+        values = [self(arg, scope) for arg in args]
+        certain = np.zeros(self._shape(scope), bool)
+        value: Any = True
+        if op == "Bernoulli":
+            (p,) = values
+            certain, value = p.known & ((p.value == 0) | (p.value == 1)), p.value.astype(bool)
+        return _value(certain, value, _union(*(v.roots for v in values)))
+
+    def _whole(self, inner: Value, axes_kept: int) -> Value:
+        roots = _over(inner.roots, range(axes_kept, inner.roots.ndim))
+        return _value(np.zeros(np.shape(roots), bool), 1, roots)
+
+    def _captured(self, expr: Any, kind: str, op: str, scope: Scope) -> Value:
+        """A function that gives an array at once, over the captured objects: each element depends on all arguments."""
+        captured, args = expr.args
+        if kind == "pyfunc":
+            self._opaque(f"the Python function {op!r}")
+        batch = [pair for pair in scope if pair[0] not in captured]
+        inner = [self._whole(self(arg, batch), len(batch)).roots for arg in args]
+        roots = np.zeros(self._shape(batch), object) if not inner else _union(*inner)
+        new = [i for i, pair in enumerate(scope) if pair[0] in captured]
+        shape = self._shape(scope)
+        return _value(np.zeros(shape, bool), 1, np.broadcast_to(np.expand_dims(roots, tuple(new)), shape))
+
+
+def _ground(model: Any, names: Any) -> tuple[str, ...]:
+    return tuple(g for name in names for g in model.variable_groundings[name])
+
+
+def _along(axis: int, shape: tuple[int, ...]) -> np.ndarray:
+    """The numbers of the objects of an axis, in an array that broadcasts to the shape."""
+    return np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+
+
+def _behind(array: np.ndarray, axes: int) -> np.ndarray:
+    return array.reshape(array.shape + (1,) * axes)
+
+
+def _settled(op: str, a: Value, b: Value) -> tuple[np.ndarray, Any] | None:
+    """Where one operand alone decides, and the result there."""
+
+    def either(what: bool) -> np.ndarray:
+        return (a.known & (a.value.astype(bool) == what)) | (b.known & (b.value.astype(bool) == what))
+
+    match op:
+        case "*":
+            return either(False), 0
+        case "^":
+            return either(False), False
+        case "|":
+            return either(True), True
+        case "=>":
+            return (a.known & ~a.value.astype(bool)) | (b.known & b.value.astype(bool)), True
+        case _:
+            return None
+
+
+def _choose(condition: Value, yes: Value, no: Value) -> Value:
+    known, true = condition.known, condition.value.astype(bool)
+    with np.errstate(invalid="ignore"):
+        same = yes.known & no.known & (yes.value == no.value)  # then it does not matter which
+    roots = np.where(true, yes.roots, no.roots)
+    return _value(
+        np.where(known, np.where(true, yes.known, no.known), same),
+        np.where(true, yes.value, no.value),
+        np.where(known, roots, _union(condition.roots, yes.roots, no.roots)),
+    )

@@ -1,0 +1,163 @@
+"""The reward of an RDDL model, term by term: what the targets are, what they depend on, and what they are worth."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._rddl_dependencies import Dependencies, Scope
+
+_CHECKED = 10  # steps in which the terms are held against the simulator's own reward
+
+
+class Summand(NamedTuple):
+    """``scale * expr`` for all objects in scope."""
+
+    scale: np.ndarray
+    expr: Any
+
+
+class Block(NamedTuple):
+    """A term of the reward for all objects that it is summed over."""
+
+    scope: Scope
+    summands: list[Summand]
+    kept: np.ndarray
+    """Which of its elements are targets; the others are constants, and merged."""
+
+
+class Terms:
+    """The terms of the reward. Called with no arguments, in place of the simulator's `sample_reward`, it evaluates
+    them once, keeps the vector of targets, and returns the sum."""
+
+    names: tuple[str, ...]
+    roots: tuple[int, ...]
+    """What each target depends on within a step, as a set of fluents."""
+    vector: np.ndarray
+    """The targets in the last step, ``(m,)``."""
+
+    def __init__(self, dependencies: Dependencies, *, merge_constants: bool = False):
+        self._simulator = dependencies.simulator
+        self._own_reward = self._simulator.sample_reward
+        self._unchecked = 0 if _is_random(dependencies.model.reward) else _CHECKED
+        blocks = list(_blocks(dependencies))
+        self._blocks: list[Block] = []
+        self._constant = 0.0
+        names, roots = [], []
+        for k, (scope, summands) in enumerate(blocks, 1):
+            known, total, sources = True, 0.0, 0
+            for scale, expr in summands:
+                value = dependencies.of(expr, scope, "the reward")
+                nought = scale == 0
+                known = known & (value.known | nought)
+                total = total + np.where(nought, 0.0, scale * value.value)
+                sources = sources | np.where(nought, 0, value.roots)
+            merged = np.ravel(known) & merge_constants
+            kept = np.flatnonzero(~merged)
+            self._constant += float(np.ravel(total)[merged].sum())
+            if kept.size:
+                self._blocks.append(Block(scope, summands, kept))
+                labels = _labels("reward" if len(blocks) == 1 else f"reward{k}", scope, dependencies.model)
+                names += [labels[i] for i in kept]
+                roots += [int(np.ravel(sources)[i]) for i in kept]
+        if self._constant or not names:
+            names.append("constant")
+            roots.append(0)
+        self.names, self.roots = tuple(names), tuple(roots)
+        self._has_constant = "constant" in names
+        self._every = [block.kept.size == int(np.prod(dependencies._shape(block.scope))) for block in self._blocks]
+
+    def __call__(self) -> float:
+        """The reward of the step that is being simulated."""
+        simulator = self._simulator
+        parts = []
+        for (_, summands, kept), every in zip(self._blocks, self._every, strict=True):
+            flat = np.ravel(sum(scale * simulator._sample(expr, simulator.subs) for scale, expr in summands))
+            parts.append(flat if every else flat[kept])
+        if self._has_constant:
+            parts.append([self._constant])
+        self.vector = np.concatenate(parts)
+        reward = float(self.vector.sum())
+        if self._unchecked:
+            self._unchecked -= 1
+            self._check(reward)
+        return reward
+
+    def _check(self, reward: float) -> None:
+        own = self._own_reward()
+        if not np.isclose(reward, own, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(self.vector).max())):
+            raise ValueError(
+                f"reward: the terms sum to {reward!r}, the simulator says {own!r}; this model's reward cannot be taken "
+                "apart into its summands (is one of them not a number, or infinite?)"
+            )
+
+
+def _blocks(dependencies: Dependencies) -> Iterator[tuple[Scope, list[Summand]]]:
+    """The summands at the top of the reward, each on its own, and those within a `sum`, all of one scope together."""
+    within: dict[int, tuple[Scope, list[Summand]]] = {}
+    for at, scope, scale, expr in _summands(dependencies, dependencies.model.reward, [], np.array(1.0), 0):
+        if scope:
+            within.setdefault(at, (scope, []))[1].append(Summand(scale, expr))
+        else:
+            within[-1 - len(within)] = scope, [Summand(scale, expr)]
+    yield from within.values()
+
+
+def _summands(
+    dependencies: Dependencies, expr: Any, scope: Scope, scale: np.ndarray, at: int
+) -> Iterator[tuple[int, Scope, np.ndarray, Any]]:
+    """Summands with the innermost `sum` they stand in; a factor that is constant is taken into the scale."""
+    model = dependencies.model
+    kind, op = expr.etype
+    if kind == "aggregation" and op == "sum":
+        *bound, arg = expr.args
+        inner = scope + [pair for _, pair in bound]
+        counts = model.object_counts(kind for _, kind in inner)
+        spread = np.broadcast_to(np.expand_dims(scale, tuple(range(scale.ndim, len(inner)))), counts)
+        yield from _summands(dependencies, arg, inner, spread, id(expr))
+        return
+    if kind == "arithmetic" and (not scope or _has_sum(expr)):
+        args = expr.args
+        if op == "+":
+            for arg in args:
+                yield from _summands(dependencies, arg, scope, scale, at)
+            return
+        if op == "-":
+            signs = (-1,) if len(args) == 1 else (1,) + (-1,) * (len(args) - 1)
+            for sign, arg in zip(signs, args, strict=True):
+                yield from _summands(dependencies, arg, scope, sign * scale, at)
+            return
+        for factor, rest in ((args[0], args[-1]), (args[-1], args[0])) if op == "*" else ((args[-1], args[0]),):
+            if len(args) == 2 and model.is_non_fluent_expression(factor):
+                constant = dependencies(factor, scope).value
+                with np.errstate(all="ignore"):
+                    scaled = scale * constant if op == "*" else scale / constant
+                yield from _summands(dependencies, rest, scope, scaled, at)
+                return
+    yield at, scope, scale, expr
+
+
+def _parts(expr: Any) -> Iterator[Any]:
+    """An expression and all that it is made of."""
+    if hasattr(expr, "etype"):
+        yield expr
+        expr = expr.args
+    if isinstance(expr, list | tuple):
+        for arg in expr:
+            yield from _parts(arg)
+
+
+def _has_sum(expr: Any) -> bool:
+    return any(part.etype == ("aggregation", "sum") for part in _parts(expr))
+
+
+def _is_random(expr: Any) -> bool:
+    return any(part.etype[0] in ("randomvar", "randomvector", "pyfunc") for part in _parts(expr))
+
+
+def _labels(base: str, scope: Scope, model: Any) -> list[str]:
+    """One name for every combination of objects: ``reward[?a=a1]``."""
+    labels = [""]
+    for free, kind in scope:
+        labels = [f"{label}, {free}={each}" for label in labels for each in model.type_to_objects[kind]]
+    return [f"{base}[{label[2:]}]" if label else base for label in labels]

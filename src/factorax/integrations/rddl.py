@@ -1,0 +1,341 @@
+"""RDDL models as environments, with the influence network read from the model itself."""
+
+import importlib
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from ..structure import InfluenceNetwork
+from ..structure.closure import _reach
+from ..structure.labels import some, warn
+from ._rddl_dependencies import Dependencies, members
+from ._rddl_terms import Terms
+
+Reads = Literal["relevant", "uncoupled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What a model says of itself."""
+
+    network: InfluenceNetwork
+    """Of returns: which ground action fluent can change which term of the reward, now or later, by itself or by what
+    other actors answer to it."""
+    dynamics_network: InfluenceNetwork
+    """The same if no actor answered: closed over the dynamics of the model alone."""
+    one_step_network: InfluenceNetwork
+    """Which it can change in the same step."""
+    observed: tuple[str, ...]
+    """The ground fluents of an observation, in order."""
+    reads: np.ndarray
+    """Which of them the actor of each action reads, ``(n_actions, n_observed)``."""
+
+
+def influence(
+    domain: Any,
+    instance: Any = None,
+    *,
+    reads: Reads = "relevant",
+    merge_constants: bool = False,
+    python_functions: dict[str, Any] | None = None,
+) -> Influence:
+    """The influence networks of a model, without an environment; arguments as those of `make`."""
+    simulator: Any = _import("pyRDDLGym.core.simulator").RDDLSimulator(
+        _model(domain, instance), python_functions=python_functions
+    )
+    dependencies = Dependencies(simulator)
+    return _influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
+
+
+def make(
+    domain: Any,
+    instance: Any = None,
+    *,
+    time_left: bool = True,
+    reads: Reads = "relevant",
+    bounds: Mapping[str, tuple[Any, Any]] | None = None,
+    merge_constants: bool = False,
+    python_functions: dict[str, Any] | None = None,
+) -> "RDDLEnvironment":
+    """An environment from an RDDL model.
+
+    **Arguments**
+
+    - `domain`, `instance`: names in rddlrepository (``"UAV_ippc2023"``, ``"4"``), or paths of two files. Or a
+      pyRDDLGym model alone.
+    - `time_left`: put the share of the horizon that is left at the end of the observation. The horizon is part of an
+      RDDL problem; an actor that knows it sees the episode *terminate* there, one that does not sees it *truncated*.
+    - `reads`: what the actor of an action reads (`local`) of the state that its targets depend on. ``"relevant"``: all
+      of it. Then whoever moves what it reads moves all its targets, and the network has edges for that.
+      ``"uncoupled"``: only what makes no such edges, that is, what is moved by no action but those that influence all
+      its targets anyway. The network is then that of the dynamics, but actors may see little.
+    - `bounds`: of action fluents, ``{"release": (0, 10)}``, in place of those that the action-preconditions give.
+    - `merge_constants`: make one target of all terms that non-fluents settle, which else have one each; none if their
+      sum is nought.
+    - `python_functions`: those that the model calls, by name. They must be functions of their arguments alone.
+    """
+    _check_reads(reads)
+    rddl = _import("pyRDDLGym.core.env")
+    model = _model(domain, instance)
+    with warnings.catch_warnings():
+        # It says that preconditions other than bounds are not enforced.
+        warnings.simplefilter("ignore", UserWarning)
+        simulation = rddl.RDDLEnv(
+            model,
+            None,
+            vectorized=True,
+            backend_kwargs={"objects_as_strings": False, "python_functions": python_functions},
+        )
+    unknown = sorted(set(bounds or ()) - set(model.action_fluents))
+    if unknown:
+        raise ValueError(f"bounds: got {some(unknown)}, want action fluents: {some(sorted(model.action_fluents), 30)}")
+    simulation._bounds.update(bounds or {})
+    return RDDLEnvironment(simulation, time_left=time_left, reads=reads, merge_constants=merge_constants)
+
+
+class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
+    """An RDDL model with its reward taken apart.
+
+    - **Observation**: a flat ``Box`` of 32-bit floats: the state fluents, or, if the model has them, the observed
+      fluents (noughts after a reset, before there are any); objects as their number. Last, if asked for, the share of
+      the horizon that is left.
+    - **Action**: a ``Dict`` with an entry for every action fluent: ``Box`` for reals, ``MultiBinary`` for booleans,
+      ``MultiDiscrete`` for integers and objects, ``Discrete`` for such without parameters. If the model allows no more
+      than k actions at a time (max-nondef-actions), the first k that are not the default are done, the others not.
+    - **Reward**: the model's. Its terms are in ``info["vector_reward"]``: the summands of the reward, with a target for
+      every object that it sums over. `weights` are ones.
+    - **End**: *terminated* by the model's termination condition, or by its horizon if the time left is observed;
+      *truncated* by the horizon if it is not, or by a broken state invariant, after which the model says nothing.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self, simulation: Any, *, time_left: bool = True, reads: Reads = "relevant", merge_constants: bool = False
+    ):
+        self.rddl, self.time_left = simulation, time_left
+        simulator = simulation.sampler
+        simulator.rng = np.random.default_rng()  # pyRDDLGym's simulators share one unless seeded
+        dependencies = Dependencies(simulator)
+        self._terms = simulator.sample_reward = Terms(dependencies, merge_constants=merge_constants)
+        self.influence = _influence(dependencies, self._terms, reads)
+        self.network, self.one_step_network = self.influence.network, self.influence.one_step_network
+        n, m = self.network.shape
+        self.weights = np.ones(m)
+        self.discount: float = simulation.discount
+        self.horizon: int = simulation.horizon
+        self.reward_space = gym.spaces.Box(-np.inf, np.inf, (m,), np.float64)
+        self._defaults = {name: np.asarray(simulator.noop_actions[name]) for name in sorted(simulator.noop_actions)}
+        self.action_space = gym.spaces.Dict(
+            {name: _space(name, simulation, default) for name, default in self._defaults.items()}
+        )
+        self._limit = simulation.max_allowed_actions if simulation.max_allowed_actions < n else None
+        self._names = simulation.model.observ_fluents or simulation.model.state_fluents
+        self._size = len(self.influence.observed)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self._size + time_left,), np.float32)
+        reading = np.pad(self.influence.reads, ((0, 0), (0, int(time_left))), constant_values=True)
+        order = np.argsort(~reading, axis=1, kind="stable")[:, : max(1, int(reading.sum(axis=1).max()))]
+        self._local = order, np.take_along_axis(reading, order, axis=1).astype(np.float32)
+        self._warned = False
+
+    def local(self, obs: Any) -> Any:
+        """What the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, with noughts behind the shorter."""
+        index, mask = self._local
+        return obs[..., index] * mask
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        seen, _ = self.rddl.reset(seed=seed)
+        return self._flat(seen), {}
+
+    def step(self, action: dict[str, Any]) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Act once."""
+        given = {
+            name: np.asarray(action[name], default.dtype).reshape(default.shape)
+            for name, default in self._defaults.items()
+        }
+        if self._limit is not None:
+            given = self._within_limit(given)
+        seen, reward, terminated, truncated, _ = self.rddl.step(given)
+        if truncated:
+            if self.rddl.timestep < self.horizon:
+                self._warn_of_invariant()
+            elif self.time_left:
+                terminated, truncated = True, False
+        return self._flat(seen), reward, bool(terminated), bool(truncated), {"vector_reward": self._terms.vector}
+
+    def close(self) -> None:
+        """Let go of what pyRDDLGym holds open."""
+        self.rddl.close()
+
+    def _flat(self, seen: dict[str, Any]) -> np.ndarray:
+        flat = np.zeros(self._size + self.time_left, np.float32)
+        at = 0
+        for name in self._names:
+            values = np.ravel(seen[name])
+            if values.dtype != object:  # None: nothing is observed before the first step
+                flat[at : at + values.size] = values
+                at += values.size
+        if self.time_left:
+            flat[-1] = 1 - self.rddl.timestep / self.horizon
+        return flat
+
+    def _within_limit(self, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        left: Any = self._limit
+        allowed = {}
+        for name, values in given.items():
+            default = self._defaults[name]
+            acts = np.ravel(values != default)
+            done = acts & (np.cumsum(acts) <= left)
+            allowed[name] = np.where(done.reshape(default.shape), values, default)
+            left -= int(done.sum())
+        return allowed
+
+    def _warn_of_invariant(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warn(
+                f"a state invariant of {self.rddl.model.instance_name!r} was broken after {self.rddl.timestep} steps, "
+                "and the episode ends; the influence network takes invariants to hold. Bound the actions, or state "
+                "the condition as a termination"
+            )
+
+
+def _influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
+    """Reachability from actions to terms, through the fluents of the model and what the actors read."""
+    _check_reads(reads)
+    model = dependencies.model
+    n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)
+    end = size + m
+    edges = {(k, size + j) for j, roots in enumerate(terms.roots) for k in members(roots)}
+    one_step = np.zeros((n, m), bool)
+    for k, target in edges:
+        if k < n:
+            one_step[k, target - size] = True
+    if model.max_allowed_actions < n:
+        # An action may leave no room for those behind it.
+        edges |= {(i, i + 1) for i in range(n - 1)}
+        one_step = np.logical_or.accumulate(one_step[::-1])[::-1]
+    position = n
+    for after in model.next_state.values():
+        for roots in np.ravel(dependencies.values[after].roots):
+            edges |= {(k, position) for k in members(roots)}
+            position += 1
+    for condition in model.terminations:  # what ends the episode takes all later rewards with it
+        roots = dependencies.of(condition, [], "the termination condition").roots.item()
+        edges |= {(k, end) for k in members(roots)}
+    edges |= {(end, size + j) for j in range(m)}
+
+    observed = dependencies.observations()
+    tells = np.zeros((len(observed), size), bool)
+    for f, (_, roots) in enumerate(observed):
+        tells[f, list(members(roots))] = True
+    reach = _reach(edges, size, end + 1).toarray()
+    network, moved = reach[:n, size:end], reach[:n, n:size]
+    # Matrix products of zeros and ones count the ways; more than none is all that matters.
+    useful = tells[:, n:].astype(np.float32) @ reach[n:size, size:end] @ network.T > 0
+    reading, dynamics = useful.T, network
+    if reads == "uncoupled":
+        moves = moved.astype(np.float32) @ tells[:, n:].T + tells[:, :n].T > 0
+        beyond = network.astype(np.float32) @ ~network.T > 0  # of i and k: i has a target that k has not
+        reading = reading & ~(beyond.astype(np.float32) @ moves > 0)
+    else:
+        edges |= {(k, i) for i in range(n) for k in np.flatnonzero(tells[reading[i]].any(axis=0)).tolist() if k != i}
+        network = _reach(edges, n, end + 1).toarray()[:, size:end]
+    idle = [name for name, row in zip(dependencies.actions, network, strict=True) if not row.any()]
+    if idle:
+        warn(f"no term of the reward is influenced by the action {some(idle)}: no gradient there")
+    closed, open_loop, at_once = (
+        InfluenceNetwork._derive(matrix, dependencies.actions, terms.names) for matrix in (network, dynamics, one_step)
+    )
+    return Influence(closed, open_loop, at_once, tuple(name for name, _ in observed), reading)
+
+
+def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
+    """The Gymnasium space of an action fluent."""
+    kind, model = simulation.model.action_ranges[name], simulation.model
+    low, high = (np.broadcast_to(bound, default.shape) for bound in simulation._bounds[name])
+    if kind == "real":
+        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), default.shape, np.float32)
+    if kind == "bool":
+        return gym.spaces.MultiBinary(default.shape) if default.shape else gym.spaces.Discrete(2)
+    if kind in model.type_to_objects:
+        low, high = np.zeros(default.shape), np.full(default.shape, len(model.type_to_objects[kind]) - 1)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise ValueError(
+            f"domain: the action fluent {name!r} is an integer without bounds, want a finite number of choices; give "
+            f"its bounds, as in bounds={{{name!r}: (0, 9)}}, or state them in the action-preconditions"
+        )
+    first, count = np.ceil(low).astype(np.int64), (np.floor(high) - np.ceil(low) + 1).astype(np.int64)
+    if not default.shape:
+        return gym.spaces.Discrete(int(count), start=int(first))
+    return gym.spaces.MultiDiscrete(count, start=first)
+
+
+def _check_reads(reads: str) -> None:
+    if reads not in ("relevant", "uncoupled"):
+        raise ValueError(f"reads: got {reads!r}, want 'relevant' or 'uncoupled'")
+
+
+def _import(module: str) -> Any:
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{error}; RDDL models need the extra packages of factorax[rddl]") from error
+
+
+def _model(domain: Any, instance: Any) -> Any:
+    """A model from names, from files, or as it is."""
+    compiler = _import("pyRDDLGym.core.compiler.model")
+    if isinstance(domain, compiler.RDDLPlanningModel):
+        if instance is not None:
+            raise ValueError(f"instance: got {instance!r}, want None: the model already has one")
+        return domain
+    if not isinstance(domain, str | Path):
+        raise TypeError(f"domain: got {type(domain).__name__}, want a name, a path or a pyRDDLGym model")
+    if not isinstance(instance, str | Path | int):
+        raise TypeError(f"instance: got {type(instance).__name__}, want a name, as '1', or the path of a file")
+    paths = [_file(given, what) for given, what in ((domain, "domain"), (instance, "instance"))]
+    if None in paths:
+        if any(paths):
+            got = "domain" if paths[0] else "instance"
+            raise ValueError(f"domain, instance: only the {got} is a file; want two files, or two names")
+        paths = _from_repository(str(domain), str(instance))
+    reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
+    parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
+    parser.build()
+    return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
+
+
+def _file(given: str | Path | int, what: str) -> Path | None:
+    path = Path(str(given))
+    if path.is_file():
+        return path
+    if isinstance(given, Path) or path.suffix == ".rddl" or len(path.parts) > 1:
+        raise FileNotFoundError(f"{what}: no file {str(path)!r}")
+    return None
+
+
+def _from_repository(domain: str, instance: str) -> list[Any]:
+    manager = _import("rddlrepository").RDDLRepoManager()
+    names = manager.list_problems()
+    if domain not in names:
+        near = get_close_matches(domain, names, cutoff=0.4) or names
+        raise ValueError(
+            f"domain: got {domain!r}, want a name in rddlrepository, such as {some(near, 3)}, or the path of a file"
+        )
+    problem = manager.get_problem(domain)
+    if instance not in problem.instances:
+        raise ValueError(f"instance: got {instance!r}, want one of {some(problem.instances, 30)} for {domain!r}")
+    return [problem.get_domain(), problem.get_instance(instance)]

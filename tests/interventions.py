@@ -1,0 +1,136 @@
+"""What an action really changes: the same episode twice, with the same random numbers, but for one action."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from factorax.learning.actions import CATEGORICAL, ActionSpace
+
+_BY_REJECTION = {"poisson", "gamma", "binomial", "negative_binomial", "beta", "geometric", "chisquare", "standard_t"}
+
+
+class _Draws:
+    """Random numbers that depend on a key alone, not on what was drawn before or with which parameters."""
+
+    def __init__(self, *key: int):
+        self.key = key
+
+    def __getattr__(self, name: str) -> Any:
+        def draw(**parameters: Any) -> Any:
+            if name not in _BY_REJECTION:
+                return getattr(np.random.default_rng(self.key), name)(**parameters)
+            shape = np.broadcast_shapes(*(np.shape(p) for p in parameters.values()))
+            rows = {key: np.broadcast_to(p, shape).ravel() for key, p in parameters.items()}
+            drawn = [
+                getattr(np.random.default_rng((*self.key, i)), name)(**{key: row[i] for key, row in rows.items()})
+                for i in range(int(np.prod(shape)))
+            ]
+            return np.reshape(drawn, shape)[()]
+
+        return draw
+
+
+def share_random_numbers(env: Any, seed: int) -> None:
+    """From now on every random variable is a function of the seed, the time and its place in the model."""
+    simulator = env.rddl.sampler
+
+    def keyed(sample: Any) -> Any:
+        def sample_with_key(expr: Any, subs: Any) -> Any:
+            before = simulator.rng
+            simulator.rng = _Draws(seed, env.rddl.timestep, expr.id)
+            try:
+                return sample(expr, subs)
+            finally:
+                simulator.rng = before
+
+        return sample_with_key
+
+    simulator._sample_random = keyed(type(simulator)._sample_random.__get__(simulator))
+    simulator._sample_random_vector = keyed(type(simulator)._sample_random_vector.__get__(simulator))
+
+
+class _Actor:
+    """Flat actions: random ones in open loop, functions of the local observations in closed loop."""
+
+    def __init__(self, env: Any, closed_loop: bool, rng: np.random.Generator):
+        self.env, self.space, self.closed_loop = env, ActionSpace.of(env.action_space), closed_loop
+        n = env.network.shape[0]
+        assert len(self.space) == n
+        self.low = np.where(np.isfinite(self.space.low), self.space.low, -1.0)
+        self.high = np.where(np.isfinite(self.space.high), self.space.high, 1.0)
+        self.whole = np.array([kind == CATEGORICAL or low == 0 < high == 1 for kind, low, high in self._components()])
+        self.draws = rng.random((env.horizon, n))
+        # Where few actions are allowed at a time, mostly so few.
+        self.acts = rng.random((env.horizon, n)) < (1.0 if env._limit is None else env._limit / n)
+        self.weights = rng.normal(size=env.local(np.zeros(env.observation_space.shape, np.float32)).shape)
+
+    def _components(self) -> Any:
+        return zip(self.space.kinds, self.space.low, self.space.high, strict=True)
+
+    def __call__(self, obs: np.ndarray, t: int, changed: tuple[int, float] | None = None) -> dict[str, Any]:
+        share = self.draws[t].copy()
+        if self.closed_loop:
+            share = (share + np.abs(np.sin(10 * (self.env.local(obs) * self.weights).sum(axis=-1)))) % 1.0
+        if changed is not None:
+            share[changed[0]] = changed[1]
+        flat = np.where(
+            self.whole,
+            np.floor(self.low + share * (self.high - self.low + 1)),
+            self.low + share * (self.high - self.low),
+        )
+        action = self.space.to_environment(flat.astype(np.float32))
+        if self.env._limit is None:
+            return action
+        at, few = 0, {}
+        for name, value in action.items():
+            size = np.size(value)
+            acts = self.acts[t, at : at + size].reshape(np.shape(value))
+            few[name], at = np.where(acts, value, self.env._defaults[name]), at + size
+        return few
+
+
+def _run(env: Any, obs: np.ndarray, act: Callable[..., Any], times: range, changed: Any = None) -> tuple[Any, ...]:
+    """The last observation, the targets of every step, and whether a state invariant was broken."""
+    psi = []
+    for t in times:
+        obs, reward, terminated, truncated, info = env.step(act(obs, t, changed))
+        changed = None
+        psi.append(info["vector_reward"])
+        assert np.isclose(reward, env.weights @ psi[-1], equal_nan=True)
+        if terminated or truncated:
+            return obs, psi, truncated
+    return obs, psi, False
+
+
+def moved(
+    env: Any, *, steps: int, trials: int, factors: int, closed_loop: bool = False, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which target each action was seen to change, in the same step and at all: two boolean arrays ``(n, m)``.
+
+    In every trial each of up to `factors` actions is changed at one random step. Later actions stay as they were, or,
+    in closed loop, answer to what their actors read.
+    """
+    rng = np.random.default_rng(seed)
+    n, m = env.network.shape
+    at_once, ever = np.zeros((n, m), bool), np.zeros((n, m), bool)
+    for trial in range(trials):
+        share_random_numbers(env, seed + trial)
+        act = _Actor(env, closed_loop, rng)
+        at = int(rng.integers(max(1, steps // 2)))
+        obs, _ = env.reset(seed=seed + trial)
+        obs, before, broken = _run(env, obs, act, range(at))
+        if len(before) < at or broken or env.rddl.done:
+            continue
+        subs = dict(env.rddl.sampler.subs)
+        _, base, broken = _run(env, obs, act, range(at, steps))
+        for factor in rng.permutation(n)[:factors]:
+            env.rddl.sampler.subs, env.rddl.timestep, env.rddl.done = dict(subs), at, False
+            _, other, also_broken = _run(env, obs, act, range(at, steps), (factor, rng.random()))
+            if broken or also_broken:  # the network takes invariants to hold
+                continue
+            length = min(len(base), len(other))
+            differs = ~np.isclose(base[:length], other[:length], rtol=1e-12, atol=0, equal_nan=True)
+            at_once[factor] |= differs[0]
+            ever[factor] |= differs.any(axis=0) | (len(base) != len(other))
+    return at_once, ever
