@@ -7,7 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -76,7 +76,13 @@ def test_numbers_agree_to_one_in_the_last_place_and_words_exactly():
     assert not agrees("1 2", "1")
 
 
-@pytest.mark.parametrize("page", PAGES)
+NEEDS_RDDL = [
+    pytest.mark.rddl,
+    pytest.mark.skipif(find_spec("pyRDDLGym") is None, reason="needs pyRDDLGym: pip install '.[rddl]'"),
+]
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, marks=NEEDS_RDDL if p == "docs/rddl.md" else []) for p in PAGES])
 def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
     done = runs[page].result()
     assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"

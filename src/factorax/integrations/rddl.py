@@ -143,7 +143,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         reading = np.pad(self.influence.reads, ((0, 0), (0, int(time_left))), constant_values=True)
         order = np.argsort(~reading, axis=1, kind="stable")[:, : max(1, int(reading.sum(axis=1).max()))]
         self._local = order, np.take_along_axis(reading, order, axis=1).astype(np.float32)
-        self._warned = False
+        self._warned, simulation.done = False, True
 
     def local(self, obs: Any) -> Any:
         """What the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, with noughts behind the shorter."""
@@ -160,23 +160,36 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
 
     def step(self, action: dict[str, Any]) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Act once."""
-        given = {
-            name: np.asarray(action[name], default.dtype).reshape(default.shape)
-            for name, default in self._defaults.items()
-        }
-        if self._limit is not None:
-            given = self._within_limit(given)
-        seen, reward, terminated, truncated, _ = self.rddl.step(given)
-        if truncated:
-            if self.rddl.timestep < self.horizon:
-                self._warn_of_invariant()
-            elif self.time_left:
-                terminated, truncated = True, False
-        return self._flat(seen), reward, bool(terminated), bool(truncated), {"vector_reward": self._terms.vector}
+        rddl, simulator = self.rddl, self.rddl.sampler
+        if rddl.done:
+            raise RuntimeError("step: the episode has ended, or has not begun; call reset() first")
+        given = self._given(action)
+        # What follows is RDDLEnv.step, less its conversion of actions, which costs more than all we add.
+        seen, reward, terminated = simulator.step(given if self._limit is None else self._within_limit(given))
+        rddl.state, rddl.timestep = simulator.states, rddl.timestep + 1
+        truncated = False
+        if not simulator.check_state_invariants(silent=True):
+            truncated = True
+            self._warn_of_invariant()
+        elif rddl.timestep == self.horizon:
+            terminated, truncated = terminated or self.time_left, not (terminated or self.time_left)
+        rddl.done = terminated or truncated
+        return self._flat(seen), reward, terminated, truncated, {"vector_reward": self._terms.vector}
 
     def close(self) -> None:
         """Let go of what pyRDDLGym holds open."""
         self.rddl.close()
+
+    def _given(self, action: dict[str, Any]) -> dict[str, np.ndarray]:
+        """As the simulator has it."""
+        try:
+            return {
+                name: np.asarray(action[name], default.dtype).reshape(default.shape)
+                for name, default in self._defaults.items()
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            want = ", ".join(f"{name}: {default.shape}" for name, default in self._defaults.items())
+            raise ValueError(f"action: want a dictionary of arrays of shapes {{{want}}} ({error!r})") from error
 
     def _flat(self, seen: dict[str, Any]) -> np.ndarray:
         flat = np.zeros(self._size + self.time_left, np.float32)
