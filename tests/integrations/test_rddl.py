@@ -312,6 +312,15 @@ def test_bad_input_is_named(houses, tmp_path):
         rddl.make(domain, instance, reads="all")
     with pytest.raises(ValueError, match="bounds: got 'cool', want action fluents: 'heat'"):
         rddl.make(domain, instance, bounds={"cool": (0, 1)})
+    with pytest.raises(ValueError, match="has 125,000 actions and 13,801 states, want no more than 20,000 together"):
+        rddl.influence("RecSim_ippc2023", "7")
+    env = rddl.make(domain, instance)
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+        env.step({"heat": np.zeros(3)})
+    env.reset(seed=0)
+    for action in ({}, {"heat": np.zeros(2)}, {"heat": "warm"}, np.zeros(3)):
+        with pytest.raises(ValueError, match=r"action: want a dictionary of arrays of shapes {heat: \(3,\)}"):
+            env.step(action)
     with pytest.raises(ValueError, match="action fluent 'ship' is an integer without bounds"):
         rddl.make("SupplyChain_or", "0")
 

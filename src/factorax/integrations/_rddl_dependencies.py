@@ -6,7 +6,7 @@ nothing. Fluents computed within a step (interm, derived, next state) are replac
 that all that remains are the action fluents and the state fluents of the step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -16,6 +16,10 @@ from ..structure.labels import warn
 
 Scope = list[tuple[str, str]]
 """Free objects and their types, ``[("?x", "computer")]``."""
+
+
+LARGEST = 20_000
+"""Ground fluents of a model that is analysed."""
 
 
 class Value(NamedTuple):
@@ -28,12 +32,10 @@ class Value(NamedTuple):
     """Sets of ground fluents as Python integers: bit k is set if fluent k matters. Nought where the value is known."""
 
 
-def members(roots: int) -> Iterator[int]:
+def members(roots: int) -> list[int]:
     """The numbers of the fluents in a set."""
-    while roots:
-        low = roots & -roots
-        yield low.bit_length() - 1
-        roots ^= low
+    packed = np.frombuffer(roots.to_bytes(roots.bit_length() // 8 + 1, "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
 
 
 def _value(known: Any, value: Any, roots: Any) -> Value:
@@ -67,9 +69,14 @@ class Dependencies:
         model = self.model
         self.actions = _ground(model, sorted(model.action_fluents))  # Gymnasium sorts the names of a Dict space too
         self.states = _ground(model, model.state_fluents)
+        if len(self.actions) + len(self.states) > LARGEST:
+            raise ValueError(
+                f"domain: {model.instance_name!r} has {len(self.actions):,} actions and {len(self.states):,} states, "
+                f"want no more than {LARGEST:,} together: to follow each to each takes too much memory"
+            )
         number = {name: k for k, name in enumerate((*self.actions, *self.states))}
         self._everything = (1 << len(number)) - 1
-        self._warned: set[tuple[str, str]] = set()
+        self._where, self._warned = "", set[tuple[str, str]]()
         self.values: dict[str, Value] = {}
         for name, value in simulator.init_values.items():
             kind = model.variable_types[name]

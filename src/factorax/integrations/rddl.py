@@ -4,38 +4,17 @@ import importlib
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from ..structure import InfluenceNetwork
-from ..structure.closure import _reach
 from ..structure.labels import some, warn
-from ._rddl_dependencies import Dependencies, members
+from ._rddl_dependencies import Dependencies
+from ._rddl_influence import Influence, Reads, check_reads, read_influence
 from ._rddl_terms import Terms
-
-Reads = Literal["relevant", "uncoupled"]
-
-
-@dataclass(frozen=True, eq=False)
-class Influence:
-    """What a model says of itself."""
-
-    network: InfluenceNetwork
-    """Of returns: which ground action fluent can change which term of the reward, now or later, by itself or by what
-    other actors answer to it."""
-    dynamics_network: InfluenceNetwork
-    """The same if no actor answered: closed over the dynamics of the model alone."""
-    one_step_network: InfluenceNetwork
-    """Which it can change in the same step."""
-    observed: tuple[str, ...]
-    """The ground fluents of an observation, in order."""
-    reads: np.ndarray
-    """Which of them the actor of each action reads, ``(n_actions, n_observed)``."""
 
 
 def influence(
@@ -51,7 +30,7 @@ def influence(
         _model(domain, instance), python_functions=python_functions
     )
     dependencies = Dependencies(simulator)
-    return _influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
+    return read_influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
 
 
 def make(
@@ -81,7 +60,7 @@ def make(
       sum is nought.
     - `python_functions`: those that the model calls, by name. They must be functions of their arguments alone.
     """
-    _check_reads(reads)
+    check_reads(reads)
     rddl = _import("pyRDDLGym.core.env")
     model = _model(domain, instance)
     with warnings.catch_warnings():
@@ -125,7 +104,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         simulator.rng = np.random.default_rng()  # pyRDDLGym's simulators share one unless seeded
         dependencies = Dependencies(simulator)
         self._terms = simulator.sample_reward = Terms(dependencies, merge_constants=merge_constants)
-        self.influence = _influence(dependencies, self._terms, reads)
+        self.influence = read_influence(dependencies, self._terms, reads)
         self.network, self.one_step_network = self.influence.network, self.influence.one_step_network
         n, m = self.network.shape
         self.weights = np.ones(m)
@@ -187,7 +166,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
                 name: np.asarray(action[name], default.dtype).reshape(default.shape)
                 for name, default in self._defaults.items()
             }
-        except (KeyError, TypeError, ValueError) as error:
+        except (IndexError, KeyError, TypeError, ValueError) as error:
             want = ", ".join(f"{name}: {default.shape}" for name, default in self._defaults.items())
             raise ValueError(f"action: want a dictionary of arrays of shapes {{{want}}} ({error!r})") from error
 
@@ -224,56 +203,6 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
             )
 
 
-def _influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
-    """Reachability from actions to terms, through the fluents of the model and what the actors read."""
-    _check_reads(reads)
-    model = dependencies.model
-    n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)
-    end = size + m
-    edges = {(k, size + j) for j, roots in enumerate(terms.roots) for k in members(roots)}
-    one_step = np.zeros((n, m), bool)
-    for k, target in edges:
-        if k < n:
-            one_step[k, target - size] = True
-    if model.max_allowed_actions < n:
-        # An action may leave no room for those behind it.
-        edges |= {(i, i + 1) for i in range(n - 1)}
-        one_step = np.logical_or.accumulate(one_step[::-1])[::-1]
-    position = n
-    for after in model.next_state.values():
-        for roots in np.ravel(dependencies.values[after].roots):
-            edges |= {(k, position) for k in members(roots)}
-            position += 1
-    for condition in model.terminations:  # what ends the episode takes all later rewards with it
-        roots = dependencies.of(condition, [], "the termination condition").roots.item()
-        edges |= {(k, end) for k in members(roots)}
-    edges |= {(end, size + j) for j in range(m)}
-
-    observed = dependencies.observations()
-    tells = np.zeros((len(observed), size), bool)
-    for f, (_, roots) in enumerate(observed):
-        tells[f, list(members(roots))] = True
-    reach = _reach(edges, size, end + 1).toarray()
-    network, moved = reach[:n, size:end], reach[:n, n:size]
-    # Matrix products of zeros and ones count the ways; more than none is all that matters.
-    useful = tells[:, n:].astype(np.float32) @ reach[n:size, size:end] @ network.T > 0
-    reading, dynamics = useful.T, network
-    if reads == "uncoupled":
-        moves = moved.astype(np.float32) @ tells[:, n:].T + tells[:, :n].T > 0
-        beyond = network.astype(np.float32) @ ~network.T > 0  # of i and k: i has a target that k has not
-        reading = reading & ~(beyond.astype(np.float32) @ moves > 0)
-    else:
-        edges |= {(k, i) for i in range(n) for k in np.flatnonzero(tells[reading[i]].any(axis=0)).tolist() if k != i}
-        network = _reach(edges, n, end + 1).toarray()[:, size:end]
-    idle = [name for name, row in zip(dependencies.actions, network, strict=True) if not row.any()]
-    if idle:
-        warn(f"no term of the reward is influenced by the action {some(idle)}: no gradient there")
-    closed, open_loop, at_once = (
-        InfluenceNetwork._derive(matrix, dependencies.actions, terms.names) for matrix in (network, dynamics, one_step)
-    )
-    return Influence(closed, open_loop, at_once, tuple(name for name, _ in observed), reading)
-
-
 def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
     """The Gymnasium space of an action fluent."""
     kind, model = simulation.model.action_ranges[name], simulation.model
@@ -293,11 +222,6 @@ def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
     if not default.shape:
         return gym.spaces.Discrete(int(count), start=int(first))
     return gym.spaces.MultiDiscrete(count, start=first)
-
-
-def _check_reads(reads: str) -> None:
-    if reads not in ("relevant", "uncoupled"):
-        raise ValueError(f"reads: got {reads!r}, want 'relevant' or 'uncoupled'")
 
 
 def _import(module: str) -> Any:

@@ -1,0 +1,69 @@
+"""A step of an RDDL environment with its reward taken apart, against pyRDDLGym's own.
+
+pyRDDLGym is no dependency: without it (``pip install '.[rddl]'``) these rows are left out.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from factorax.integrations import rddl
+
+from .timing import Row, at_most, medians
+
+STEPS = 100
+ROOMS = (
+    """
+domain rooms {
+    types { room : object; };
+    pvariables {
+        temp(room) : { state-fluent, real, default = 10.0 };
+        heat(room) : { action-fluent, real, default = 0.0 };
+    };
+    cpfs { temp'(?r) = 0.9 * temp(?r) + heat(?r) + Normal(0.0, 0.1); };
+    reward = sum_{?r : room} [-abs[temp(?r) - 20] - 0.1 * pow[heat(?r), 2]];
+    action-preconditions { forall_{?r : room} [heat(?r) >= -1 ^ heat(?r) <= 1]; };
+}
+""",
+    """
+non-fluents nf { domain = rooms; objects { room : {ROOMS}; }; }
+instance thirty {
+    domain = rooms; non-fluents = nf; max-nondef-actions = pos-inf; horizon = 100; discount = 1.0;
+}
+""".replace("ROOMS", ", ".join(f"r{i}" for i in range(30))),
+)
+
+
+def rows() -> Iterator[Row]:
+    if find_spec("pyRDDLGym") is None or find_spec("rddlrepository") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder, name) for name in ("domain.rddl", "instance.rddl")]
+        for path, text in zip(paths, ROOMS, strict=True):
+            path.write_text(text, encoding="utf-8")
+        problems = {"thirty rooms": (str(paths[0]), str(paths[1])), "UAV-4": ("UAV_ippc2023", "4")}
+        for name, problem in problems.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield row(name, problem)
+
+
+def row(name: str, problem: tuple[str, str]) -> Row:
+    ours = rddl.make(*problem)
+    import pyRDDLGym  # pyright: ignore[reportMissingImports]
+
+    theirs = pyRDDLGym.make(*problem, vectorized=True)
+    ours.action_space.seed(0)
+    actions = [ours.action_space.sample() for _ in range(STEPS)]
+
+    def episode(env: Any) -> None:
+        env.reset(seed=0)
+        for action in actions:
+            env.step(action)
+
+    with_terms, bare = (t / STEPS for t in medians(lambda: episode(ours), lambda: episode(theirs)))
+    # 15 µs and 2 % of the environment's own step
+    return at_most(f"RDDL: a step of {name}", with_terms, bare, "pyRDDLGym", 1.02 + 15e-6 / bare)

@@ -1,0 +1,133 @@
+"""From what expressions depend on to who influences what: reachability through the fluents of an RDDL model."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from graphlib import TopologicalSorter
+from operator import or_
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from ..structure import InfluenceNetwork
+from ..structure.labels import some, warn
+from ._rddl_dependencies import Dependencies, members
+from ._rddl_terms import Terms
+
+Reads = Literal["relevant", "uncoupled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """What a model says of itself."""
+
+    network: InfluenceNetwork
+    """Of returns: which ground action fluent can change which term of the reward, now or later, by itself or by what
+    other actors answer to it."""
+    dynamics_network: InfluenceNetwork
+    """The same if no actor answered: closed over the dynamics of the model alone."""
+    one_step_network: InfluenceNetwork
+    """Which it can change in the same step."""
+    observed: tuple[str, ...]
+    """The ground fluents of an observation, in order."""
+    reads: np.ndarray
+    """Which of them the actor of each action reads, ``(n_actions, n_observed)``."""
+
+
+def check_reads(reads: str) -> None:
+    """Raise if it is none of them."""
+    if reads not in ("relevant", "uncoupled"):
+        raise ValueError(f"reads: got {reads!r}, want 'relevant' or 'uncoupled'")
+
+
+class Graph:
+    """Who moves whom, over numbered nodes."""
+
+    def __init__(self, size: int):
+        self.size = size
+        self.edges: list[tuple[int, int]] = []
+        self._sets: dict[int, int] = {}
+
+    def join(self, roots: int, node: int) -> None:
+        """Edges from all members of a set to a node, through a node for the set, which it shares with its equals."""
+        if roots not in self._sets:
+            self._sets[roots] = self.size
+            self.edges += [(k, self.size) for k in members(roots)]
+            self.size += 1
+        self.edges.append((self._sets[roots], node))
+
+    def gather(self, start: Iterable[int], *, upstream: bool) -> list[int]:
+        """The union, for every node, of the sets given to the nodes that it can be reached from; or, `upstream`, that
+        it can reach. The first nodes have the sets in `start`, the others none."""
+        u, v = np.array(self.edges, dtype=np.int64).reshape(-1, 2).T
+        u, v = (v, u) if upstream else (u, v)
+        adjacency = sparse.csr_array((np.ones(len(u), bool), (u, v)), (self.size, self.size))
+        count, group = connected_components(adjacency, connection="strong")
+        have = [0] * count  # nodes that reach each other have all in common
+        for node, given in enumerate(start):
+            have[group[node]] |= given
+        before: dict[int, set[int]] = {g: set() for g in range(count)}
+        for a, b in zip(group[u].tolist(), group[v].tolist(), strict=True):
+            if a != b:
+                before[b].add(a)
+        for g in TopologicalSorter(before).static_order():
+            have[g] = reduce(or_, (have[a] for a in before[g]), have[g])
+        return [have[g] for g in group.tolist()]
+
+
+def _table(sets: Iterable[int], width: int) -> np.ndarray:
+    """Sets as the rows of a boolean array."""
+    rows = [np.frombuffer(s.to_bytes(width // 8 + 1, "little"), np.uint8) for s in sets]
+    return np.unpackbits(np.array(rows).reshape(len(rows), -1), axis=1, count=width, bitorder="little").astype(bool)
+
+
+def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
+    """Reachability from actions to terms, through the fluents of the model and what the actors read."""
+    check_reads(reads)
+    model = dependencies.model
+    n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)
+    end = size + m
+    graph = Graph(end + 1)  # actions, states, terms, the end of the episode
+    for j, roots in enumerate(terms.roots):
+        graph.join(roots, size + j)
+    one_step = _table(terms.roots, size)[:, :n].T
+    if model.max_allowed_actions < n:
+        # An action may leave no room for those behind it.
+        graph.edges += [(i, i + 1) for i in range(n - 1)]
+        one_step = np.logical_or.accumulate(one_step[::-1])[::-1]
+    updates = (roots for after in model.next_state.values() for roots in np.ravel(dependencies.values[after].roots))
+    for state, roots in enumerate(updates, n):
+        graph.join(roots, state)
+    for condition in model.terminations:  # what ends the episode takes all later rewards with it
+        graph.join(dependencies.of(condition, [], "the termination condition").roots.item(), end)
+    graph.edges += [(end, size + j) for j in range(m)]
+
+    targets = [0] * size + [1 << j for j in range(m)]
+    reached = _table(graph.gather(targets, upstream=True)[:size], m)
+    network = dynamics = reached[:n]
+    observed = dependencies.observations()
+    tells = _table((roots for _, roots in observed), size)
+    # Matrix products of zeros and ones count the ways; more than none is all that matters.
+    reading = network.astype(np.float32) @ (tells[:, n:].astype(np.float32) @ reached[n:] > 0).T > 0
+    if reads == "uncoupled":
+        moved = _table(graph.gather((1 << i for i in range(n)), upstream=False)[:size], n)
+        rows, row_of = np.unique(network, axis=0, return_inverse=True)
+        moves = np.zeros((len(rows), len(observed)), bool)  # does an action with this row move what is observed?
+        np.logical_or.at(moves, row_of, (tells.astype(np.float32) @ moved > 0).T)
+        beyond = rows.astype(np.float32) @ ~rows.T > 0  # of two rows: does the first have a target the second has not?
+        reading &= ~(beyond.astype(np.float32) @ moves > 0)[row_of]
+    else:
+        rows, row_of = np.unique(reading, axis=0, return_inverse=True)
+        told = [reduce(or_, (observed[f][1] for f in np.flatnonzero(row)), 0) for row in rows]
+        for i, row in enumerate(row_of):
+            graph.join(told[row], i)
+        network = _table(graph.gather(targets, upstream=True)[:n], m)
+    idle = [name for name, row in zip(dependencies.actions, network, strict=True) if not row.any()]
+    if idle:
+        warn(f"no term of the reward is influenced by the action {some(idle)}: no gradient there")
+    closed, open_loop, at_once = (
+        InfluenceNetwork._derive(matrix, dependencies.actions, terms.names) for matrix in (network, dynamics, one_step)
+    )
+    return Influence(closed, open_loop, at_once, tuple(name for name, _ in observed), reading)
