@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import experiments
+from ._files import write_json
 from .experiments.claims import Claim, collected, published
 from .learning.config import Config
 
@@ -115,6 +116,7 @@ def train(
         progress_bar=console.is_terminal,
     )
     result = model.evaluate(10)
+    write_json(out / "evaluation.json", {"return": result["return"], "episodes": result["episodes"].tolist()})
     console.print(
         f"{model.timesteps:,} steps; return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; "
         f"the run is in {escape(str(out))}",
@@ -231,3 +233,7 @@ def main() -> int:
         print(f"factorax: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,7 +15,11 @@ NAMES = (
     "search-rate",
     "search-discrepancy",
     "variance-decomposition",
+    "uav-4",
+    "uav-5",
 )
+_TOGETHER = {"uav-4": "uav", "uav-5": "uav"}
+"""Modules with several experiments."""
 
 
 def find(name: str) -> "Experiment":
@@ -28,4 +32,6 @@ def find(name: str) -> "Experiment":
         near = difflib.get_close_matches(name, NAMES, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(f"unknown experiment {name!r}; {hint}There are: {', '.join(NAMES)}")
+    if name in _TOGETHER:
+        return importlib.import_module("." + _TOGETHER[name], __name__).EXPERIMENTS[name]
     return importlib.import_module("." + name.replace("-", "_"), __name__).EXPERIMENT

@@ -251,7 +251,7 @@ def _model(domain: Any, instance: Any) -> Any:
         paths = _from_repository(str(domain), str(instance))
     reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
     parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
-    parser.build()
+    parser.build(errorlog=_import("ply.yacc").NullLogger())  # else it warns of tokens that RDDL does not use
     return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
 
 

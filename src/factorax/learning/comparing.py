@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import cycle, permutations
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +104,10 @@ def compare(groups: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def draw(groups: Sequence[Group]) -> Figure:
+def draw(groups: Sequence[Group], colours: Sequence[str] = PALETTE) -> Figure:
     """Learning curves: the interquartile mean over seeds, and its interval as a band."""
     figure, (ax,) = figures.canvas(width=8.0)
-    for g, colour in zip(groups, PALETTE * (1 + len(groups) // len(PALETTE)), strict=False):
+    for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
         ax.plot(g.steps, [p.mean for p in points], color=colour, label=f"{g.name} ({len(g.returns)} seeds)")
         if len(g.returns) > 1:

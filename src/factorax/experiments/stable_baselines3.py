@@ -1,0 +1,100 @@
+"""PPO of Stable-Baselines3 on a problem, with settings and files as those of ``factorax train``: for comparisons.
+
+Actions are scaled to [−1, 1], observations and rewards normalised, as is usual there. Not resumable: a run that was
+stopped begins anew.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import numpy as np
+import tyro
+
+from .._files import write_json
+from ..learning.actions import ActionSpace
+from ..learning.runs import find_problem
+
+
+@dataclass(frozen=True)
+class Config:
+    """Those settings of `factorax.learning.Config` that both have."""
+
+    problem: tyro.conf.Positional[str]
+    out: Path
+    seed: int = 0
+    total_timesteps: int = 100_000
+    n_envs: int = 8
+    n_steps: int = 256
+    batch_size: int = 64
+    n_epochs: int = 10
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+
+
+class Scaled(gym.Wrapper):
+    """All components of a bounded Box, or of a Dict or Tuple of them, as one Box from −1 to 1."""
+
+    def __init__(self, env: gym.Env):
+        super().__init__(env)
+        self.flat = ActionSpace.of(env.action_space)
+        if not np.isfinite([self.flat.low, self.flat.high]).all() or set(self.flat.kinds) != {"gaussian"}:
+            raise ValueError(f"action space: got {env.action_space}, want a bounded Box, or a Dict or Tuple of them")
+        self.action_space = gym.spaces.Box(-1.0, 1.0, (len(self.flat),), np.float32)
+
+    def step(self, action: np.ndarray) -> Any:
+        """Act."""
+        low, high = self.flat.low, self.flat.high
+        return self.env.step(self.flat.to_environment(low + (np.asarray(action) + 1) * (high - low) / 2))
+
+
+def main(c: Config) -> None:
+    """Train, and write ``metrics.jsonl`` and ``evaluation.json``."""
+    import torch  # pyright: ignore[reportMissingImports]
+    from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.evaluation import evaluate_policy  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # pyright: ignore[reportMissingImports]
+
+    torch.set_num_threads(1)
+    make: Any = find_problem(c.problem)
+    c.out.mkdir(parents=True, exist_ok=True)
+
+    class Write(BaseCallback):
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            episodes = [e["r"] for e in self.model.ep_info_buffer or ()][-c.n_envs * c.n_steps // 100 :]
+            if episodes:
+                row = {"time/total_timesteps": self.num_timesteps, "rollout/ep_rew_mean": float(np.mean(episodes))}
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+
+    envs = DummyVecEnv([lambda: Monitor(Scaled(make())) for _ in range(c.n_envs)])
+    normalised = VecNormalize(envs, gamma=c.discount)
+    model = PPO(
+        "MlpPolicy",
+        normalised,
+        n_steps=c.n_steps,
+        batch_size=c.batch_size,
+        n_epochs=c.n_epochs,
+        learning_rate=c.learning_rate,
+        gamma=c.discount,
+        gae_lambda=c.gae_lambda,
+        seed=c.seed,
+        device="cpu",
+    )
+    with (c.out / "metrics.jsonl").open("w", encoding="utf-8") as file:
+        model.learn(c.total_timesteps, callback=Write())
+    normalised.training = normalised.norm_reward = False
+    returns: Any = evaluate_policy(model, normalised, 10, return_episode_rewards=True)[0]
+    write_json(c.out / "evaluation.json", {"return": float(np.mean(returns)), "episodes": returns})
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Annotated[Config, tyro.conf.arg(name="")]))
