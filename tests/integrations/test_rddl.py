@@ -222,6 +222,69 @@ def test_terms_that_do_not_sum_are_an_error(houses):
         env.step(env.action_space.sample())
 
 
+ODD_DOMAIN = """
+domain odd {
+    types { thing : {@x, @y, @z}; mode : {@on, @off}; };
+    pvariables {
+        KIND(thing) : { non-fluent, mode, default = @on };
+        LINK(thing, thing) : { non-fluent, bool, default = false };
+        COV(thing, thing) : { non-fluent, real, default = 0.0 };
+        MEAN(thing) : { non-fluent, real, default = 0.0 };
+        v(thing) : { state-fluent, real, default = 1.0 };
+        w(thing) : { state-fluent, real, default = 0.0 };
+        u(thing) : { state-fluent, real, default = 0.0 };
+        coin(thing) : { state-fluent, bool, default = false };
+        how : { state-fluent, mode, default = @on };
+        best : { state-fluent, thing, default = @x };
+        a(thing) : { action-fluent, real, default = 0.0 };
+        pick : { action-fluent, mode, default = @on };
+    };
+    cpfs {
+        v'(?t) = switch (KIND(?t)) { case @on : a(?t), case @off : v(?t) };
+        w'(?t) = MultivariateNormal[?t](v(_), COV(_, _));
+        u'(?t) = v(?t) + v(@x);
+        coin'(?t) = Bernoulli(if (KIND(?t) == @on) then 1.0 else 0.5 + 0.1 * sgn[a(?t)]);
+        how' = Discrete(mode, @on : if (pick == @on) then 0.9 else 0.1, @off : if (pick == @on) then 0.1 else 0.9);
+        best' = argmax_{?t : thing} [v(?t)];
+    };
+    reward = (sum_{?t : thing} [v(?t) + (sum_{?s : thing} [LINK(?t, ?s) * w(?s)]) + u(?t)])
+             + (how == @on) + (best == @y) - 2 * (sum_{?t : thing} [(coin(?t) => (MEAN(?t) > 1)) ^ LINK(@x, ?t)]) / 4;
+    action-preconditions { forall_{?t : thing} [a(?t) >= -1 ^ a(?t) <= 1]; };
+}
+"""
+ODD_INSTANCE = """
+non-fluents nf {
+    domain = odd;
+    non-fluents { KIND(@z) = @off; LINK(@x, @z); COV(@x, @x) = 1.0; COV(@y, @y) = 1.0; COV(@z, @z) = 1.0; };
+}
+instance odd1 { domain = odd; non-fluents = nf; max-nondef-actions = pos-inf; horizon = 8; discount = 1.0; }
+"""
+
+
+def test_odd_constructs(tmp_path):
+    """Switch, random vectors, Discrete, argmax, literals, certain coins, implication, sums within sums, fractions."""
+    paths = tmp_path / "domain.rddl", tmp_path / "instance.rddl"
+    paths[0].write_text(ODD_DOMAIN)
+    paths[1].write_text(ODD_INSTANCE)
+    env = rddl.make(*paths)
+    assert env.network.actions == ("a___x", "a___y", "a___z", "pick")
+    pairs = [f"reward2[?t={t}, ?s={s}]" for t in "xyz" for s in "xyz"]
+    ones = [f"reward1[?t={t}]" for t in "xyz"]
+    coins = [f"reward5[?t={t}]" for t in "xyz"]
+    assert set(env.network.targets) == {*ones, *pairs, "reward3", "reward4", *coins}
+    # Every v matters to every w, x to every u and v to best; a___z moves its coin alone, and that is linked to x.
+    expected = {
+        "a___x": {*ones, pairs[2], "reward4"},
+        "a___y": {ones[1], pairs[2], "reward4"},
+        "a___z": {coins[2]},
+        "pick": {"reward3"},
+    }
+    K = dense(env.influence.dynamics_network)
+    targets = np.array(env.network.targets)
+    assert {action: set(targets[row]) for action, row in zip(env.network.actions, K, strict=True)} == expected
+    assert not moved(env, steps=8, trials=10, factors=4)[1][~K].any()
+
+
 @pytest.mark.filterwarnings("ignore:no term of the reward:factorax.StructureWarning")
 @pytest.mark.parametrize(("instance", "crafts"), [("1", 1), ("2", 2), ("3", 3), ("4", 10), ("5", 40)])
 def test_uav(instance, crafts):
@@ -270,16 +333,16 @@ def test_no_action_changes_a_target_outside_its_row(domain, record_property):
     uncoupled = rddl.make(domain, instance, reads="uncoupled", **options)
     settings = {"steps": min(12, env.horizon), "trials": 2, "factors": 6}
     at_once, ever = moved(env, **settings)
-    for seen, net in (
-        (at_once, env.one_step_network),
-        (ever, env.influence.dynamics_network),
-        (moved(env, closed_loop=True, **settings)[1], env.network),
-        (moved(uncoupled, closed_loop=True, **settings)[1], uncoupled.network),
+    for name, seen, net in (
+        ("one step", at_once, env.one_step_network),
+        ("dynamics", ever, env.influence.dynamics_network),
+        ("relevant", moved(env, closed_loop=True, **settings)[1], env.network),
+        ("uncoupled", moved(uncoupled, closed_loop=True, **settings)[1], uncoupled.network),
     ):
         K = dense(net)
         outside = np.argwhere(seen & ~K)
         assert not len(outside), [(net.actions[i], net.targets[j]) for i, j in outside]
-        record_property("edges seen to matter", f"{seen.sum()} of {K.sum()}")
+        record_property(f"{name}: edges seen to matter", f"{seen.sum()} of {K.sum()}")
 
 
 def test_network_of_the_dynamics_is_tight_where_little_is_hidden(houses):

@@ -48,7 +48,7 @@ def make(
     **Arguments**
 
     - `domain`, `instance`: names in rddlrepository (``"UAV_ippc2023"``, ``"4"``), or paths of two files. Or a
-      pyRDDLGym model alone.
+      `RDDLLiftedModel` of pyRDDLGym alone.
     - `time_left`: put the share of the horizon that is left at the end of the observation. The horizon is part of an
       RDDL problem; an actor that knows it sees the episode *terminate* there, one that does not sees it *truncated*.
     - `reads`: what the actor of an action reads (`local`) of the state that its targets depend on. ``"relevant"``: all
@@ -235,12 +235,12 @@ def _import(module: str) -> Any:
 def _model(domain: Any, instance: Any) -> Any:
     """A model from names, from files, or as it is."""
     compiler = _import("pyRDDLGym.core.compiler.model")
-    if isinstance(domain, compiler.RDDLPlanningModel):
+    if isinstance(domain, compiler.RDDLLiftedModel):
         if instance is not None:
             raise ValueError(f"instance: got {instance!r}, want None: the model already has one")
         return domain
     if not isinstance(domain, str | Path):
-        raise TypeError(f"domain: got {type(domain).__name__}, want a name, a path or a pyRDDLGym model")
+        raise TypeError(f"domain: got {type(domain).__name__}, want a name, a path or an RDDLLiftedModel")
     if not isinstance(instance, str | Path | int):
         raise TypeError(f"instance: got {type(instance).__name__}, want a name, as '1', or the path of a file")
     paths = [_file(given, what) for given, what in ((domain, "domain"), (instance, "instance"))]
