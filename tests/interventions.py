@@ -82,10 +82,13 @@ class _Actor:
         action = self.space.to_environment(flat.astype(np.float32))
         if self.env._limit is None:
             return action
+        doing = self.acts[t].copy()
+        if changed is not None:
+            doing[changed[0]] = True
         at, few = 0, {}
         for name, value in action.items():
             size = np.size(value)
-            acts = self.acts[t, at : at + size].reshape(np.shape(value))
+            acts = doing[at : at + size].reshape(np.shape(value))
             few[name], at = np.where(acts, value, self.env._defaults[name]), at + size
         return few
 

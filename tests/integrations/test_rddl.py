@@ -325,13 +325,13 @@ REPOSITORY = {
 
 @pytest.mark.filterwarnings("ignore:(no term of the reward|a state invariant):factorax.StructureWarning")
 @pytest.mark.parametrize("domain", REPOSITORY)
-def test_no_action_changes_a_target_outside_its_row(domain, record_property):
+def test_no_action_changes_a_target_outside_its_row(domain):
     """One action is changed and nothing else, random numbers included; with later actions as they were, and with
     actors that answer to what they read."""
     instance, options = REPOSITORY[domain]
     env = rddl.make(domain, instance, **options)
     uncoupled = rddl.make(domain, instance, reads="uncoupled", **options)
-    settings = {"steps": min(12, env.horizon), "trials": 2, "factors": 6}
+    settings = {"steps": min(12, env.horizon), "trials": 3, "factors": 6}
     at_once, ever = moved(env, **settings)
     for name, seen, net in (
         ("one step", at_once, env.one_step_network),
@@ -342,7 +342,7 @@ def test_no_action_changes_a_target_outside_its_row(domain, record_property):
         K = dense(net)
         outside = np.argwhere(seen & ~K)
         assert not len(outside), [(net.actions[i], net.targets[j]) for i, j in outside]
-        record_property(f"{name}: edges seen to matter", f"{seen.sum()} of {K.sum()}")
+        print(f"{domain}, {name}: {seen.sum()} of {K.sum()} edges seen to matter")  # pytest -rP shows it
 
 
 def test_network_of_the_dynamics_is_tight_where_little_is_hidden(houses):
