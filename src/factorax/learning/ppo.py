@@ -6,7 +6,7 @@ with A the advantage of every target. With K all ones and the joint ratio ∏ᵢ
 is the estimator ``"vanilla"``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -221,11 +221,34 @@ class Update:
             metrics["factor/clip_fraction"] = outside.sum(axis=0) / jnp.maximum(each, 1)
         return loss, metrics
 
-    def diagnose(self, agent: Agent, samples: Samples, total: jax.Array | None = None) -> dict[str, jax.Array]:
-        """Signal and noise of every factor's gradient at the policy that acted.
+    def by_target(self, agent: Agent, batch: Batch, hyper: Hyper) -> jax.Array:
+        """The advantage of every target, ``(N, m)``; where there is no critic of targets, the centred λ-returns."""
+        m, has_critic = len(self.weights), self.config.critic == "target"
+        config = self.config if has_critic else replace(self.config, critic="none")
+        rule = replace(self, weights=np.ones(m), n_factors=m, config=config)
+        agent = agent if has_critic else Agent(agent.policy, None)
+        found = rule.samples(agent, batch, InfluenceNetwork.identity(m), hyper).credit
+        return found if has_critic else found - found.mean(axis=0)
 
-        `total` is the credit of a policy without factors, ``(N, 1)``: with it, the variance report.
-        """
+    def diagnose(self, agent: Agent, samples: Samples) -> dict[str, jax.Array]:
+        """Signal and noise of every factor's gradient at the policy that acted."""
+        moments, _ = self._moments(agent, samples)
+        mean, second = moments(self.normalised(samples))
+        return {"factor/gradient_snr": signal_to_noise(second, mean, len(samples.credit))}
+
+    def variances(
+        self, agent: Agent, samples: Samples, advantage: jax.Array, network: InfluenceNetwork | Blend
+    ) -> dict[str, jax.Array]:
+        """The variance report, from advantages of targets ``(N, m)``."""
+        moments, squared = self._moments(agent, samples)
+        kept = credit(network, advantage, self.weights)
+        total = credit(InfluenceNetwork.complete(1, len(self.weights)), advantage, self.weights)
+        terms = variance_terms(squared, kept, total - kept, moments(kept)[0], moments(total)[0])
+        found = {f"variance/{name}": value for name, value in terms.items()}
+        return found | {"variance/ratio": terms["vanilla"].sum() / (terms["factored"].sum() + 1e-30)}
+
+    def _moments(self, agent: Agent, samples: Samples) -> tuple[Any, jax.Array]:
+        """A function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
         parameters, spread = samples.parameters, agent.policy.spread
         mask = samples.factor_mask
         outer = jax.grad(lambda p: self.log_prob((p, spread), samples.action).sum())(parameters)
@@ -240,15 +263,7 @@ class Update:
             return mean, (squared * credit**2).mean(axis=0)
 
         squared = self._by_factor(scores.squared)
-        mean, second = moments(self.normalised(samples))
-        found = {"factor/gradient_snr": signal_to_noise(second, mean, n)}
-        if total is not None:
-            terms = variance_terms(
-                squared, samples.credit, total - samples.credit, moments(samples.credit)[0], moments(total)[0]
-            )
-            found |= {f"variance/{name}": value for name, value in terms.items()}
-            found["variance/ratio"] = terms["vanilla"].sum() / (terms["factored"].sum() + 1e-30)
-        return found
+        return moments, squared
 
     def _by_component(self, by_factor: jax.Array) -> jax.Array:
         """From ``(..., n)`` to ``(..., c)``."""
@@ -274,11 +289,9 @@ class Update:
         c, hyper = self.config, hyper or self.config.hyper
         optimiser = self.optimiser(hyper)
         samples = self.samples(agent, batch, network, hyper)
-        total = None
-        if c.variance_report and c.critic != "factor" and c.estimator == "factored":
-            everything = InfluenceNetwork.complete(1, len(self.weights))
-            total = self.samples(agent, batch, everything, hyper).credit
-        found = self.diagnose(agent, samples, total)
+        found = self.diagnose(agent, samples)
+        if c.variance_report and c.estimator == "factored":
+            found |= self.variances(agent, samples, self.by_target(agent, batch, hyper), network)
         old = agent.policy.spread
         if c.objective == "natural":
             agent = eqx.tree_at(lambda a: a.policy, agent, natural_step(self, agent, samples, hyper))
