@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from . import problems as problems
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
+    from .integrations import wrap as wrap
     from .learning import FactoredPPO as FactoredPPO
     from .learning import check_problem as check_problem
 
@@ -36,4 +37,6 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(".gradients", __name__), name)
     if name in ("FactoredPPO", "check_problem"):
         return getattr(importlib.import_module(".learning", __name__), name)
+    if name == "wrap":
+        return importlib.import_module(".integrations", __name__).wrap
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

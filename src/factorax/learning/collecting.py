@@ -1,6 +1,7 @@
 """Rollouts: of a JAX problem inside a compiled program, of Gymnasium environments in a loop of the host."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..problems.problem import Problem
-from .actions import ActionSpace
+from .actions import GAUSSIAN, SQUASHED, ActionSpace
 
 
 class Episodes(NamedTuple):
@@ -97,6 +98,7 @@ class HostEnvironments:
         self.envs = [factory() for _ in range(n_envs)]
         self.n_envs, self.space, self.n_targets = n_envs, space, n_targets
         self.obs: np.ndarray | None = None
+        self._elements = ToEnvironments(space)
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
 
     def init(self, seed: int, timesteps: int = 0) -> None:
@@ -107,78 +109,174 @@ class HostEnvironments:
         self.obs = np.stack([_flat(env.reset(seed=int(s))[0]) for s, env in zip(seeds, self.envs, strict=True)])
 
     def collect(self, act: Callable[[np.ndarray], np.ndarray], n_steps: int) -> Transition:
-        """`n_steps` transitions of all environments, ``[T, B, ...]``."""
+        """`n_steps` transitions of all environments, ``[T, B, ...]``. What an environment raises, names it."""
         assert self.obs is not None
-        B, m = self.n_envs, self.n_targets
-        rows = []
-        total, length = self.episodes
+        shape, m = (n_steps, self.n_envs), self.n_targets
+        first, last, actions, terminated, truncated, optional = [], [], [], [], [], {name: [] for name in _OPTIONAL}
+        psi, ends = np.empty((*shape, m)), []
         for t in range(n_steps):
-            obs = self.obs
-            actions = act(obs)
-            nxt, fresh = np.empty_like(obs), np.empty_like(obs)
-            psi = np.zeros((B, m), np.float32)
-            terminated, truncated = np.zeros(B, bool), np.zeros(B, bool)
-            masks: list[Any] = [None] * B
-            stopped: list[Any] = [None] * B
-            for i, env in enumerate(self.envs):
-                given = self.space.to_environment(actions[i])
-                seen, reward, terminated[i], truncated[i], info = env.step(given)
-                psi[i] = _targets(reward, info, m)
-                nxt[i] = fresh[i] = _flat(seen)
-                masks[i], stopped[i] = info.get("factor_mask"), info.get("target_terminated")
-                if not (np.isfinite(psi[i]).all() and np.isfinite(nxt[i]).all()):
-                    bad = np.flatnonzero(~np.isfinite(psi[i]))
-                    what = f"target {bad[0]} is {psi[i][bad[0]]}" if len(bad) else "the observation is not finite"
-                    raise FloatingPointError(f"environment {i}, step {t} of this rollout: {what}")
-                if terminated[i] or truncated[i]:
-                    fresh[i] = _flat(env.reset()[0])
-            ended = terminated | truncated
-            total, length = total + psi, length + 1
-            rows.append(
-                Transition(
-                    obs,
-                    actions,
-                    psi,
-                    nxt,
-                    terminated,
-                    truncated,
-                    masks,
-                    stopped,
-                    np.where(ended[:, None], total, 0.0),
-                    np.where(ended, length, 0),
-                )
-            )
-            total, length = np.where(ended[:, None], 0.0, total), np.where(ended, 0, length)
-            self.obs = fresh
-        self.episodes = total, length
-        optional = {name: _filled([getattr(row, name) for row in rows], default) for name, default in _OPTIONAL.items()}
-        rows = [row._replace(factor_mask=None, target_terminated=None) for row in rows]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
-        return stacked._replace(**optional)
+            first.append(self.obs)
+            actions.append(act(self.obs))
+            seen, rewards, ended, cut, infos = self._step(self._elements(actions[t]), t)
+            psi[t] = _targets(rewards, infos, m)
+            obs = self.obs = _flat_all(seen, t)
+            last.append(obs)
+            terminated.append(ended)
+            truncated.append(cut)
+            for name, default in _OPTIONAL.items():
+                optional[name].append(_filled([info.get(name) for info in infos], default))
+            if any(ended) or any(cut):
+                self.obs = obs.copy()
+                for i in np.flatnonzero(np.logical_or(ended, cut)):
+                    ends.append((t, i))
+                    self.obs[i] = self._reset(int(i), t)
+        _check_finite(psi)
+        return Transition(
+            np.stack(first),
+            np.stack(actions),
+            psi.astype(np.float32),
+            np.stack(last),
+            np.array(terminated, bool),
+            np.array(truncated, bool),
+            _filled(optional["factor_mask"], True),
+            _filled(optional["target_terminated"], False),
+            *self._episodes_that_ended(psi, ends),
+        )
+
+    def _episodes_that_ended(self, psi: np.ndarray, ends: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, else noughts; sums of 64 bits."""
+        total, length = self.episodes
+        returns, lengths = np.zeros(psi.shape), np.zeros(psi.shape[:2], np.int64)
+        begun = np.zeros(self.n_envs, np.int64)
+        for t, i in ends:
+            returns[t, i] = total[i] + psi[begun[i] : t + 1, i].sum(axis=0)
+            lengths[t, i] = length[i] + t + 1 - begun[i]
+            total[i], length[i], begun[i] = 0.0, 0, t + 1
+        for i in range(self.n_envs):
+            total[i] += psi[begun[i] :, i].sum(axis=0)
+            length[i] += len(psi) - begun[i]
+        return returns, lengths
+
+    def _step(self, actions: Any, t: int) -> Any:
+        """Step every environment once: five lists of what they gave."""
+        given = []
+        try:
+            for env, action in zip(self.envs, actions, strict=True):
+                given.append(env.step(action))
+        except Exception as error:
+            error.add_note(f"in environment {len(given)}, step {t} of this rollout")
+            raise
+        return zip(*given, strict=True)
+
+    def _reset(self, i: int, t: int) -> np.ndarray:
+        try:
+            return _flat(self.envs[i].reset()[0])
+        except Exception as error:
+            error.add_note(f"in the reset of environment {i} after step {t} of this rollout")
+            raise
 
 
 _OPTIONAL = {"factor_mask": True, "target_terminated": False}
 """What an `info` may leave out, and what it then means: all factors acted, no target ended by itself."""
 
 
-def _filled(given: list[list[Any]], default: bool) -> np.ndarray | None:
-    """``[T, B, ...]`` of what some environments gave in some steps; None if none ever did."""
-    one = next((x for row in given for x in row if x is not None), None)
+def _filled(given: list[Any], default: bool) -> np.ndarray | None:
+    """``(B, ...)`` of what some environments gave; None if none did."""
+    one = next((x for x in given if x is not None), None)
     if one is None:
         return None
     missing = np.full(np.shape(one), default)
-    return np.array([[missing if x is None else np.asarray(x, bool) for x in row] for row in given])
+    return np.array([missing if x is None else x for x in given], bool)
+
+
+class ToEnvironments:
+    """What `ActionSpace.to_environment` makes of every row of ``(B, c)``, all rows at once."""
+
+    def __init__(self, space: ActionSpace):
+        self.build, _ = _builder(space.space, 0)
+        self.low = np.where(np.isfinite(space.low), space.low, np.float32(-1e30))
+        self.high = np.where(np.isfinite(space.high), space.high, np.float32(1e30))
+        squashed = np.array([kind == SQUASHED for kind in space.kinds])
+        self.squashed = squashed if squashed.any() else None
+        self.is_bounded = any(kind in (GAUSSIAN, SQUASHED) for kind in space.kinds)  # choices are what they are
+
+    def __call__(self, actions: np.ndarray) -> Any:
+        """An element of the action space for every row."""
+        if self.squashed is not None:
+            within = self.low + (np.tanh(actions) + 1) * (self.high - self.low) / 2
+            actions = np.where(self.squashed, within, actions)
+        if self.is_bounded:
+            actions = np.minimum(np.maximum(actions, self.low), self.high)
+        return self.build(actions)
+
+
+def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:
+    """From rows to elements of the space, made of the components from `start` on; and where the next begin."""
+    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
+        builders = []
+        for part in space.spaces.values() if isinstance(space, gym.spaces.Dict) else space.spaces:
+            build, start = _builder(part, start)
+            builders.append(build)
+        if isinstance(space, gym.spaces.Tuple):
+            return lambda rows: list(zip(*(build(rows) for build in builders), strict=True)), start
+        names = tuple(space.spaces)
+
+        def named(rows: np.ndarray) -> Any:
+            together = zip(*(build(rows) for build in builders), strict=True)
+            return [dict(zip(names, row, strict=True)) for row in together]
+
+        return named, start
+    if isinstance(space, gym.spaces.Discrete):
+        first = int(space.start)
+        return lambda rows: rows[:, start].astype(np.int64) + first, start + 1
+    shape, dtype = space.shape or (), space.dtype
+    end = start + math.prod(shape)
+    offset = space.start if isinstance(space, gym.spaces.MultiDiscrete) else None
+    # A bound of 64 bits may be no number of 32.
+    bounds = (space.low, space.high) if isinstance(space, gym.spaces.Box) and dtype != np.float32 else None
+
+    def element(rows: np.ndarray) -> Any:
+        elements = rows[:, start:end].reshape(-1, *shape).astype(dtype)
+        if offset is not None:
+            elements += offset
+        return elements if bounds is None else np.clip(elements, *bounds)
+
+    return element, end
 
 
 def _flat(obs: Any) -> np.ndarray:
     return np.asarray(obs, np.float32).ravel()
 
 
-def _targets(reward: Any, info: dict[str, Any], m: int) -> np.ndarray:
-    """The vector of targets of a step."""
-    psi = np.asarray(info.get("vector_reward", reward), np.float32).ravel()
-    if psi.shape != (m,):
+def _flat_all(seen: Sequence[Any], t: int) -> np.ndarray:
+    """Observations as ``(B, d)``, a fresh array: there are environments that change what they returned."""
+    try:
+        obs = np.array(seen, np.float32)
+    except ValueError:
+        sizes = [np.size(obs) for obs in seen]
+        raise ValueError(f"observations: got {sizes} numbers from the environments, want as many from all") from None
+    if obs.ndim != 2:
+        obs = obs.reshape(len(seen), -1)
+    if not math.isfinite(obs.sum()) and not np.isfinite(obs).all():  # one number that is none spoils a sum
+        i = int(np.flatnonzero(~np.isfinite(obs).all(axis=1))[0])
+        raise FloatingPointError(f"environment {i}, step {t} of this rollout: the observation is not finite")
+    return obs
+
+
+def _check_finite(psi: np.ndarray) -> None:
+    if not np.isfinite(psi).all():
+        t, i, j = np.argwhere(~np.isfinite(psi))[0]
+        raise FloatingPointError(f"environment {i}, step {t} of this rollout: target {j} is {psi[t, i, j]}")
+
+
+def _targets(rewards: Sequence[Any], infos: Sequence[dict[str, Any]], m: int) -> np.ndarray:
+    """The vectors of targets of a step, ``(B, m)``, copied."""
+    given = [info.get("vector_reward", reward) for info, reward in zip(infos, rewards, strict=True)]
+    try:
+        return np.array(given, np.float64).reshape(len(given), m)
+    except ValueError:
+        i = next((i for i, one in enumerate(given) if np.size(one) != m), 0)
         raise ValueError(
-            f"info['vector_reward']: got {psi.shape[0]} targets, want {m}, one for each column of the influence network"
-        )
-    return psi
+            f"info['vector_reward']: got {np.size(given[i])} targets, want {m}, one for each column of the influence "
+            f"network; it is environment {i} that gave them"
+        ) from None

@@ -1,0 +1,135 @@
+"""The form in which every environment reaches the learner: a scalar reward, and its parts in `info`."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ..structure import InfluenceNetwork
+from .rewards import Parts
+
+
+class FactoredEnv(gym.Env, abc.ABC):
+    """A Gymnasium environment whose reward is ``weights @ info["vector_reward"]``, summed in 64 bits.
+
+    It is its own `unwrapped`, so that stock wrappers and vectorisers keep what stands beside it. `info` may have
+    ``"factor_mask"`` ``(n,)``, who really acted, and ``"target_terminated"`` ``(m,)``, which targets have no future.
+    """
+
+    env: Any
+    """What was wrapped."""
+    network: InfluenceNetwork
+    """Which factor influences which target."""
+    weights: np.ndarray
+    """The multipliers λ, ``(m,)``."""
+    local: Callable[[Any], Any] | None
+    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if there is such a thing."""
+    reward_space: gym.spaces.Box
+    """Of the vector of targets, as in MO-Gymnasium."""
+
+    def __init__(self, env: Any):
+        self.env = env
+        self.metadata = dict(getattr(env, "metadata", {}))
+        self.render_mode = getattr(env, "render_mode", None)
+
+    def _describe(self, network: InfluenceNetwork, weights: np.ndarray, local: Any, reward_space: Any = None) -> None:
+        m = network.shape[1]
+        self.network, self.weights, self.local, self.reward_dim = network, weights, local, m
+        low, high = (-np.inf, np.inf) if reward_space is None else (reward_space.low, reward_space.high)
+        low, high = (np.broadcast_to(np.asarray(bound, np.float64), (m,)) for bound in (low, high))
+        self.reward_space = gym.spaces.Box(low, high, dtype=np.float64)
+
+    def render(self) -> Any:
+        """What the environment renders."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    def __repr__(self) -> str:
+        n, m = self.network.shape
+        return f"<FactoredEnv of {n} factors and {m} targets around {self.env}>"
+
+    __str__ = __repr__
+
+
+class FactoredGymnasium(FactoredEnv):
+    """A Gymnasium or MO-Gymnasium environment; `factorax.wrap` makes it."""
+
+    def __init__(self, env: gym.Env, parts: Parts, *, check_sum: bool):
+        super().__init__(env)
+        self._read, self._check_sum = parts.read, check_sum
+        self._time = 0
+        self.action_space = env.action_space
+        self.observation_space, self._observe = flat_observations(env.observation_space)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._time = 0
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._observe(obs), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act, on a copy of the action: there are environments that change it."""
+        self._time += 1
+        obs, reward, terminated, truncated, info = self.env.step(copied(action))
+        psi = self.parts(obs, action, reward, info)
+        weights = self.weights
+        if psi.shape != weights.shape:
+            raise ValueError(
+                f"reward: step {self._time} of the episode gave {psi.size} parts, want {weights.size}, one for each "
+                "column of the network; the number of targets must be the same in every step"
+            )
+        total = float(weights @ psi)
+        self.check_sum(total, reward, psi)
+        return self._observe(obs), total, bool(terminated), bool(truncated), {**info, "vector_reward": psi}
+
+    def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
+        """The vector of targets: a fresh array, for packages change theirs."""
+        try:
+            given = self._read(obs, action, reward, info)
+            return np.array(given, np.float64).ravel()
+        except (TypeError, ValueError) as error:
+            error.add_note(f"in step {self._time} of the episode")
+            raise
+
+    def check_sum(self, total: float, reward: Any, psi: np.ndarray) -> None:
+        """Raise if the parts do not add up to the environment's own reward, where it has one and this was asked for."""
+        if not self._check_sum or np.ndim(reward) > 0:
+            return
+        apart = abs(total - float(reward))
+        if apart > 1e-6 * abs(total) and apart > 1e-8 + 1e-4 * float(np.abs(self.weights * psi).sum()):
+            raise ValueError(
+                f"reward: the parts do not add up. In step {self._time} of the episode the environment's reward is "
+                f"{float(reward):.6g}, and weights @ parts = {total:.6g}, of parts {np.array2string(psi, precision=4)} "
+                f"and weights {np.array2string(self.weights, precision=4)}. Name the parts that are missing, or give "
+                "the environment's own weights=…; with check_sum=False the weighted parts become the objective"
+            )
+
+
+def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
+    """The space of observations as the learner has them, and how to make one: always a fresh array."""
+    if isinstance(space, gym.spaces.Box):
+        dtype = space.dtype
+        return space, lambda obs: np.array(obs, dtype)
+    flat = gym.spaces.flatten_space(space) if space.is_np_flattenable else None
+    if not isinstance(flat, gym.spaces.Box):
+        raise TypeError(
+            f"observation space: got {space}, want one that flattens to a fixed size (Box, Discrete, MultiDiscrete, "
+            "MultiBinary, or a Dict or Tuple of those); gymnasium.wrappers.TransformObservation makes it one"
+        )
+    dtype = flat.dtype
+    return flat, lambda obs: np.asarray(gym.spaces.flatten(space, obs), dtype)
+
+
+def copied(action: Any) -> Any:
+    """A copy of an action, with its arrays."""
+    if isinstance(action, np.ndarray):
+        return action.copy()
+    if isinstance(action, dict):
+        return {name: copied(part) for name, part in action.items()}
+    return tuple(copied(part) for part in action) if isinstance(action, tuple) else action

@@ -1,0 +1,124 @@
+"""A network for an action space: which components make up a factor, and whether names and sizes fit."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from ..learning.actions import ActionSpace
+from ..structure import Factorisation, InfluenceNetwork
+from ..structure.labels import default_labels, some
+
+Factors = Literal["elements", "leaves", "minimum"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The components of an action, leaf by leaf."""
+
+    names: tuple[str, ...] | None
+    """Of the leaves; None if the space is one leaf without a name."""
+    sizes: tuple[int, ...]
+    """How many components every leaf has."""
+
+    @classmethod
+    def of(cls, space: gym.Space) -> "Rows":
+        """The leaves of a space: itself, or the parts of a Dict or Tuple, named ``arm.left`` or ``0``."""
+        found: list[tuple[str, int]] = []
+
+        def add(part: gym.Space, path: tuple[str, ...]) -> None:
+            if isinstance(part, gym.spaces.Dict):
+                for name, inner in part.spaces.items():
+                    add(inner, (*path, str(name)))
+            elif isinstance(part, gym.spaces.Tuple):
+                for i, inner in enumerate(part.spaces):
+                    add(inner, (*path, str(i)))
+            else:
+                found.append((".".join(path), len(ActionSpace.of(part))))
+
+        ActionSpace.of(space)  # raises for spaces that are not supported
+        add(space, ())
+        names, sizes = zip(*found, strict=True)
+        return cls(None if names == ("",) else names, sizes)
+
+    @property
+    def n_components(self) -> int:
+        """How many there are in all."""
+        return sum(self.sizes)
+
+    @cached_property
+    def leaf_of(self) -> np.ndarray:
+        """The leaf of every component."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @cached_property
+    def components(self) -> tuple[str, ...] | None:
+        """Names of components: that of their leaf, with a number if it has several."""
+        if self.names is None:
+            return None
+        pairs = zip(self.names, self.sizes, strict=True)
+        return tuple(name if size == 1 else f"{name}[{k}]" for name, size in pairs for k in range(size))
+
+
+def fit(network: Any, rows: Rows, factors: Factors, m: int, targets: tuple[str, ...] | None) -> InfluenceNetwork:
+    """The network with a row for every factor, in the order of the environment, that knows its components."""
+    if factors not in ("elements", "leaves", "minimum"):
+        raise ValueError(f'factors: got {factors!r}, want "elements", "leaves" or "minimum"')
+    leaves = Factorisation.from_group_of(rows.leaf_of)
+    if network is None:
+        network = InfluenceNetwork.complete(rows.n_components, m).relabel(rows.components)
+        if targets is not None and len(targets) == m:
+            network = network.relabel(targets=targets)
+    if not isinstance(network, InfluenceNetwork):
+        raise TypeError(
+            f"network: got {type(network).__name__}, want an InfluenceNetwork, as fx.InfluenceNetwork(matrix) makes; a "
+            "NetworkSchedule goes to FactoredPPO"
+        )
+    if network.shape[1] != m:
+        called = f" ({some(targets)})" if targets is not None and len(targets) == m else ""
+        raise ValueError(
+            f"network: has {network.shape[1]} columns, and the reward {m} part{'s' * (m != 1)}{called}; want one for "
+            "each part"
+        )
+    if targets is not None and len(targets) == m:
+        network = _ordered(network, "targets", targets)
+    if network.factorisation is not None:
+        if network.factorisation.n_actions != rows.n_components or factors == "minimum":
+            raise ValueError(
+                f"network: is factored, over {network.factorisation.n_actions} actions, and the action space has "
+                f"{rows.n_components} components; factor a network with a row for each, and leave `factors` out"
+            )
+        return network
+    n = network.shape[0]
+    if n == rows.n_components:
+        network = _ordered(network, "actions", rows.components)
+    elif n == len(rows.sizes) and factors != "elements":
+        network = _ordered(network, "actions", rows.names)
+        network = InfluenceNetwork(network.matrix[rows.leaf_of], rows.components, network.targets)
+    else:
+        also = f", or {len(rows.sizes)}, one for each leaf" if factors != "elements" else ""
+        hint = '; with factors="leaves" it may have one for each leaf' if n == len(rows.sizes) and not also else ""
+        raise ValueError(
+            f"network: has {n} rows, and the action space {rows.n_components} components; want one for each{also}{hint}"
+        )
+    if factors == "elements" or (factors == "leaves" and len(leaves) == n == rows.n_components):
+        return network
+    if factors == "minimum":
+        return network.factor(network.minimum_factorisation())
+    return network.factor(leaves).relabel(actions=rows.names or ("action",))
+
+
+def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None) -> InfluenceNetwork:
+    """Rows or columns in the order of the environment's names, if both have names."""
+    own = getattr(network, side)
+    if names is None or own == names or own == default_labels("a" if side == "actions" else "psi", len(own)):
+        return network
+    if set(own) != set(names):
+        only = [name for name in own if name not in names]
+        raise ValueError(
+            f"network: has {side} {some(only)}, which the environment has not; it has {some(names)}. Use its names, or "
+            f"net.relabel({side}=…) with them in the order of the network"
+        )
+    return network.select(**{side: names})

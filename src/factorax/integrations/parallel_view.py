@@ -1,0 +1,107 @@
+"""Any problem as a PettingZoo environment: an agent for every factor, its reward the factor's credit."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from .views import Factors, Observe, to_gymnasium
+
+try:
+    from pettingzoo import ParallelEnv  # pyright: ignore[reportMissingImports]
+except ImportError:  # an extra: without it the module can still be read and documented
+    ParallelEnv: Any = None
+_Base: Any = object if ParallelEnv is None else ParallelEnv
+
+
+def to_pettingzoo(
+    problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
+) -> "ParallelView":
+    """A problem as a parallel PettingZoo environment, so that a multi-agent trainer becomes a factored one.
+
+    **Arguments**
+
+    - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`.
+    - `observe`: ``"local"``, an agent sees its local observation, where the problem has such; ``"global"``: all of it.
+
+    The agents are the rows of the network; the reward of agent i is [K(λ∘r)]ᵢ. A trainer that lets every agent maximise
+    its own return then follows the factored policy gradient. An agent whose factor did not act has
+    ``infos[agent]["acted"]`` False, if the problem says who acts.
+    """
+    if ParallelEnv is None:
+        raise ImportError("to_pettingzoo needs PettingZoo: pip install 'factorax[marl]'")
+    return ParallelView(problem, Factors(problem, network, weights, local, observe))
+
+
+class ParallelView(_Base):
+    """What `to_pettingzoo` makes."""
+
+    metadata: Any = {"name": "factorax", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012 (PettingZoo's)
+    render_mode = None
+
+    def __init__(self, problem: Any, factors: Factors):
+        self.env, self._factors = to_gymnasium(problem), factors
+        self.network, self.weights = factors.network, factors.weights
+        self.possible_agents = list(factors.names)
+        self.agents: list[str] = []
+        inside = factors.learner.observation_space
+        if isinstance(inside, gym.spaces.Box):
+            self.state_space = gym.spaces.Box(inside.low.ravel(), inside.high.ravel(), dtype=np.float32)
+        else:
+            self.state_space = gym.spaces.Box(-np.inf, np.inf, (factors.learner.n_inputs,), np.float32)
+        self.action_spaces = dict(zip(self.possible_agents, factors.spaces, strict=True))
+        seen = gym.spaces.Box(-np.inf, np.inf, (factors.n_seen,), np.float32)
+        self.observation_spaces = {agent: gym.spaces.Box(seen.low, seen.high) for agent in self.possible_agents}
+        self._state = np.zeros(factors.learner.n_inputs, np.float32)
+
+    def observation_space(self, agent: str) -> gym.Space:
+        """What an agent sees."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> gym.Space:
+        """What an agent may do."""
+        return self.action_spaces[agent]
+
+    def state(self) -> np.ndarray:
+        """The whole observation, flat."""
+        return self._state
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin an episode."""
+        obs, _ = self.env.reset(seed=seed, options=options)
+        self.agents = list(self.possible_agents)
+        return self._observe(obs), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+        """Act with all agents."""
+        agents, factors = self.agents, self._factors
+        missing = [agent for agent in agents if agent not in actions]
+        if missing:
+            raise ValueError(f"actions: there is none for agent {missing[0]!r}; want one for each of `agents`")
+        row = factors.together([actions[agent] for agent in agents])
+        obs, reward, terminated, truncated, info = self.env.step(factors.space.to_environment(row))
+        rewards = factors.credit(np.ravel(info.get("vector_reward", reward))).tolist()
+        acted = info.get("factor_mask")
+        infos = [{} for _ in agents] if acted is None else [{"acted": bool(x)} for x in acted]
+        seen = self._observe(obs)
+        if terminated or truncated:
+            self.agents = []
+        return (
+            seen,
+            dict(zip(agents, rewards, strict=True)),
+            dict.fromkeys(agents, bool(terminated)),
+            dict.fromkeys(agents, bool(truncated)),
+            dict(zip(agents, infos, strict=True)),
+        )
+
+    def _observe(self, obs: Any) -> dict[str, np.ndarray]:
+        self._state = np.array(obs, np.float32).ravel()
+        return dict(zip(self.possible_agents, np.array(self._factors.see(self._state), np.float32), strict=True))
+
+    def render(self) -> Any:
+        """What the environment renders."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()

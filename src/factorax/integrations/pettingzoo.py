@@ -1,0 +1,152 @@
+"""Parallel PettingZoo environments: agents become factors, their rewards targets."""
+
+from collections import OrderedDict
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ..learning.actions import ActionSpace
+from ..structure import InfluenceNetwork
+from .canonical import FactoredEnv, copied, flat_observations
+from .factors import Factors, Rows, fit
+from .rewards import parts_of
+from .wrapping import warn_if_complete, weights_of
+
+
+def wrap_parallel(
+    env: Any,
+    *,
+    is_first: bool,
+    network: Any,
+    reward: Any,
+    weights: Any,
+    factors: Factors | None,
+    local: Any,
+    check_sum: bool,
+) -> FactoredEnv:
+    """What `factorax.wrap` does with a `pettingzoo.ParallelEnv`; there is no scalar that parts should add up to."""
+    if reward not in (None, "collapse"):
+        parts_of(reward)  # a message for what is nothing at all
+        raise ValueError(
+            f'reward: got {reward!r} for a PettingZoo environment, want nothing (the agents\' own) or "collapse"; '
+            "pettingzoo.utils.BaseParallelWrapper can change their rewards"
+        )
+    wrapped = FactoredParallel(env, collapse=reward == "collapse")
+    agents = wrapped.possible_agents
+    m = 1 if wrapped.collapse else len(agents)
+    if is_first:
+        warn_if_complete(network, m)
+    kind = factors or "leaves"
+    fitted = fit(network, wrapped.rows, kind, m, ("shared",) if wrapped.collapse else agents)
+    wrapped.adopt(fitted, weights_of(weights, None, m), local)
+    return wrapped
+
+
+class FactoredParallel(FactoredEnv):
+    """The agents of a PettingZoo environment as the factors of one action.
+
+    - **Observation**: those of all agents, flat, each filled up with noughts to the longest; noughts for the dead.
+    - **Action**: a Dict with the action of every agent; what it says for the dead is left out.
+    - **Targets**: the reward of every agent, its last one included, then noughts; or the one they share.
+    - ``info["factor_mask"]``: who was alive before the step. ``info["target_terminated"]``: whose rewards are over.
+    - **End**: when no agent is left. Truncated if some agent was cut short in that step, else terminated.
+    """
+
+    def __init__(self, env: Any, *, collapse: bool):
+        super().__init__(env)
+        self.collapse = collapse
+        self.possible_agents = tuple(env.possible_agents)
+        spaces = {agent: env.action_space(agent) for agent in self.possible_agents}
+        self.action_space = gym.spaces.Dict(OrderedDict(spaces))
+        self.rows = Rows(
+            tuple(str(agent) for agent in self.possible_agents),
+            tuple(len(ActionSpace.of(space)) for space in spaces.values()),
+        )
+        seen = [flat_observations(env.observation_space(agent)) for agent in self.possible_agents]
+        self._observers = [observe for _, observe in seen]
+        self._length = max(int(np.prod(box.shape)) for box, _ in seen)
+        self.observation_space = self._space_of([box for box, _ in seen])
+        self._alive = np.zeros(len(self.possible_agents), bool)
+        self._index = {agent: i for i, agent in enumerate(self.possible_agents)}
+
+    def adopt(self, network: InfluenceNetwork, weights: np.ndarray, local: Any) -> None:
+        """Take a network whose rows are agents, parts of them or groups of them."""
+        n_agents, leaf_of = len(self.possible_agents), self.rows.leaf_of
+        sigma = network.factorisation
+        groups = [[c] for c in range(len(leaf_of))] if sigma is None else sigma.groups
+        members = np.zeros((len(groups), n_agents), bool)
+        for i, group in enumerate(groups):
+            members[i, leaf_of[list(group)]] = True
+        self._members = None if members.shape == (n_agents, n_agents) and members.trace() == n_agents else members
+        if local is None and (members.sum(axis=1) == 1).all():
+            own, length = members.argmax(axis=1), self._length
+
+            def its_own(obs: Any) -> Any:
+                return obs.reshape(*obs.shape[:-1], n_agents, length)[..., own, :]
+
+            local = its_own
+        self._describe(network, weights, local)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        obs, infos = self.env.reset(seed=seed, options=options)
+        self._alive = self._living()
+        return self._flat(obs), {"agents": infos}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act with all living agents."""
+        acted = self._alive
+        given = {agent: copied(action[agent]) for agent in self.env.agents}
+        obs, rewards, terminations, truncations, infos = self.env.step(given)
+        ended = np.fromiter((bool(terminations.get(agent, False)) for agent in self.possible_agents), bool)
+        cut = np.fromiter((bool(truncations.get(agent, False)) for agent in self.possible_agents), bool)
+        self._alive = alive = self._living() & ~ended & ~cut
+        over = not alive.any()
+        truncated = over and bool((cut & ~ended & acted).any())
+        # An agent that is cut short while others go on gets no more rewards either: its return ends here.
+        stopped = ~alive & ~(cut & ~ended & acted) if truncated else ~alive
+        if self.collapse:
+            psi, stopped = self._shared(rewards), np.array([over and not truncated])
+        else:
+            psi = np.array([rewards.get(agent, 0.0) for agent in self.possible_agents], np.float64)
+        mask = acted if self._members is None else (self._members & acted).any(axis=1)
+        info = {"vector_reward": psi, "factor_mask": mask, "target_terminated": stopped, "agents": infos}
+        return self._flat(obs), float(self.weights @ psi), over and not truncated, truncated, info
+
+    def _living(self) -> np.ndarray:
+        alive = np.zeros(len(self.possible_agents), bool)
+        try:
+            alive[[self._index[agent] for agent in self.env.agents]] = True
+        except KeyError as error:
+            raise ValueError(
+                f"agents: {error.args[0]!r} is none of possible_agents, which must name all that can ever appear"
+            ) from None
+        return alive
+
+    def _shared(self, rewards: dict[Any, Any]) -> np.ndarray:
+        given = np.fromiter(rewards.values(), np.float64)
+        if given.size == 0:
+            return np.zeros(1)
+        if not np.allclose(given, given[0], rtol=1e-4, atol=1e-8):
+            raise ValueError(
+                f'reward: got "collapse", and the agents have different rewards, from {given.min():.6g} to '
+                f"{given.max():.6g}; leave it out, so that each is a target"
+            )
+        return given[:1].copy()
+
+    def _flat(self, obs: dict[Any, Any]) -> np.ndarray:
+        out = np.zeros((len(self.possible_agents), self._length), np.float32)
+        for i, (agent, observe) in enumerate(zip(self.possible_agents, self._observers, strict=True)):
+            if agent in obs:
+                row = observe(obs[agent]).ravel()
+                out[i, : row.size] = row
+        return out.ravel()
+
+    def _space_of(self, boxes: list[gym.spaces.Box]) -> gym.spaces.Box:
+        low, high = np.zeros((2, len(boxes), self._length), np.float32)
+        for i, box in enumerate(boxes):
+            size = int(np.prod(box.shape))
+            low[i, :size], high[i, :size] = np.minimum(box.low.ravel(), 0), np.maximum(box.high.ravel(), 0)
+        return gym.spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)

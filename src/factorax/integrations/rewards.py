@@ -1,0 +1,69 @@
+"""Where the parts of a reward are: in an array, in `info`, in a function of the user's, or nowhere."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..structure.labels import some
+
+
+class Parts(NamedTuple):
+    """How to read the vector of targets from what a step gave."""
+
+    read: Callable[[Any, Any, Any, Any], Any]
+    """From observation, action, reward and info to something like an array."""
+    names: tuple[str, ...] | None = None
+    """Of the targets, where they have some."""
+
+
+def parts_of(reward: Any) -> Parts:
+    """What the argument `reward` of `wrap` means for an environment with one reward a step."""
+    if reward is None:
+        return Parts(lambda obs, action, reward, info: info.get("vector_reward", reward))
+    if isinstance(reward, str) and reward.startswith("info:"):
+        return _from_info(reward)
+    if callable(reward):
+        return Parts(reward)
+    if isinstance(reward, str) and reward == "collapse":
+        raise ValueError('reward: got "collapse", which is for the equal rewards of PettingZoo agents; leave it out')
+    raise ValueError(
+        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function '
+        "(obs, action, reward, info) -> vector, or nothing"
+    )
+
+
+def _from_info(reward: str) -> Parts:
+    paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
+    if not all(paths) or len(set(paths)) < len(paths):
+        raise ValueError(f'reward: got {reward!r}, want different paths with commas between, as in "info:a,b.c"')
+    routes = [path.split(".") for path in paths]
+
+    def read(obs: Any, action: Any, given: Any, info: Any) -> Any:
+        found, nested = [], False
+        for route in routes:
+            value = info
+            for depth, key in enumerate(route):
+                try:
+                    value = value[int(key)] if isinstance(value, list | tuple | np.ndarray) else value[key]
+                except (KeyError, IndexError, TypeError, ValueError):
+                    raise ValueError(_missing(reward, route, depth, value)) from None
+            if isinstance(value, Mapping):
+                raise ValueError(
+                    f"reward: {reward!r}: {'.'.join(route)!r} is a dictionary with {some([str(k) for k in value])}; "
+                    "go on with a dot and one of these"
+                )
+            nested |= np.ndim(value) > 0
+            found.append(value)
+        return np.concatenate([np.ravel(value) for value in found]) if nested else found
+
+    return Parts(read, tuple(paths))
+
+
+def _missing(reward: str, route: list[str], depth: int, value: Any) -> str:
+    where = f"info[{'.'.join(route[:depth])!r}]" if depth else "info"
+    has = f"has {some([str(k) for k in value]) or 'nothing'}" if isinstance(value, Mapping) else f"is {value!r}"
+    return (
+        f"reward: {reward!r}: there is no {route[depth]!r}; {where} {has}. Every step must have it: put it right in "
+        "the environment, or pass a function (obs, action, reward, info) -> vector that knows what to do without"
+    )

@@ -1,0 +1,135 @@
+"""What every view of a problem needs: its parts in one place, and the actions of single factors put together."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import gymnasium as gym
+import jax
+import numpy as np
+
+from .._credit import credit
+from ..learning.actions import GAUSSIAN, SQUASHED
+from ..learning.learner import Learner
+from ..problems.problem import Problem
+from ..structure import InfluenceNetwork
+from .canonical import FactoredEnv
+
+Observe = Literal["local", "global"]
+
+
+def to_gymnasium(problem: Any) -> gym.Env:
+    """A problem as a Gymnasium environment with a scalar reward, for any single-agent trainer.
+
+    - `problem`: a JAX `Problem`, or a function that makes an environment (which is then what you get).
+
+    The vector of targets is in ``info["vector_reward"]``; `network` and `weights` are attributes.
+
+    >>> from factorax.problems import contextual_bandit
+    >>> env = to_gymnasium(contextual_bandit(3))
+    >>> obs, _ = env.reset(seed=0)
+    >>> env.step(obs > 0)[1]
+    3.0
+    """
+    if isinstance(problem, Problem):
+        return ProblemEnv(problem)
+    env: Any = problem() if callable(problem) else None
+    if not isinstance(env, gym.Env):
+        raise TypeError(
+            f"problem: got {type(problem).__name__}, want a Problem or a function that makes a gymnasium.Env; fx.wrap "
+            "makes such functions"
+        )
+    return env
+
+
+class ProblemEnv(FactoredEnv):
+    """A JAX problem, compiled, one episode at a time."""
+
+    def __init__(self, problem: Problem):
+        super().__init__(problem)
+        self.metadata = {"render_modes": []}
+        self.observation_space, self.action_space = problem.observation_space, problem.action_space
+        self._describe(problem.network, np.asarray(problem.weights, np.float64), problem.local)
+        self._begin, self._advance = jax.jit(problem.reset), jax.jit(problem.step)
+        self._state: Any = None
+
+    def _key(self) -> jax.Array:
+        return jax.random.key(int(self.np_random.integers(2**32)))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        gym.Env.reset(self, seed=seed)
+        self._state, obs = self._begin(self._key())
+        return np.array(obs, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act."""
+        new = self._advance(self._key(), self._state, action)
+        self._state = new.state
+        psi = np.array(new.psi, np.float64)
+        info: dict[str, Any] = {"vector_reward": psi}
+        for name in ("factor_mask", "target_terminated"):
+            if getattr(new, name) is not None:
+                info[name] = np.array(getattr(new, name))
+        flags = bool(new.terminated), bool(new.truncated)
+        return np.array(new.obs, np.float32), float(self.weights @ psi), *flags, info
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Factors:
+    """The factors of a problem seen one by one: what each sees, what each may do, what each is credited with."""
+
+    def __init__(self, problem: Any, network: Any, weights: Any, local: Any, observe: Observe):
+        if observe not in ("local", "global"):
+            raise ValueError(f'observe: got {observe!r}, want "local" or "global"')
+        self.learner = Learner.of(problem, network, weights=weights, local=local)
+        if not isinstance(self.learner.network, InfluenceNetwork):
+            raise TypeError(
+                f"network: got {type(self.learner.network).__name__}, want an InfluenceNetwork; a view stays as it is, "
+                "take a point of the schedule with .at(step).network()"
+            )
+        self.network: InfluenceNetwork = self.learner.network
+        self.weights, self.space = self.learner.weights, self.learner.space
+        self.names, self.n = list(self.network.actions), self.network.shape[0]
+        of = self.learner.factors
+        self.groups = [np.flatnonzero((np.arange(self.n) if of is None else of) == i) for i in range(self.n)]
+        self._local = jax.jit(self.learner.local) if observe == "local" and self.learner.local is not None else None
+
+    def credit(self, psi: Any) -> np.ndarray:
+        """[K(λ∘ψ)] of targets ``(..., m)``, in 64 bits."""
+        return credit(self.network, np.asarray(psi, np.float64), self.weights)
+
+    def see(self, obs: np.ndarray) -> np.ndarray:
+        """What every factor sees of flat observations ``(..., d)``, ``(..., n, l)``."""
+        if self._local is None:
+            return np.repeat(obs[..., None, :], self.n, axis=-2)
+        return np.asarray(self._local(obs))
+
+    @cached_property
+    def n_seen(self) -> int:
+        """How many numbers a factor sees."""
+        return self.see(np.zeros(self.learner.n_inputs, np.float32)).shape[-1]
+
+    @cached_property
+    def spaces(self) -> list[gym.Space]:
+        """The actions of every factor; choices are counted from nought."""
+        return [self._space(group) for group in self.groups]
+
+    def _space(self, group: Any) -> gym.Space:
+        kinds, choices = [self.space.kinds[k] for k in group], self.space.choices[list(group)]
+        is_real = [kind in (GAUSSIAN, SQUASHED) for kind in kinds]
+        if all(is_real):
+            return gym.spaces.Box(self.space.low[list(group)], self.space.high[list(group)], dtype=np.float32)
+        if not any(is_real):
+            counts = np.maximum(choices, 2)  # a switch has two
+            return gym.spaces.Discrete(int(counts[0])) if len(counts) == 1 else gym.spaces.MultiDiscrete(counts)
+        return gym.spaces.Tuple([self._space([k]) for k in group])
+
+    def together(self, actions: Sequence[Any]) -> np.ndarray:
+        """The flat action ``(c,)`` made of those of the factors."""
+        row = np.empty(len(self.space), np.float32)
+        for group, action in zip(self.groups, actions, strict=True):
+            row[group] = np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else action
+        return row

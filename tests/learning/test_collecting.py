@@ -1,0 +1,134 @@
+"""Environments of the host in a row: the same as each alone, whatever they do with what they return."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from factorax.learning.actions import ActionSpace
+from factorax.learning.collecting import HostEnvironments, ToEnvironments
+
+BOX = spaces.Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 2.0], np.float32))
+SPACES = {
+    "box": BOX,
+    "box, 64 bits": spaces.Box(-0.1, 0.1, (2, 2), np.float64),
+    "discrete": spaces.Discrete(4, start=-2),
+    "multi-discrete": spaces.MultiDiscrete([3, 2], start=[1, -1]),
+    "multi-discrete, a table": spaces.MultiDiscrete([[3, 2], [2, 2]]),
+    "multi-binary": spaces.MultiBinary(3),
+    "dict": spaces.Dict({"b": BOX, "a": spaces.Discrete(3), "c": spaces.Dict({"d": spaces.MultiBinary(2)})}),
+    "tuple": spaces.Tuple([spaces.Discrete(2), spaces.Tuple([BOX, spaces.MultiDiscrete([2, 2])])]),
+}
+
+
+def same(a, b):
+    if isinstance(a, dict | tuple):
+        keys = a if isinstance(a, dict) else range(len(a))
+        return type(a) is type(b) and len(a) == len(b) and all(same(a[k], b[k]) for k in keys)
+    return type(a) is type(b) and np.array_equal(a, b) and np.asarray(a).dtype == np.asarray(b).dtype
+
+
+@pytest.mark.parametrize("squash", [False, True])
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_all_rows_at_once_are_the_rows_one_by_one(space, squash):
+    flat = ActionSpace.of(space, squash=squash)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, len(flat))).astype(np.float32) * 2
+    for k, kind in enumerate(flat.kinds):
+        if kind in ("bernoulli", "categorical"):
+            rows[:, k] = rng.integers(0, max(flat.choices[k], 2), 5)
+    before = rows.copy()
+    elements = list(ToEnvironments(flat)(rows))
+    assert len(elements) == 5
+    for row, element in zip(rows, elements, strict=True):
+        assert space.contains(element)
+        assert same(element, flat.to_environment(row))
+    if isinstance(space, spaces.Box):
+        elements[0][:] = 99  # an environment may do so
+    np.testing.assert_array_equal(rows, before)
+
+
+class Reuses(gym.Env):
+    """Returns the same arrays every time, and draws its ends; parts too large for 32 bits to add."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self):
+        self.obs, self.parts = np.zeros(2, np.float32), np.zeros(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.obs[:] = self.np_random.normal(size=2)
+        return self.obs, {}
+
+    def step(self, action):
+        self.obs[:] = self.np_random.normal(size=2)
+        self.parts[:] = 2.0**25, self.obs[0]
+        terminated, truncated = self.np_random.random(2) < 0.2
+        return self.obs, 0.0, terminated, truncated, {"vector_reward": self.parts}
+
+
+def test_a_rollout_is_that_of_each_environment_alone():
+    """Observations before and after every step, flags, parts; returns of whole episodes, across rollouts."""
+    hosts = HostEnvironments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
+    hosts.init(7)
+    rollouts = [hosts.collect(lambda obs: np.zeros((3, 1), np.float32), T) for T in (1, 13, 26)]
+    seen = [np.concatenate(field) if field[0] is not None else None for field in zip(*rollouts, strict=True)]
+    obs, _, psi, next_obs, terminated, truncated, masks, stopped, episode_psi, episode_length = seen
+    assert masks is None
+    assert stopped is None
+    assert (terminated & ~truncated).any()
+    assert (truncated & ~terminated).any()
+    for i in range(3):
+        env = Reuses()
+        now, total, length = env.reset(seed=7 + i)[0].copy(), np.zeros(2), 0
+        for t in range(40):
+            np.testing.assert_array_equal(obs[t, i], now)
+            after, _, *flags, info = env.step(np.zeros(1, np.float32))
+            np.testing.assert_array_equal(next_obs[t, i], after)
+            np.testing.assert_allclose(psi[t, i], info["vector_reward"], rtol=1e-6)
+            assert [terminated[t, i], truncated[t, i]] == flags
+            total, length = total + info["vector_reward"], length + 1
+            over = any(flags)
+            np.testing.assert_allclose(episode_psi[t, i], total * over, rtol=1e-14)
+            assert episode_length[t, i] == length * over
+            now = env.reset()[0].copy() if over else after.copy()
+            total, length = total * (not over), length * (not over)
+
+
+class Fails(Reuses):
+    count = 0
+
+    def __init__(self, where="step"):
+        super().__init__()
+        self.number, self.where = Fails.count, where
+        Fails.count += 1
+
+    def reset(self, *, seed=None, options=None):
+        if self.where == "reset" and seed is None and self.number == 1:
+            raise RuntimeError("no connection")
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        if self.where == "step" and self.number == 1:
+            raise KeyError("lane 7")
+        if self.where == "size" and self.number == 1:
+            return np.zeros(3), 0.0, False, False, {"vector_reward": self.parts}
+        return (*super().step(action)[:2], True, False, {"vector_reward": self.parts})
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "message"),
+    [
+        ("step", KeyError, "in environment 1, step 0 of this rollout"),
+        ("reset", RuntimeError, "in the reset of environment 1 after step 0 of this rollout"),
+        ("size", ValueError, r"observations: got \[2, 3, 2\] numbers from the environments"),
+    ],
+)
+def test_an_environment_that_fails_is_named(where, kind, message):
+    Fails.count = 0
+    hosts = HostEnvironments(lambda: Fails(where), 3, ActionSpace.of(Fails.action_space), 2)
+    hosts.init(0)
+    with pytest.raises(kind, match=message):
+        hosts.collect(lambda obs: np.zeros((3, 1), np.float32), 4)
