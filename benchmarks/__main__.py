@@ -8,7 +8,25 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-from . import bench_credit, bench_engine, bench_factorisation, bench_gradient, bench_learner, bench_rddl
+from . import (
+    bench_credit,
+    bench_engine,
+    bench_environments,
+    bench_factorisation,
+    bench_gradient,
+    bench_learner,
+    bench_rddl,
+)
+
+BENCHES = (
+    bench_credit,
+    bench_factorisation,
+    bench_gradient,
+    bench_engine,
+    bench_learner,
+    bench_environments,
+    bench_rddl,
+)
 
 
 def main() -> int:
@@ -18,7 +36,7 @@ def main() -> int:
     for column in ("ours", "yardstick", "ratio", "bound"):
         table.add_column(column, justify="right")
     missed = 0
-    for bench in (bench_credit, bench_factorisation, bench_gradient, bench_engine, bench_learner, bench_rddl):
+    for bench in BENCHES:
         for row in bench.rows():
             mark = "" if row.kept else " ✗"
             missed += not row.kept

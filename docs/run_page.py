@@ -3,6 +3,8 @@
     python docs/run_page.py docs/tutorial.md            # a JSON list: line, what it printed, what the page shows
     python docs/run_page.py --write docs/tutorial.md    # brings the page's text blocks up to date
 
+A first line such as ``% needs: torch`` names modules that factorax does not depend on.
+
 A ```text block that directly follows a ```python block shows what that block prints. Figures are written to the
 current folder, which `make_figures.py` and the tests choose.
 """
@@ -17,6 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\s*^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
+def needs(text: str) -> list[str]:
+    """The modules that a page needs and factorax does not."""
+    first = text.partition("\n")[0]
+    return first.removeprefix("% needs:").replace(",", " ").split() if first.startswith("% needs:") else []
 
 
 class Block(NamedTuple):

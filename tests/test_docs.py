@@ -32,6 +32,15 @@ PAGES = {
     for path in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
     if run_page.blocks(path.read_text(encoding="utf-8"))
 }
+NEEDS = {page: run_page.needs(path.read_text(encoding="utf-8")) for page, path in PAGES.items()}
+MARKS = {"torch": pytest.mark.torch, "stable_baselines3": pytest.mark.sb3, "pyRDDLGym": pytest.mark.rddl}
+
+
+def _param(page):
+    """A page with the marks of the modules it needs, skipped where one is missing."""
+    missing = [module for module in NEEDS[page] if find_spec(module) is None]
+    skip = [pytest.mark.skip(reason=f"{page} needs {', '.join(missing)}")] if missing else []
+    return pytest.param(page, marks=[*(MARKS.get(module, pytest.mark.marl) for module in NEEDS[page]), *skip])
 
 
 def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -39,14 +48,16 @@ def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1"}
     environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # nearly all of the time is spent compiling
     environment.pop("JAX_ENABLE_X64", None)
-    command = [sys.executable, "-W", "error", str(RUNNER), str(path)]
+    strict = [] if run_page.needs(path.read_text(encoding="utf-8")) else ["-W", "error"]  # others' code may warn
+    command = [sys.executable, *strict, str(RUNNER), str(path)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def runs(request, tmp_path_factory):
     """The pages that this session tests, as many at a time as there are processors: most of it is compiling."""
-    wanted = [item.callspec.params["page"] for item in request.session.items if "runs" in item.fixturenames]
+    items = [item for item in request.session.items if "runs" in item.fixturenames]
+    wanted = [item.callspec.params["page"] for item in items if item.get_closest_marker("skip") is None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield {page: pool.submit(_run, PAGES[page], tmp_path_factory.mktemp("page")) for page in wanted}
 
@@ -76,13 +87,7 @@ def test_numbers_agree_to_one_in_the_last_place_and_words_exactly():
     assert not agrees("1 2", "1")
 
 
-NEEDS_RDDL = [
-    pytest.mark.rddl,
-    pytest.mark.skipif(find_spec("pyRDDLGym") is None, reason="needs pyRDDLGym: pip install '.[rddl]'"),
-]
-
-
-@pytest.mark.parametrize("page", [pytest.param(p, marks=NEEDS_RDDL if p == "docs/rddl.md" else []) for p in PAGES])
+@pytest.mark.parametrize("page", [_param(page) for page in PAGES])
 def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
     done = runs[page].result()
     assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"

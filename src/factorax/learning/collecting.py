@@ -118,8 +118,8 @@ class HostEnvironments:
             first.append(self.obs)
             actions.append(act(self.obs))
             seen, rewards, ended, cut, infos = self._step(self._elements(actions[t]), t)
-            psi[t] = _targets(rewards, infos, m)
-            obs = self.obs = _flat_all(seen, t)
+            _put_targets(psi[t], rewards, infos)
+            obs = self.obs = _flat_all(seen)
             last.append(obs)
             terminated.append(ended)
             truncated.append(cut)
@@ -130,12 +130,13 @@ class HostEnvironments:
                 for i in np.flatnonzero(np.logical_or(ended, cut)):
                     ends.append((t, i))
                     self.obs[i] = self._reset(int(i), t)
-        _check_finite(psi)
+        next_obs = np.stack(last)
+        _check_finite(psi, next_obs)
         return Transition(
             np.stack(first),
             np.stack(actions),
             psi.astype(np.float32),
-            np.stack(last),
+            next_obs,
             np.array(terminated, bool),
             np.array(truncated, bool),
             _filled(optional["factor_mask"], True),
@@ -164,7 +165,11 @@ class HostEnvironments:
             for env, action in zip(self.envs, actions, strict=True):
                 given.append(env.step(action))
         except Exception as error:
-            error.add_note(f"in environment {len(given)}, step {t} of this rollout")
+            i = len(given)
+            if self.obs is not None and not np.isfinite(self.obs[i]).all():
+                before = f"environment {i}, before step {t} of this rollout: the observation is not finite"
+                raise FloatingPointError(before) from error
+            error.add_note(f"in environment {i}, step {t} of this rollout")
             raise
         return zip(*given, strict=True)
 
@@ -190,7 +195,7 @@ def _filled(given: list[Any], default: bool) -> np.ndarray | None:
 
 
 class ToEnvironments:
-    """What `ActionSpace.to_environment` makes of every row of ``(B, c)``, all rows at once."""
+    """What `ActionSpace.to_environment` makes of every row of ``(B, c)``, all rows at once, and always new arrays."""
 
     def __init__(self, space: ActionSpace):
         self.build, _ = _builder(space.space, 0)
@@ -236,7 +241,7 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
     bounds = (space.low, space.high) if isinstance(space, gym.spaces.Box) and dtype != np.float32 else None
 
     def element(rows: np.ndarray) -> Any:
-        elements = rows[:, start:end].reshape(-1, *shape).astype(dtype)
+        elements = rows[:, start:end].reshape(-1, *shape).astype(dtype, copy=False)
         if offset is not None:
             elements += offset
         return elements if bounds is None else np.clip(elements, *bounds)
@@ -248,32 +253,37 @@ def _flat(obs: Any) -> np.ndarray:
     return np.asarray(obs, np.float32).ravel()
 
 
-def _flat_all(seen: Sequence[Any], t: int) -> np.ndarray:
+def _flat_all(seen: Sequence[Any]) -> np.ndarray:
     """Observations as ``(B, d)``, a fresh array: there are environments that change what they returned."""
     try:
         obs = np.array(seen, np.float32)
     except ValueError:
         sizes = [np.size(obs) for obs in seen]
         raise ValueError(f"observations: got {sizes} numbers from the environments, want as many from all") from None
-    if obs.ndim != 2:
-        obs = obs.reshape(len(seen), -1)
-    if not math.isfinite(obs.sum()) and not np.isfinite(obs).all():  # one number that is none spoils a sum
-        i = int(np.flatnonzero(~np.isfinite(obs).all(axis=1))[0])
-        raise FloatingPointError(f"environment {i}, step {t} of this rollout: the observation is not finite")
-    return obs
+    return obs if obs.ndim == 2 else obs.reshape(len(seen), -1)
 
 
-def _check_finite(psi: np.ndarray) -> None:
-    if not np.isfinite(psi).all():
-        t, i, j = np.argwhere(~np.isfinite(psi))[0]
-        raise FloatingPointError(f"environment {i}, step {t} of this rollout: target {j} is {psi[t, i, j]}")
+def _check_finite(psi: np.ndarray, obs: np.ndarray) -> None:
+    """Raise at the first number that is none, of the targets or the observations ``[T, B, ...]`` after them."""
+    bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
+    if bad.any():
+        t, i = np.argwhere(bad)[0]
+        targets = np.flatnonzero(~np.isfinite(psi[t, i]))
+        what = f"target {targets[0]} is {psi[t, i, targets[0]]}" if len(targets) else "the observation is not finite"
+        raise FloatingPointError(f"environment {i}, step {t} of this rollout: {what}")
 
 
-def _targets(rewards: Sequence[Any], infos: Sequence[dict[str, Any]], m: int) -> np.ndarray:
-    """The vectors of targets of a step, ``(B, m)``, copied."""
-    given = [info.get("vector_reward", reward) for info, reward in zip(infos, rewards, strict=True)]
+def _put_targets(psi: np.ndarray, rewards: Sequence[Any], infos: Sequence[dict[str, Any]]) -> None:
+    """Copy the vectors of targets of a step to ``(B, m)``."""
+    given: Any = [info.get("vector_reward", reward) for info, reward in zip(infos, rewards, strict=True)]
+    m = psi.shape[1]
     try:
-        return np.array(given, np.float64).reshape(len(given), m)
+        if m == 1 and np.ndim(given[0]) == 0:
+            psi[:, 0] = given
+            return
+        if np.shape(given[0]) != (m,):  # perhaps a mistake, which NumPy would spread over all targets
+            given = [np.reshape(one, (m,)) for one in given]
+        psi[:] = given
     except ValueError:
         i = next((i for i, one in enumerate(given) if np.size(one) != m), 0)
         raise ValueError(
