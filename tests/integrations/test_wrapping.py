@@ -238,6 +238,7 @@ MISTAKES = {
         'has 2 rows, and the action space 3 components; want one for each; with factors="leaves"',
     ),
     "no network": ({}, {"reward": "info:a,b.c", "network": [[1, 0], [0, 1]]}, "network: got list, want an Influence"),
+    "no network, one number": ({}, {"network": [[1, 0], [0, 1]]}, "network: got list, want an InfluenceNetwork"),
     "one number": ({}, {}, "reward: the environment gives one number, and the network has 2 columns; say where"),
     "unknown key": (
         {},

@@ -33,12 +33,11 @@ def wrap_parallel(
             "pettingzoo.utils.BaseParallelWrapper can change their rewards"
         )
     wrapped = FactoredParallel(env, collapse=reward == "collapse")
-    agents = wrapped.possible_agents
-    m = 1 if wrapped.collapse else len(agents)
+    m = 1 if wrapped.collapse else len(wrapped.possible_agents)
     if is_first:
         warn_if_complete(network, m)
     kind = factors or "leaves"
-    fitted = fit(network, wrapped.rows, kind, m, ("shared",) if wrapped.collapse else agents)
+    fitted = fit(network, wrapped.rows, kind, m, ("shared",) if wrapped.collapse else wrapped.rows.names)
     wrapped.adopt(fitted, weights_of(weights, None, m), local)
     return wrapped
 

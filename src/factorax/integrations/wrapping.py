@@ -171,9 +171,10 @@ def _wrap_gymnasium(
     else:
         step = _one_step(wrapped)
         m = step[0].size
-        if m == 1 and np.ndim(step[1]) == 0 and reward is None and network is not None and network.shape[1] > 1:
+        columns = getattr(network, "shape", (1, 1))[1]
+        if m == 1 and columns > 1 and np.ndim(step[1]) == 0 and reward is None:
             raise ValueError(
-                f"reward: the environment gives one number, and the network has {network.shape[1]} columns; say where "
+                f"reward: the environment gives one number, and the network has {columns} columns; say where "
                 'the parts of the reward are: reward="info:…", or a function (obs, action, reward, info) -> vector'
             )
     if seen is None:
