@@ -1,6 +1,7 @@
 """Rollouts: of a JAX problem inside a compiled program, of Gymnasium environments in a loop of the host."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..problems.problem import Problem
+from ..structure import StructureWarning
 from .actions import GAUSSIAN, SQUASHED, ActionSpace
 
 
@@ -95,7 +97,9 @@ class HostEnvironments:
     """B Gymnasium environments in this process; each is reset in the step in which it ends."""
 
     def __init__(self, factory: Callable[[], gym.Env], n_envs: int, space: ActionSpace, n_targets: int):
-        self.envs = [factory() for _ in range(n_envs)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StructureWarning)  # said when the learner made its first
+            self.envs = [factory() for _ in range(n_envs)]
         self.n_envs, self.space, self.n_targets = n_envs, space, n_targets
         self.obs: np.ndarray | None = None
         self._elements = ToEnvironments(space)
