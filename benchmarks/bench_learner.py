@@ -6,7 +6,7 @@ rows are left out.
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -30,7 +30,7 @@ def cartpole() -> gym.Env:
     return gym.make("CartPole-v1")
 
 
-def stable_baselines(config: Config, name: str = "CartPole-v1", seed: int = 0) -> Any:
+def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0) -> Any:
     """PPO of Stable-Baselines3 with the same settings, or None where it is not installed."""
     try:
         with warnings.catch_warnings():
@@ -43,7 +43,7 @@ def stable_baselines(config: Config, name: str = "CartPole-v1", seed: int = 0) -
     torch.set_num_threads(1)  # twice as fast as two threads for networks of this size
     return PPO(
         "MlpPolicy",
-        DummyVecEnv([lambda: gym.make(name)] * config.n_envs),
+        DummyVecEnv([make] * config.n_envs),
         n_steps=config.n_steps,
         batch_size=config.batch_size,
         n_epochs=config.n_epochs,
@@ -91,14 +91,14 @@ def random_batch(learner: Learner, seed: int = 0) -> Batch:
 
 def rows() -> Iterator[Row]:
     plain = Learner.of(cartpole, None, CARTPOLE)
-    theirs = stable_baselines(CARTPOLE)
+    theirs = stable_baselines(CARTPOLE, cartpole)
     if theirs is not None:
         theirs.learn(CARTPOLE.n_envs * CARTPOLE.n_steps)  # fills its buffer
         ours, other = medians(update(plain, random_batch(plain)), theirs.train, repeats=7)
         yield at_least(
             "PPO update, CartPole-v1, 1024 samples, 10 epochs", 1 / ours, 1 / other, "Stable-Baselines3", 6.0, "/s"
         )
-        yield end_to_end(theirs)
+        yield end_to_end("CartPole-v1", Learner.of(cartpole, None, CARTPOLE), theirs, bound=1.5, rollouts=20)
     for n, bound in ((9, 1.15), (100, 1.30)):
         problem = contextual_bandit(n)
         settings: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "batch_size": 128, "n_epochs": 4}
@@ -112,20 +112,20 @@ def rows() -> Iterator[Row]:
     yield seeds()
 
 
-def end_to_end(theirs: Any) -> Row:
-    """Steps a second of whole training on CartPole, equal vectorisation."""
-    steps = 20 * CARTPOLE.n_envs * CARTPOLE.n_steps
-    learner = Learner.of(cartpole, None, CARTPOLE)
+def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollouts: int) -> Row:
+    """Steps a second of whole training, equal vectorisation."""
+    steps = rollouts * learner.config.n_envs * learner.config.n_steps
     state, metrics = learner.update(learner.init(0))
     started = time.perf_counter()
-    for _ in range(20):
+    for _ in range(rollouts):
         state, metrics = learner.update(state)
     jax.block_until_ready(metrics)
     ours = steps / (time.perf_counter() - started)
     started = time.perf_counter()
     theirs.learn(steps)
     other = steps / (time.perf_counter() - started)
-    return at_least("PPO training, CartPole-v1, 8 environments", ours, other, "Stable-Baselines3", 1.5, "steps/s")
+    what = f"PPO training, {name}, {learner.config.n_envs} environments"
+    return at_least(what, ours, other, "Stable-Baselines3", bound, "steps/s")
 
 
 def scaling() -> Iterator[Row]:

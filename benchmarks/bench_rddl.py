@@ -6,12 +6,16 @@ pyRDDLGym is no dependency: without it (``pip install '.[rddl]'``) these rows ar
 import tempfile
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from factorax.experiments.stable_baselines3 import Scaled
 from factorax.integrations import rddl
+from factorax.learning import Config, Learner
 
+from .bench_learner import end_to_end, stable_baselines
 from .timing import Row, at_most, medians
 
 STEPS = 100
@@ -49,6 +53,17 @@ def rows() -> Iterator[Row]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield row(name, problem)
+        yield from training()
+
+
+def training() -> Iterator[Row]:
+    """Whole training on UAV-4, with the network read from the model, against plain PPO."""
+    config = Config(n_envs=8, n_steps=100, batch_size=200)
+    make = partial(rddl.make, "UAV_ippc2023", "4")
+    theirs = stable_baselines(config, lambda: Scaled(make()))
+    if theirs is not None:
+        theirs.learn(config.n_envs * config.n_steps)
+        yield end_to_end("UAV-4", Learner.of(make, None, config), theirs, bound=1.2, rollouts=5)
 
 
 def row(name: str, problem: tuple[str, str]) -> Row:

@@ -33,6 +33,7 @@ class Config:
     learning_rate: float = 3e-4
     discount: float = 0.99
     gae_lambda: float = 0.95
+    hidden: tuple[int, ...] = (64, 64)
 
 
 class Scaled(gym.Wrapper):
@@ -87,6 +88,7 @@ def main(c: Config) -> None:
         gamma=c.discount,
         gae_lambda=c.gae_lambda,
         seed=c.seed,
+        policy_kwargs={"net_arch": list(c.hidden)},
         device="cpu",
     )
     with (c.out / "metrics.jsonl").open("w", encoding="utf-8") as file:

@@ -138,7 +138,7 @@ def summary(table: Table, methods: Sequence[str]) -> dict[str, Any]:
             "final": vars(iqm(final)),
             "training": vars(iqm(end)),
             "seeds": len(final),
-            "better": vars(probability_of_improvement(finals(table, methods[0]), final)),
+            "better": vars(probability_of_improvement(late(table, methods[0]), end)),
             "variance_ratio": float(np.median(where(table, method=method)["variance"])),
         }
     return rows
