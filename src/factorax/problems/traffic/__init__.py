@@ -1,0 +1,10 @@
+"""Grids of traffic lights: the paper's large problem, in SUMO and as an exact JAX twin of it."""
+
+from .grid import Grid as Grid
+from .influence import influence as influence
+from .observations import Readings as Readings
+from .observations import local_observations as local_observations
+from .observations import observe as observe
+from .settings import Traffic as Traffic
+from .signals import Signals as Signals
+from .signals import switch as switch
