@@ -30,7 +30,7 @@ class Traffic:
     initial: Literal["entries", "everywhere"] = "entries"
     """The first cars stand on the streets into the grid; or between lights, too, so that a large grid is not empty."""
     action: Literal["bits", "gaussian"] = "bits"
-    """bits: ``MultiBinary(n)``, 1 asks a light to switch. gaussian: ``Box(−1, 1)``, a number above 0 does, as in Flow."""
+    """bits: ``MultiBinary(n)``, 1 asks to switch. gaussian: ``Box(−1, 1)``, a number above 0 does, as in Flow."""
     kind: Kind = "edges"
     """A target for every street, or for every light."""
     norm: Norm = "global"
