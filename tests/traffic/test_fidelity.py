@@ -82,6 +82,7 @@ def test_equal_cars_are_equal_to_rounding(size, sumo):
             probability = 10 ** rng.uniform(-2.3, 0)
             requests = rng.random((400, pair.grid.n_lights if i % 2 else 1)) < probability
             asked = np.broadcast_to(requests, (400, pair.grid.n_lights))
+            # Not to rounding: SUMO holds a car at green while one that was slow has just left the junction ahead of it.
             close_to(pair, lambda obs, t, asked=asked: asked[t], 1e-5, 1e-4)
 
 
@@ -98,4 +99,5 @@ def test_stock_cars_with_copied_wishes(size, sumo):
 def test_large_grids_begin_with_cars_everywhere(sumo):
     with jax.enable_x64(True):
         pair = Pair(sumo(2, 2, initial="everywhere", speed_deviation=0.0))
-        close_to(pair, always(pair.grid), 1e-5, 1e-3, steps=150)
+        for controller in (always, gap_out):
+            close_to(pair, controller(pair.grid), 1e-9, 1e-6, steps=150)

@@ -29,14 +29,12 @@ from .driving import (
     nearest,
     next_speed,
 )
-from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT
+from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .observations import Readings, observe
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch
 
 SECTION = ENTRY + JUNCTION
-STANDING_AT = 6.0
-"""Where the first cars stand."""
 ENTERS_AT = 5.1
 """Where later cars appear, at 30 m/s."""
 ROOM_FOR = 36
@@ -125,7 +123,7 @@ class LaneSimulator:
         wanted = jnp.minimum(TOP_SPEED, SPEED_LIMIT * jnp.clip(factor, 0.2, 2.0))
         return Lanes(
             jnp.asarray(section, self.dtype),
-            jnp.asarray(np.where(alive, STANDING_AT, 0), self.dtype),
+            jnp.asarray(np.where(alive, np.where(section == 0, STANDING_AT, STANDING_BETWEEN), 0), self.dtype),
             jnp.zeros(shape, self.dtype),
             jnp.where(alive, wanted, TOP_SPEED).astype(self.dtype),
             jnp.asarray(self.n_first, jnp.int32),

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from ....structure.labels import some
-from ..grid import ENTRY, EXIT, INNER, SPEED_LIMIT, Grid
+from ..grid import ENTRY, EXIT, INNER, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN, Grid
 from ..settings import Traffic
 
 MISSING = (
@@ -126,11 +126,12 @@ def write_demand(traffic: Traffic, path: Path, *, stochastic: bool = False) -> N
     Xml.SubElement(root, "vType", CAR, speedDev=str(traffic.speed_deviation))
     for i, streets in enumerate(grid.routes):
         Xml.SubElement(root, "route", id=f"route{i}", edges=" ".join(streets))
-    stand = {"type": "human", "depart": "1", "departPos": "6", "departSpeed": "0", "departLane": "0"}
+    stand = {"type": "human", "depart": "1", "departSpeed": "0", "departLane": "0"}
     for i, streets in enumerate(grid.routes):
         last = len(streets) - 1 if traffic.initial == "everywhere" else 1
         for j in range(last):
-            car = Xml.SubElement(root, "vehicle", stand, id=f"first{i}_{j}")
+            place = str(STANDING_BETWEEN if j else STANDING_AT)
+            car = Xml.SubElement(root, "vehicle", stand, id=f"first{i}_{j}", departPos=place)
             if j == 0:
                 car.set("route", f"route{i}")
             else:
