@@ -8,7 +8,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-from . import bench_credit, bench_engine, bench_factorisation, bench_gradient, bench_learner
+from . import bench_credit, bench_engine, bench_factorisation, bench_gradient, bench_learner, bench_traffic
 
 
 def main() -> int:
@@ -18,7 +18,7 @@ def main() -> int:
     for column in ("ours", "yardstick", "ratio", "bound"):
         table.add_column(column, justify="right")
     missed = 0
-    for bench in (bench_credit, bench_factorisation, bench_gradient, bench_engine, bench_learner):
+    for bench in (bench_credit, bench_factorisation, bench_gradient, bench_engine, bench_learner, bench_traffic):
         for row in bench.rows():
             mark = "" if row.kept else " ✗"
             missed += not row.kept

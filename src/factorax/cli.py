@@ -91,7 +91,7 @@ def train(
     """Train with factored PPO, or go on with a run that was stopped.
 
     Args:
-        problem: queues:4x4, chain:16, contextual-bandit:8, a Gymnasium name such as CartPole-v1,
+        problem: traffic:3x3, queues:4x4, chain:16, contextual-bandit:8, a Gymnasium name such as CartPole-v1,
             or package.module:function.
         config: How to train.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out.

@@ -186,6 +186,8 @@ def test_a_large_grid_has_traffic_at_every_light():
 def test_float64_must_be_switched_on():
     with pytest.raises(ValueError, match="set jax_enable_x64 first"):
         LaneSimulator(Traffic(), dtype=jnp.float64)
+    with pytest.raises(ValueError, match="period: got 6, want at least 12"):
+        lanes(period=6)
     with pytest.raises(ValueError, match="slots: got 1, want more than 1"):
         LaneSimulator(Traffic(), slots=1)
 

@@ -39,6 +39,8 @@ ENTERS_AT = 5.1
 """Where later cars appear, at 30 m/s."""
 ROOM_FOR = 36
 """Cars on a street beyond which a queue might reach back through a junction, which is not modelled."""
+SHORTEST_PERIOD = 12
+"""Seconds between two cars that enter a route, below which the simulator was never compared with SUMO."""
 GREEN, YELLOW, RED = 0, 1, 2
 FEW = 16
 """Lights on a route up to which comparing with each of them is faster than looking up."""
@@ -94,6 +96,11 @@ class LaneSimulator:
         self.traffic, self.grid, self.dtype = traffic, traffic.grid, jnp.dtype(dtype)
         if self.dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):
             raise ValueError("dtype: got float64, and JAX is set to single precision; set jax_enable_x64 first")
+        if traffic.period < SHORTEST_PERIOD:
+            raise ValueError(
+                f"period: got {traffic.period}, want at least {SHORTEST_PERIOD} s: with more cars queues reach back "
+                "through junctions, which SUMO models and the lane simulator does not"
+            )
         grid = self.grid
         self.n_lights_of = np.array([len(lights) for lights in grid.route_lights])
         self.longest = int(self.n_lights_of.max())

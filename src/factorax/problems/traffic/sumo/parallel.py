@@ -5,18 +5,19 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-try:
-    from pettingzoo import ParallelEnv as _ParallelEnv  # pyright: ignore[reportMissingImports]
-except ImportError:
-    _ParallelEnv: Any = None
-
 from ...._credit import credit
 from ....structure import InfluenceNetwork
 from ..settings import Traffic
 from .env import TrafficEnv
 
+_Base: Any = None
+try:
+    from pettingzoo import ParallelEnv as _Base  # pyright: ignore[reportMissingImports]
+except ImportError:
+    _Base = object
 
-class TrafficParallelEnv(_ParallelEnv or object):
+
+class TrafficParallelEnv(_Base):
     """A grid of traffic lights in SUMO, an agent ``center{k}`` for every light.
 
     - **Observation**: the 42 numbers that a light sees.
@@ -30,7 +31,7 @@ class TrafficParallelEnv(_ParallelEnv or object):
     metadata: dict[str, Any] = {"name": "factorax_traffic_v0", "render_modes": []}  # noqa: RUF012 (PettingZoo's own)
 
     def __init__(self, traffic: Traffic | None = None, *, network: str | InfluenceNetwork = "incident", **options: Any):
-        if _ParallelEnv is None:
+        if _Base is object:
             raise ImportError("TrafficParallelEnv needs the package pettingzoo: pip install pettingzoo")
         self.joint = TrafficEnv(traffic, network=network, **options)
         self.render_mode = None
