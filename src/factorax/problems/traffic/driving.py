@@ -24,18 +24,19 @@ class Obstacle(NamedTuple):
 
     gap: jax.Array
     speed: jax.Array
-    margin: jax.Array | float
-    """What is kept free of it at standstill: 2.5 m to cars, none to a stop line."""
 
 
-def follow(v: jax.Array, wanted: jax.Array, ahead: Obstacle) -> jax.Array:
+def follow(v: jax.Array, wanted: jax.Array, ahead: Obstacle, *, margin: float = MIN_GAP) -> jax.Array:
     """The speed after a second behind an obstacle that keeps its own: four steps of the driver model,
 
     w ← w + ¼ a (1 − (w/v₀)⁴ − (s/g)²) with s = max(0, w T + w (w − u) / 2√(ab)) + margin.
+
+    The margin is what is kept free at standstill: 2.5 m to cars, none to a stop line.
     """
     w, gap = v, ahead.gap
+    kept = jnp.where(gap < FAR, margin, 0)
     for _ in range(4):
-        desired = jnp.maximum(w * HEADWAY + w * (w - ahead.speed) / TWICE_ROOT, 0) + ahead.margin
+        desired = jnp.maximum(w * HEADWAY + w * (w - ahead.speed) / TWICE_ROOT, 0) + kept
         gap = jnp.maximum(gap, 1e-3)
         ratio, crowding = w / wanted, desired / gap
         w = jnp.maximum(w + 0.25 * ACCELERATION * (1 - (ratio * ratio) * (ratio * ratio) - crowding * crowding), 0)
@@ -47,7 +48,7 @@ def nearest(v: jax.Array, obstacles: tuple[Obstacle, ...]) -> Obstacle:
     """The one that a driver minds most: with the largest desired gap for the gap there is."""
 
     def crowding(o: Obstacle) -> jax.Array:
-        desired = jnp.maximum(v * HEADWAY + v * (v - o.speed) / TWICE_ROOT, 0) + o.margin
+        desired = jnp.maximum(v * HEADWAY + v * (v - o.speed) / TWICE_ROOT, 0) + MIN_GAP
         return desired / jnp.maximum(o.gap, 1e-3)
 
     first, *others = obstacles
@@ -68,7 +69,7 @@ def braking_distance(v: jax.Array) -> jax.Array:
 
 def halt(v: jax.Array, wanted: jax.Array, gap: jax.Array) -> jax.Array:
     """The speed after a second on the way to a stop line."""
-    w = follow(v, wanted, Obstacle(gap, jnp.zeros_like(v), 0.0))
+    w = follow(v, wanted, Obstacle(gap, jnp.zeros_like(v)), margin=0)
     w = jnp.where((v < 1e-3) & (w < 1e-3), jnp.maximum(gap - 1e-3, 0), w)
     return jnp.where(gap < 0.01, 0, jnp.minimum(w, gap))
 

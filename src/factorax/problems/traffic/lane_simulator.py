@@ -81,6 +81,17 @@ def _total(x: jax.Array) -> jax.Array:
     return x[0]
 
 
+class _Stop(NamedTuple):
+    """What the lights mean for every car, floats ``(S, L)``."""
+
+    gap: jax.Array
+    """To where it should come to a stand; FAR if nowhere."""
+    sees_beyond: jax.Array
+    """Whether it minds cars beyond its street, 0 or 1: not if it will stop at the line."""
+    red: jax.Array
+    """Whether its light is red."""
+
+
 class LaneSimulator:
     """Reset, step and read grids of traffic lights; all methods are pure functions of one grid, ready for ``jax.vmap``.
 
@@ -142,10 +153,10 @@ class LaneSimulator:
     def step(self, state: Lanes, request: jax.Array) -> Lanes:
         """One second, given which lights are asked to switch, booleans ``(n,)``."""
         signals = switch(state.signals, request, jnp)
-        lights = _once(self._lights_ahead(state, signals), state.place)
-        planned = self._plan(state, *lights)
+        stop = _once(self._stop(state, *self._lights_ahead(state, signals)), state.place)
+        planned = self._plan(state, stop)
         speed = jnp.where(self._occupied(state), next_speed(state.speed, state.wanted, planned), 0)
-        section, place, speed = _once(self._move(state, _once(speed, state.place), lights[0]), state.place)
+        section, place, speed = _once(self._move(state, _once(speed, state.place), stop.red), state.place)
         moved = state._replace(section=section, place=place, speed=speed)
         return self._enter(self._leave(moved))._replace(signals=signals, time=state.time + 1)
 
@@ -161,7 +172,7 @@ class LaneSimulator:
         colour = jnp.pad(colour, ((0, 3), (0, 0))).astype(self.dtype)  # (K + 3, L)
         two = colour[:-1] + 3 * colour[1:]  # of light k and of light k + 1
         inside = state.place > ENTRY
-        both = self._pick(two, state.section + inside)
+        both = _once(self._pick(two, state.section + inside), state.place)
         far = (both > 2.5) * 1.0 + (both > 5.5)
         return both - 3 * far, jnp.where(inside, GREEN, far)
 
@@ -174,8 +185,8 @@ class LaneSimulator:
 
     # ---- driving ------------------------------------------------------------------------------------------
 
-    def _plan(self, state: Lanes, light: jax.Array, next_light: jax.Array) -> jax.Array:
-        """The speed that every car would like to have next, from where all cars are now."""
+    def _stop(self, state: Lanes, light: jax.Array, next_light: jax.Array) -> "_Stop":
+        """What the lights mean for every car."""
         place, v, wanted = state.place, state.speed, state.wanted
         inside = place > ENTRY
         seen = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # to the next stop line
@@ -183,18 +194,24 @@ class LaneSimulator:
         can_brake = seen >= brake
         stops = (light == RED) | ((light == YELLOW) & can_brake)
         offset = jnp.where(can_brake, jnp.clip(seen - brake, 0.1, 1.0), 1.0)
-        must_stop = stops | (next_light != GREEN)
-        stop_gap = jnp.where(stops, jnp.maximum(seen - offset, 0), jnp.where(must_stop, seen + SECTION - 1.0, FAR))
+        later = jnp.where(next_light == GREEN, FAR, seen + SECTION - 1.0)
+        gap = jnp.where(stops, jnp.maximum(seen - offset, 0), later)
         # Of later cars, 0.4 % would enter a hair faster than they want to go. SUMO has them brake for the street's end.
-        too_fast = v > wanted
-        stop_gap = jnp.where(too_fast, jnp.minimum(stop_gap, ENTRY - place), stop_gap)
-        stop = jnp.where(must_stop | too_fast, halt(v, wanted, stop_gap), FAR)
-        leaders = _once(self._leaders(state, stops), place)
+        gap = jnp.where(v > wanted, jnp.minimum(gap, ENTRY - place), gap)
+        beyond = (inside | ~stops) & (state.section < self.n_lights_of) & self._occupied(state)
+        red = (light == RED) & ~inside
+        return _Stop(gap, beyond.astype(self.dtype), red.astype(self.dtype))
+
+    def _plan(self, state: Lanes, stop: "_Stop") -> jax.Array:
+        """The speed that every car would like to have next, from where all cars are now."""
+        v, wanted = state.speed, state.wanted
+        leaders = _once(self._leaders(state, stop.sees_beyond > 0), state.place)
         if self.dtype == jnp.float32:  # nearly always it is one of them that counts: the error is noise here
             leaders = (nearest(v, leaders),)
-        return functools.reduce(jnp.minimum, (follow(v, wanted, leader) for leader in leaders), stop)
+        halts = jnp.where(stop.gap < FAR, halt(v, wanted, stop.gap), FAR)
+        return functools.reduce(jnp.minimum, (follow(v, wanted, leader) for leader in leaders), halts)
 
-    def _leaders(self, state: Lanes, stops: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
+    def _leaders(self, state: Lanes, beyond: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
         """The cars that a driver minds: the next in the same street or junction, the rear-most in the coming junction,
         and the rear-most in the coming street. Nothing beyond a line at which the car will stop is seen."""
         section, place, inside = state.section, state.place, state.place > ENTRY
@@ -205,12 +222,10 @@ class LaneSimulator:
             """A car so far from the start of my section as an obstacle, if its rear is before the `end`."""
             gap = where - place - CAR
             sees = sees & (where < FAR) & (gap < end)
-            speed = jnp.where(sees, speed, TOP_SPEED)
-            return Obstacle(jnp.where(sees, gap, FAR), speed, jnp.where(sees, MIN_GAP, 0.0).astype(self.dtype))
+            return Obstacle(jnp.where(sees, gap, FAR), jnp.where(sees, speed, TOP_SPEED))
 
         lane_end = jnp.where(on_the_way_out, FAR, jnp.where(inside, SECTION, ENTRY) - place)
         street_end = jnp.where(section + 1 >= self.n_lights_of, FAR, SECTION + ENTRY - place)  # of the coming street
-        beyond = ~on_the_way_out & (inside | ~stops) & occupied
         ahead = SECTION * (_shifted(section, 1) - section) + _shifted(place, 1)
         first_slot = np.arange(self.slots)[:, None] == 0
         (junction, junction_speed), (street, street_speed) = (
@@ -248,9 +263,9 @@ class LaneSimulator:
 
     # ---- moving -------------------------------------------------------------------------------------------
 
-    def _move(self, state: Lanes, speed: jax.Array, light: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def _move(self, state: Lanes, speed: jax.Array, red: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         place = state.place + speed
-        crosses_red = (light == RED) & (state.place <= ENTRY) & (place > ENTRY)
+        crosses_red = (red > 0) & (place > ENTRY)
         place, speed = jnp.where(crosses_red, ENTRY, place), jnp.where(crosses_red, 0, speed)
         on = place > SECTION
         place = jnp.where(on, place - SECTION, place)
@@ -281,7 +296,10 @@ class LaneSimulator:
         def of_last(x: jax.Array) -> jax.Array:
             return _total(jnp.where(slot == state.cars - 1, x, 0))
 
-        position, v = SECTION * of_last(state.section) + of_last(state.place), of_last(state.speed)
+        position, v = _once(
+            (SECTION * of_last(state.section) + of_last(state.place), of_last(state.speed)),
+            state.cars.astype(self.dtype),
+        )
         needed = TOP_SPEED + TOP_SPEED * (TOP_SPEED - v) / TWICE_ROOT + MIN_GAP
         room = (state.cars == 0) | (position - CAR > ENTRY) | (position - CAR - ENTERS_AT >= needed)
         enters = (waiting > 0) & room & (state.cars < self.slots)
