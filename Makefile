@@ -24,7 +24,7 @@ docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .venv/installed-bench: .venv/installed
-	$(PIP) -e '.[bench]'
+	$(PIP) -e '.[bench,sumo]'
 	touch $@
 
 clean:

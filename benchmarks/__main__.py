@@ -16,6 +16,7 @@ from . import (
     bench_gradient,
     bench_learner,
     bench_rddl,
+    bench_traffic,
 )
 
 BENCHES = (
@@ -26,6 +27,7 @@ BENCHES = (
     bench_learner,
     bench_environments,
     bench_rddl,
+    bench_traffic,
 )
 
 

@@ -100,7 +100,7 @@ def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
 
 
 def test_no_page_lost_its_code():
-    pages = ("credit", "departures", "gallery", "gradients", "index", "problems", "structure", "tutorial")
+    pages = ("credit", "departures", "gallery", "gradients", "index", "problems", "structure", "traffic", "tutorial")
     assert {"README.md", *(f"docs/{name}.md" for name in pages)} <= set(PAGES)
 
 

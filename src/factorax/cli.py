@@ -93,8 +93,8 @@ def train(
     """Train with factored PPO, or go on with a run that was stopped.
 
     Args:
-        problem: queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4, a Gymnasium name such as CartPole-v1,
-            or package.module:function.
+        problem: traffic:3x3, queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4,
+            a Gymnasium name such as CartPole-v1, or package.module:function.
         config: How to train.
         network: own (the problem's), complete (all edges), or a file of an influence network.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network if it is not its own.

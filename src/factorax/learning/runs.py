@@ -33,6 +33,7 @@ _JAX_PROBLEMS: dict[str, Callable[..., Problem]] = {
     "contextual-bandit": problems.contextual_bandit,
     "chain": problems.chain,
     "queues": problems.queues,
+    "traffic": problems.traffic.lanes,
 }
 
 

@@ -1,5 +1,6 @@
-"""What to train on: bandits of known structure, as functions and as Gymnasium environments."""
+"""What to train on: bandits of known structure, small problems, and grids of traffic lights."""
 
+from . import traffic as traffic
 from .bandits import Bandit as Bandit
 from .bandits import draw_centre as draw_centre
 from .bandits import relu_bandit as relu_bandit

@@ -1,0 +1,166 @@
+"""The grid of streets: names, lengths, routes, and which street meets which light. Both simulators are built on it.
+
+Rows are numbered from the south, columns from the west, and light k = r·C + c stands where row r crosses column c.
+Cars go straight on: every route is one row or one column in one direction, and routes meet at lights alone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...structure.partition import as_index
+
+ENTRY, INNER, EXIT = 300.0, 300.0, 100.0
+"""Lengths of streets in metres: into the grid, between two lights, out of it."""
+JUNCTION = 18.8
+"""Length of the way through a junction."""
+SPEED_LIMIT = 35.0
+"""Of all streets, in metres a second."""
+STANDING_AT, STANDING_BETWEEN = 6.0, 30.0
+"""Where the first cars stand, in metres from the start of a street into the grid and of one between two lights."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """R × C traffic lights.
+
+    A street is named by the way it leads and by its place: ``bot{r}_{j}`` to the east, ``top{r}_{j}`` to the west (row
+    r, just west of column j), ``right{i}_{c}`` to the north, ``left{i}_{c}`` to the south (column c, just south of row
+    i). Streets are numbered by the alphabetical order of their names.
+
+    >>> grid = Grid(3, 3)
+    >>> grid.n_lights, grid.n_edges, grid.n_routes
+    (9, 48, 12)
+    >>> grid.routes[0]
+    ('right0_0', 'right1_0', 'right2_0', 'right3_0')
+    >>> [grid.edges[e] for e in grid.incoming[4]]
+    ['bot1_1', 'right1_1', 'top1_2', 'left2_1']
+    """
+
+    rows: int
+    columns: int
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "columns"):
+            size = as_index(getattr(self, name), name)
+            if not 1 <= size <= 100:
+                raise ValueError(f"{name}: got {size}, want a number from 1 to 100")
+
+    @property
+    def n_lights(self) -> int:
+        """n = R·C."""
+        return self.rows * self.columns
+
+    @property
+    def n_edges(self) -> int:
+        """m = 4RC + 2R + 2C."""
+        return len(self.edges)
+
+    @property
+    def n_routes(self) -> int:
+        """Two for every row and every column."""
+        return 2 * (self.rows + self.columns)
+
+    @cached_property
+    def lights(self) -> tuple[str, ...]:
+        """Names of the lights, by their number."""
+        return tuple(f"center{k}" for k in range(self.n_lights))
+
+    @cached_property
+    def routes(self) -> tuple[tuple[str, ...], ...]:
+        """The streets of every route, in order: of every column to the north and to the south, then of every row to
+        the east and to the west."""
+        R, C = self.rows, self.columns
+        routes = []
+        for c in range(C):
+            north = [f"right{i}_{c}" for i in range(R + 1)]
+            routes += [tuple(north), tuple(f"left{i}_{c}" for i in reversed(range(R + 1)))]
+        for r in range(R):
+            east = [f"bot{r}_{j}" for j in range(C + 1)]
+            routes += [tuple(east), tuple(f"top{r}_{j}" for j in reversed(range(C + 1)))]
+        return tuple(routes)
+
+    @cached_property
+    def route_lights(self) -> tuple[tuple[int, ...], ...]:
+        """The lights of every route, in order: light j of a route is at the end of its street j."""
+        place = np.arange(self.n_lights).reshape(self.rows, self.columns)
+        lines = [place[:, c] for c in range(self.columns)] + [place[r] for r in range(self.rows)]
+        return tuple(tuple(way.tolist()) for line in lines for way in (line, line[::-1]))
+
+    @cached_property
+    def edges(self) -> tuple[str, ...]:
+        """Names of the streets, by their number: the order of the targets."""
+        return tuple(sorted(name for route in self.routes for name in route))
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """From the name of a street to its number."""
+        return {name: e for e, name in enumerate(self.edges)}
+
+    def _numbers(self, names: Iterable[str]) -> list[int]:
+        return [self.number[name] for name in names]
+
+    @cached_property
+    def incoming(self) -> np.ndarray:
+        """The streets that lead to every light, from the west, south, east and north: numbers, shape ``(n, 4)``."""
+        rows = [
+            self._numbers((f"bot{r}_{c}", f"right{r}_{c}", f"top{r}_{c + 1}", f"left{r + 1}_{c}"))
+            for r in range(self.rows)
+            for c in range(self.columns)
+        ]
+        return np.array(rows)
+
+    @cached_property
+    def outgoing(self) -> np.ndarray:
+        """The streets that lead away from every light, to the west, south, east and north: numbers, ``(n, 4)``."""
+        rows = [
+            self._numbers((f"top{r}_{c}", f"left{r}_{c}", f"bot{r}_{c + 1}", f"right{r + 1}_{c}"))
+            for r in range(self.rows)
+            for c in range(self.columns)
+        ]
+        return np.array(rows)
+
+    @cached_property
+    def neighbours(self) -> np.ndarray:
+        """The lights to the north, south, west and east of every light, ``(n, 4)``; −1 where there is none."""
+        place = np.pad(np.arange(self.n_lights).reshape(self.rows, self.columns), 1, constant_values=-1)
+        around = place[2:, 1:-1], place[:-2, 1:-1], place[1:-1, :-2], place[1:-1, 2:]
+        return np.stack([each.ravel() for each in around], axis=1)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Of the streets, in metres, ``(m,)``."""
+        lengths = np.full(self.n_edges, INNER)
+        lengths[self._numbers(route[0] for route in self.routes)] = ENTRY
+        lengths[self._numbers(route[-1] for route in self.routes)] = EXIT
+        return lengths
+
+    @cached_property
+    def light_of(self) -> np.ndarray:
+        """The light that a street leads to or, if it leads out of the grid, comes from: numbers, ``(m,)``."""
+        light = np.empty(self.n_edges, int)
+        light[self.outgoing] = np.arange(self.n_lights)[:, None]
+        light[self.incoming] = np.arange(self.n_lights)[:, None]  # where both hold, the light ahead
+        return light
+
+    @cached_property
+    def identities(self) -> np.ndarray:
+        """What a car's street is called in observations, in (0, 1], ``(m,)``: Flow's number of it, over Flow's count.
+
+        Flow counts 4((C + 1)R + C) streets, which is not m; we keep it.
+        """
+        R, C = self.rows, self.columns
+        numbers = np.empty(self.n_edges)
+        for name, e in self.number.items():
+            family = name.rstrip("0123456789_")
+            i, j = (int(part) for part in name.removeprefix(family).split("_"))
+            across = 2 * C * (i + 1 if family in ("bot", "top") else i)
+            numbers[e] = 2 * (C + 1) * i + across + 2 * j + 1 + (family in ("right", "top"))
+        return numbers / (4 * ((C + 1) * R + C) - 1)
+
+    @cached_property
+    def sorted_by_name(self) -> np.ndarray:
+        """The lights in the alphabetical order of their names, ``(n,)``: center10 before center2."""
+        return np.array(sorted(range(self.n_lights), key=lambda k: self.lights[k]))

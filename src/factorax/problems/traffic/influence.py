@@ -1,0 +1,114 @@
+"""Which light influences which street: from the paper's local baseline to all that cars can carry."""
+
+import warnings
+from typing import Literal, get_args
+
+import numpy as np
+from scipy import sparse
+
+from ...structure import InfluenceNetwork, StructureWarning
+from ...structure.partition import as_index
+from .grid import Grid
+from .targets import Kind
+
+Preset = Literal["in", "incident", "n-level", "corridor", "decay", "complete"]
+
+
+def influence(
+    grid: Grid,
+    preset: Preset = "incident",
+    *,
+    kind: Kind = "edges",
+    n: int = 0,
+    rows: Literal["same", "both"] = "same",
+    alpha: float = 0.5,
+) -> InfluenceNetwork:
+    """An influence network from the lights of a grid to its streets, or to its lights.
+
+    **Arguments**
+
+    - `preset`: ``"in"``, the four streets that lead to a light; no light has those that lead out of the grid.
+      ``"incident"``, those and the four that lead away: the paper's local baseline. ``"n-level"``, the incident streets
+      of all lights at most `n` columns away: the paper's Fig. 4b. ``"corridor"``, the light's row and column: as no car
+      turns, nothing else can be changed by it while other lights do what they did. ``"decay"``, the corridor with
+      weights αᵈ, where d counts the lights between. ``"complete"``, all.
+    - `kind`: targets by street or by light; a light is influenced if one of its streets is. With ``"n-level"`` by light
+      they are the lights of the window itself.
+    - `rows`: the window of ``"n-level"`` lies in the light's own row, or spans all rows.
+
+    >>> influence(Grid(3, 3))
+    InfluenceNetwork(9 actions → 48 targets, 72 edges, density 0.167)
+    >>> influence(Grid(2, 6), "n-level", n=1).to_dense().sum(axis=1)[:6]
+    array([14, 20, 20, 20, 20, 14])
+    """
+    if preset not in get_args(Preset):
+        raise ValueError(f"preset: got {preset!r}, want one of {', '.join(get_args(Preset))}")
+    lights, targets = grid.lights, grid.edges if kind == "edges" else grid.lights
+    if preset == "complete":
+        return InfluenceNetwork.complete(grid.n_lights, len(targets)).relabel(lights, targets)
+    if preset == "n-level":
+        window = _window(grid, as_index(n, "n"), rows)
+        matrix = window if kind == "lights" else (window @ _incident(grid)).astype(bool)
+        return InfluenceNetwork(matrix, lights, targets)
+    matrix = (
+        _in(grid) if preset == "in" else _incident(grid) if preset == "incident" else _corridor(grid, preset, alpha)
+    )
+    if kind == "lights":
+        matrix = _by_light(grid, matrix)
+    with warnings.catch_warnings():
+        if preset == "in":  # that it leaves streets out is its meaning
+            warnings.simplefilter("ignore", StructureWarning)
+        return InfluenceNetwork(matrix, lights, targets)
+
+
+def _matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], data: np.ndarray | None = None):
+    data = np.ones(rows.size, bool) if data is None else data.ravel()
+    return sparse.csr_array((data, (rows.ravel(), columns.ravel())), shape)
+
+
+def _in(grid: Grid) -> sparse.csr_array:
+    light = np.repeat(np.arange(grid.n_lights), 4)
+    return _matrix(light, grid.incoming, (grid.n_lights, grid.n_edges))
+
+
+def _incident(grid: Grid) -> sparse.csr_array:
+    light = np.repeat(np.arange(grid.n_lights), 8)
+    return _matrix(light, np.concatenate([grid.incoming, grid.outgoing], axis=1), (grid.n_lights, grid.n_edges))
+
+
+def _window(grid: Grid, n: int, rows: str) -> sparse.csr_array:
+    """Which lights are at most n columns away, ``(n_lights, n_lights)``."""
+    if n < 0:
+        raise ValueError(f"n: got {n}, want a number of columns, at least 0")
+    near = np.abs(np.subtract.outer(np.arange(grid.columns), np.arange(grid.columns))) <= n
+    same = np.eye(grid.rows, dtype=bool) if rows == "same" else np.ones((grid.rows, grid.rows), bool)
+    return sparse.csr_array(sparse.kron(sparse.csr_array(same), sparse.csr_array(near)).astype(bool))
+
+
+def _corridor(grid: Grid, preset: str, alpha: float) -> sparse.csr_array:
+    """Row and column of every light; with weights αᵈ if they shall decay."""
+    if not 0 < alpha <= 1:
+        raise ValueError(f"alpha: got {alpha}, want a discount in (0, 1]")
+    light, edge, between = [], [], []
+    for streets, passed in zip(grid.routes, grid.route_lights, strict=True):
+        numbers = np.array([grid.number[name] for name in streets])
+        along = np.arange(len(passed))[:, None]
+        street = np.arange(len(streets))
+        # Light j stands between streets j and j + 1 of its route.
+        between.append(np.where(street <= along, along - street, street - along - 1))
+        light.append(np.broadcast_to(np.array(passed)[:, None], between[-1].shape))
+        edge.append(np.broadcast_to(numbers, between[-1].shape))
+    rows, columns, d = (np.concatenate([part.ravel() for part in parts]) for parts in (light, edge, between))
+    data = alpha**d if preset == "decay" else None
+    return _matrix(rows, columns, (grid.n_lights, grid.n_edges), data)
+
+
+def _by_light(grid: Grid, matrix: sparse.csr_array) -> sparse.csr_array:
+    """The strongest influence on a street of each light, ``(n_lights, n_lights)``."""
+    coo = matrix.tocoo()
+    n = grid.n_lights
+    pair = coo.coords[0].astype(np.int64) * n + grid.light_of[coo.coords[1]]
+    pairs, which = np.unique(pair, return_inverse=True)
+    strongest = np.zeros(len(pairs), coo.data.dtype)
+    np.maximum.at(strongest, which, coo.data)
+    return _matrix(pairs // n, pairs % n, (n, n), strongest)

@@ -1,0 +1,419 @@
+"""The lane simulator: the benchmark as a pure function, thousands of grids at once. An exact twin of SUMO.
+
+As no car turns, every route is a line of its own. A car is in a *section*, a street and the junction at its end, and
+has a place in it; so numbers stay small and single precision suffices on routes of any length. The cars of a route are
+held in slots, the foremost first, and never overtake: the array is sorted always. Slots are the first axis, so that
+what concerns all routes alike is one operation on long rows.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...structure import InfluenceNetwork
+from ..problem import Problem, Step
+from .driving import (
+    CAR,
+    FAR,
+    MIN_GAP,
+    TOP_SPEED,
+    TWICE_ROOT,
+    Obstacle,
+    braking_distance,
+    follow,
+    halt,
+    nearest,
+    next_speed,
+)
+from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
+from .observations import Readings, observe
+from .settings import Traffic
+from .signals import Signals, green_and_yellow, switch
+
+SECTION = ENTRY + JUNCTION
+ENTERS_AT = 5.1
+"""Where later cars appear, at 30 m/s."""
+ROOM_FOR = 36
+"""Cars on a street beyond which a queue might reach back through a junction, which is not modelled."""
+SHORTEST_PERIOD = 12
+"""Seconds between two cars that enter a route, below which the simulator was never compared with SUMO."""
+GREEN, YELLOW, RED = 0, 1, 2
+FEW = 16
+"""Lights on a route up to which comparing with each of them is faster than looking up."""
+
+
+class Lanes(NamedTuple):
+    """The state of one grid: L routes with S slots each."""
+
+    section: jax.Array
+    """Of every car, counted along its route, ``(S, L)``."""
+    place: jax.Array
+    """In its section, in metres; up to 300 on the street, beyond that in the junction, ``(S, L)``."""
+    speed: jax.Array
+    """``(S, L)``"""
+    wanted: jax.Array
+    """The speed it would have on an empty road, ``(S, L)``."""
+    cars: jax.Array
+    """Cars on every route, in the first slots, ``(L,)``."""
+    waiting: jax.Array
+    """Cars that found no room yet to enter, ``(L,)``."""
+    signals: Signals
+    time: jax.Array
+    """Steps so far."""
+
+
+def _shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
+    """What is `by` slots ahead."""
+    return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])
+
+
+def _total(x: jax.Array) -> jax.Array:
+    """The sum over the first axis, by halves: on a CPU XLA makes vector code of it, and none of a reduction."""
+    while len(x) > 1:
+        half = len(x) // 2
+        rest = x[2 * half :]
+        x = x[:half] + x[half : 2 * half]
+        x = jnp.concatenate([x[:1] + rest, x[1:]]) if len(rest) else x
+    return x[0]
+
+
+class _Stop(NamedTuple):
+    """What the lights mean for every car, floats ``(S, L)``."""
+
+    gap: jax.Array
+    """To where it should come to a stand; FAR if nowhere."""
+    sees_beyond: jax.Array
+    """Whether it minds cars beyond its street, 0 or 1: not if it will stop at the line."""
+    red: jax.Array
+    """Whether its light is red."""
+
+
+class LaneSimulator:
+    """Reset, step and read grids of traffic lights; all methods are pure functions of one grid, ready for ``jax.vmap``.
+
+    **Arguments**
+
+    - `traffic`: what is simulated.
+    - `slots`: how many cars a route has room for; as many as can be there if left out. Fewer is faster. A grid in which
+      a route is full has targets that are not numbers, so that no car is ever lost in silence.
+    - `dtype`: float32, or float64 where JAX is told to have it.
+    """
+
+    def __init__(self, traffic: Traffic, *, slots: int | None = None, dtype: Any = jnp.float32):
+        self.traffic, self.grid, self.dtype = traffic, traffic.grid, jnp.dtype(dtype)
+        if self.dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):
+            raise ValueError("dtype: got float64, and JAX is set to single precision; set jax_enable_x64 first")
+        if traffic.period < SHORTEST_PERIOD:
+            raise ValueError(
+                f"period: got {traffic.period}, want at least {SHORTEST_PERIOD} s: with more cars queues reach back "
+                "through junctions, which SUMO models and the lane simulator does not"
+            )
+        grid = self.grid
+        self.n_lights_of = np.array([len(lights) for lights in grid.route_lights])
+        self.longest = int(self.n_lights_of.max())
+        self.n_first = self.n_lights_of if traffic.initial == "everywhere" else np.ones(grid.n_routes, int)
+        most = int(self.n_first.max())
+        self.slots = most + -(-(traffic.horizon + 1) // traffic.period) + 1 if slots is None else int(slots)
+        if self.slots <= most:
+            raise ValueError(f"slots: got {slots}, want more than {most}, the cars that a route begins with")
+        self.axis = np.repeat([0, 1], [2 * grid.columns, 2 * grid.rows])  # north–south routes first
+        self.lights = np.zeros((self.longest, grid.n_routes), int)
+        where = np.zeros((grid.n_edges, 2), int)  # section and route of every street
+        for i, (streets, passed) in enumerate(zip(grid.routes, grid.route_lights, strict=True)):
+            self.lights[: len(passed), i] = passed
+            for j, name in enumerate(streets):
+                where[grid.number[name]] = j, i
+        self.has_light = np.arange(self.longest)[:, None] < self.n_lights_of
+        self.inner = np.flatnonzero((where[:, 0] > 0) & (grid.lengths != EXIT))
+        self.at = where[:, 0] * grid.n_routes + where[:, 1]  # where a street is in a flat (K + 1, L)
+
+    def reset(self, key: jax.Array) -> Lanes:
+        """The first cars, which stand; how fast they want to be is drawn."""
+        shape = self.slots, self.grid.n_routes
+        slot = np.arange(self.slots)[:, None]
+        alive = slot < self.n_first
+        section = np.where(alive, self.n_first - 1 - slot, 0)
+        factor = 1 + self.traffic.speed_deviation * jax.random.normal(key, shape, self.dtype)
+        wanted = jnp.minimum(TOP_SPEED, SPEED_LIMIT * jnp.clip(factor, 0.2, 2.0))
+        return Lanes(
+            jnp.asarray(section, self.dtype),
+            jnp.asarray(np.where(alive, np.where(section == 0, STANDING_AT, STANDING_BETWEEN), 0), self.dtype),
+            jnp.zeros(shape, self.dtype),
+            jnp.where(alive, wanted, TOP_SPEED).astype(self.dtype),
+            jnp.asarray(self.n_first, jnp.int32),
+            jnp.asarray(self.traffic.inflows, jnp.int32),
+            Signals.start(self.grid.n_lights, jnp),
+            jnp.int32(0),
+        )
+
+    def step(self, state: Lanes, request: jax.Array) -> Lanes:
+        """One second, given which lights are asked to switch, booleans ``(n,)``."""
+        signals = switch(state.signals, request, jnp)
+        stop = _once(self._stop(state, *self._lights_ahead(state, signals)), state.place)
+        planned = self._plan(state, stop)
+        speed = jnp.where(self._occupied(state), next_speed(state.speed, state.wanted, planned), 0)
+        section, place, speed = _once(self._move(state, _once(speed, state.place), stop.red), state.place)
+        moved = state._replace(section=section, place=place, speed=speed)
+        return self._enter(self._leave(moved))._replace(signals=signals, time=state.time + 1)
+
+    def _occupied(self, state: Lanes) -> jax.Array:
+        return jnp.arange(self.slots)[:, None] < state.cars
+
+    # ---- lights -------------------------------------------------------------------------------------------
+
+    def _lights_ahead(self, state: Lanes, signals: Signals) -> tuple[jax.Array, jax.Array]:
+        """Colours of the next light and of the one after it, for every car, ``(S, L)``; green where there is none."""
+        green, yellow = green_and_yellow(Signals(*(x[self.lights] for x in signals)), self.axis)
+        colour = jnp.where(green | ~self.has_light, GREEN, jnp.where(yellow, YELLOW, RED))
+        colour = jnp.pad(colour, ((0, 3), (0, 0))).astype(self.dtype)  # (K + 3, L)
+        two = colour[:-1] + 3 * colour[1:]  # of light k and of light k + 1
+        inside = state.place > ENTRY
+        both = _once(self._pick(two, state.section + inside), state.place)
+        far = (both > 2.5) * 1.0 + (both > 5.5)
+        return both - 3 * far, jnp.where(inside, GREEN, far)
+
+    def _pick(self, table: jax.Array, index: jax.Array) -> jax.Array:
+        """table[index[s, i], i] of every slot s and route i."""
+        if self.longest > FEW:
+            return jnp.take_along_axis(table, index.astype(jnp.int32), axis=0)
+        hit = index == np.arange(len(table))[:, None, None]
+        return _total(jnp.where(hit, table[:, None], 0))
+
+    # ---- driving ------------------------------------------------------------------------------------------
+
+    def _stop(self, state: Lanes, light: jax.Array, next_light: jax.Array) -> "_Stop":
+        """What the lights mean for every car."""
+        place, v, wanted = state.place, state.speed, state.wanted
+        inside = place > ENTRY
+        seen = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # to the next stop line
+        brake = braking_distance(v)
+        can_brake = seen >= brake
+        stops = (light == RED) | ((light == YELLOW) & can_brake)
+        offset = jnp.where(can_brake, jnp.clip(seen - brake, 0.1, 1.0), 1.0)
+        later = jnp.where(next_light == GREEN, FAR, seen + SECTION - 1.0)
+        gap = jnp.where(stops, jnp.maximum(seen - offset, 0), later)
+        # Of later cars, 0.4 % would enter a hair faster than they want to go. SUMO has them brake for the street's end.
+        gap = jnp.where(v > wanted, jnp.minimum(gap, ENTRY - place), gap)
+        beyond = (inside | ~stops) & (state.section < self.n_lights_of) & self._occupied(state)
+        red = (light == RED) & ~inside
+        return _Stop(gap, beyond.astype(self.dtype), red.astype(self.dtype))
+
+    def _plan(self, state: Lanes, stop: "_Stop") -> jax.Array:
+        """The speed that every car would like to have next, from where all cars are now."""
+        v, wanted = state.speed, state.wanted
+        leaders = _once(self._leaders(state, stop.sees_beyond > 0), state.place)
+        if self.dtype == jnp.float32:  # nearly always it is one of them that counts: the error is noise here
+            leaders = (nearest(v, leaders),)
+        halts = jnp.where(stop.gap < FAR, halt(v, wanted, stop.gap), FAR)
+        return functools.reduce(jnp.minimum, (follow(v, wanted, leader) for leader in leaders), halts)
+
+    def _leaders(self, state: Lanes, beyond: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
+        """The cars that a driver minds: the next in the same street or junction, the rear-most in the coming junction,
+        and the rear-most in the coming street. Nothing beyond a line at which the car will stop is seen."""
+        section, place, inside = state.section, state.place, state.place > ENTRY
+        occupied = self._occupied(state)
+        on_the_way_out = section >= self.n_lights_of
+
+        def behind(where: jax.Array, speed: jax.Array, end: jax.Array, sees: jax.Array) -> Obstacle:
+            """A car so far from the start of my section as an obstacle, if its rear is before the `end`."""
+            gap = where - place - CAR
+            sees = sees & (where < FAR) & (gap < end)
+            return Obstacle(jnp.where(sees, gap, FAR), jnp.where(sees, speed, TOP_SPEED))
+
+        lane_end = jnp.where(on_the_way_out, FAR, jnp.where(inside, SECTION, ENTRY) - place)
+        street_end = jnp.where(section + 1 >= self.n_lights_of, FAR, SECTION + ENTRY - place)  # of the coming street
+        ahead = SECTION * (_shifted(section, 1) - section) + _shifted(place, 1)
+        first_slot = np.arange(self.slots)[:, None] == 0
+        (junction, junction_speed), (street, street_speed) = (
+            tuple(self._pick(x, section) for x in table) for table in self._rear_most(state)
+        )
+        return (
+            behind(jnp.where(first_slot, FAR, ahead), _shifted(state.speed, 1), lane_end, occupied),
+            behind(junction, junction_speed, SECTION - place, beyond & ~inside),
+            behind(street, street_speed, street_end, beyond),
+        )
+
+    def _rear_most(self, state: Lanes) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
+        """The rear-most cars past the stop line at the end of every section, and past the junction: how far they are
+        from the start of the section (FAR if there is none) and how fast, ``(K + 1, L)`` each."""
+        location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
+        sections = np.arange(self.longest + 1)[:, None]
+        found = []
+        for past in (1, 2):
+            slot = self._count_from(location, past) - 1
+            at = jnp.maximum(slot, 0)
+            section, place, v = (jnp.take_along_axis(x, at, axis=0) for x in (state.section, state.place, state.speed))
+            found.append(_once((jnp.where(slot < 0, FAR, SECTION * (section - sections) + place), v), place))
+        return found[0], found[1]
+
+    def _count_from(self, location: jax.Array, past: int) -> jax.Array:
+        """How many cars of a route are at location 2j + past or beyond, for every section j, ``(K + 1, L)``."""
+        sections = np.arange(self.longest + 1)
+        if self.longest <= FEW:
+            return _total((location[:, None] >= (2 * sections + past)[:, None]).astype(jnp.int32))
+        routes = self.grid.n_routes
+        j = jnp.floor((location - past) / 2).astype(jnp.int32)  # the last section that it is past
+        flat = jnp.where(j < 0, len(sections) * routes, j * routes + np.arange(routes)).reshape(-1)
+        counts = jax.ops.segment_sum(jnp.ones_like(flat), flat, len(sections) * routes).reshape(-1, routes)
+        return jnp.cumsum(counts[::-1], axis=0)[::-1]
+
+    # ---- moving -------------------------------------------------------------------------------------------
+
+    def _move(self, state: Lanes, speed: jax.Array, red: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        place = state.place + speed
+        crosses_red = (red > 0) & (place > ENTRY)
+        place, speed = jnp.where(crosses_red, ENTRY, place), jnp.where(crosses_red, 0, speed)
+        on = place > SECTION
+        place = jnp.where(on, place - SECTION, place)
+        return state.section + on, place, speed
+
+    def _leave(self, state: Lanes) -> Lanes:
+        """The foremost car of a route goes, if it is at the end."""
+        at_end = (state.section[0] >= self.n_lights_of) & (state.place[0] > EXIT - 0.1)
+        gone = at_end & (state.cars > 0)
+
+        def closed_up(x: jax.Array, fill: float = 0) -> jax.Array:
+            return jnp.where(gone, jnp.concatenate([x[1:], jnp.full_like(x[:1], fill)]), x)
+
+        return state._replace(
+            section=closed_up(state.section),
+            place=closed_up(state.place),
+            speed=closed_up(state.speed),
+            wanted=closed_up(state.wanted, TOP_SPEED),
+            cars=state.cars - gone,
+        )
+
+    def _enter(self, state: Lanes) -> Lanes:
+        """One car of those that wait enters each route, if there is room for its speed."""
+        due = self.traffic.inflows & ((state.time + 1) % self.traffic.period == 0)  # SUMO's clock shows time + 2
+        waiting = state.waiting + due
+        slot = jnp.arange(self.slots)[:, None]
+
+        def of_last(x: jax.Array) -> jax.Array:
+            return _total(jnp.where(slot == state.cars - 1, x, 0))
+
+        position, v = _once(
+            (SECTION * of_last(state.section) + of_last(state.place), of_last(state.speed)),
+            state.cars.astype(self.dtype),
+        )
+        needed = TOP_SPEED + TOP_SPEED * (TOP_SPEED - v) / TWICE_ROOT + MIN_GAP
+        room = (state.cars == 0) | (position - CAR > ENTRY) | (position - CAR - ENTERS_AT >= needed)
+        enters = (waiting > 0) & room & (state.cars < self.slots)
+        new = (slot == state.cars) & enters
+        return state._replace(
+            section=jnp.where(new, 0, state.section),
+            place=jnp.where(new, ENTERS_AT, state.place).astype(self.dtype),
+            speed=jnp.where(new, TOP_SPEED, state.speed).astype(self.dtype),
+            wanted=jnp.where(new, TOP_SPEED, state.wanted).astype(self.dtype),
+            cars=state.cars + enters,
+            waiting=waiting - enters,
+        )
+
+    # ---- reading ------------------------------------------------------------------------------------------
+
+    def read(self, state: Lanes) -> Readings:
+        """What the detectors read."""
+        occupied, v = self._occupied(state), state.speed
+        on_street = occupied & (state.place <= ENTRY)
+        location = jnp.where(on_street, state.section, -1)
+        first = on_street & (_shifted(location, 1, -1) != state.section)
+        second = on_street & ~first & _shifted(first, 1)
+        ahead, one = ENTRY - state.place, jnp.ones_like(v)
+        parts = (
+            (first, v),
+            (second, v),
+            (first, ahead),
+            (second, ahead),
+            (on_street, one),
+            (on_street, v),
+            (occupied, one),
+            (occupied, 1 - v / SPEED_LIMIT),
+            (occupied & (v <= self.traffic.standstill), one),
+        )
+        values = [jnp.where(mask, x, 0) for mask, x in parts]
+        sums = self._sums_by_street(state.section, values)
+        approach = [each[self.grid.incoming] for each in sums[:5]]  # (n, 4)
+        present = approach[4][..., None] > np.arange(2)
+        return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *sums[4:])
+
+    def _sums_by_street(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
+        """Of values ``(S, L)`` the sums over the cars of every street, ``(m,)``."""
+        sections, routes = self.longest + 1, self.grid.n_routes
+        if self.longest <= FEW:
+            hit = section[:, None] == np.arange(sections)[:, None]  # (S, K + 1, L)
+            return [_total(jnp.where(hit, x[:, None], 0)).reshape(-1)[self.at] for x in values]
+        flat = (section.astype(jnp.int32) * routes + np.arange(routes)).reshape(-1)
+        columns = jnp.stack([x.reshape(-1) for x in values], axis=-1)
+        return list(jax.ops.segment_sum(columns, flat, sections * routes).T[:, self.at])
+
+    def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
+        """Whether the state is beyond what the simulator is exact for: a route is full, or a queue might reach back
+        through a junction."""
+        full = ((state.cars >= self.slots) & (state.waiting > 0)).any()
+        return full | (readings.cars[self.inner] > ROOM_FOR).any()
+
+
+def _once(x: Any, positive: jax.Array) -> Any:
+    """Hold XLA from computing this anew for all that needs it, which would take several times as long.
+
+    On a GPU a barrier does so. On a CPU barriers are gone before operations are joined; but a division is never done
+    twice, and the compiler cannot know that it is by one: of numbers of the same shape, none is below 0.
+    """
+    one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
+    return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))
+
+
+def lanes(
+    rows: int = 3,
+    columns: int = 3,
+    *,
+    network: str | InfluenceNetwork = "incident",
+    slots: int | None = None,
+    dtype: Any = jnp.float32,
+    **settings: Any,
+) -> Problem:
+    """The benchmark in the lane simulator, for `FactoredPPO` and its kin.
+
+    - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
+    - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
+    - **Targets**: minus the delay on every street, and 0.2 for every car that stands there; or one for every light.
+    - **End**: truncated after `horizon` steps.
+
+    **Arguments**
+
+    - `network`: a preset of `influence`, or an influence network.
+    - `slots`, `dtype`: as for `LaneSimulator`.
+    - `settings`: those of `Traffic`.
+
+    >>> lanes(2, 6).network
+    InfluenceNetwork(12 actions → 64 targets, 96 edges, density 0.125)
+    """
+    traffic = Traffic(rows, columns, **settings)
+    simulator = LaneSimulator(traffic, slots=slots, dtype=dtype)
+    space = traffic.observation_space
+
+    def reset(key: jax.Array) -> tuple[Lanes, jax.Array]:
+        state = simulator.reset(key)
+        return state, observe(traffic.grid, simulator.read(state), state.signals, jnp)
+
+    def step(key: jax.Array, state: Lanes, action: jax.Array) -> Step:
+        state = simulator.step(state, action > 0)
+        readings = simulator.read(state)
+        psi = jnp.where(simulator.invalid(state, readings), jnp.nan, traffic.targets(readings, jnp))
+        obs = observe(traffic.grid, readings, state.signals, jnp)
+        return Step(state, obs, psi, jnp.array(False), state.time >= traffic.horizon)
+
+    return Problem(
+        f"traffic-{rows}x{columns}",
+        reset,
+        step,
+        gym.spaces.Box(space.low, space.high, dtype=np.float32),
+        traffic.action_space,
+        traffic.influence(network) if isinstance(network, str) else network,
+        traffic.weights,
+        local=traffic.local,
+    )

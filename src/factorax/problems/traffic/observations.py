@@ -1,0 +1,91 @@
+"""What is seen of the traffic: Flow's observations, from readings that either simulator can make."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .grid import SPEED_LIMIT, Grid
+from .signals import Signals
+
+SEEN = 2
+"""How many cars of an approach are observed, those nearest to the light."""
+MAX_DISTANCE = 300.0
+CAR = 5.0
+"""Length of a car in metres."""
+
+
+class Readings(NamedTuple):
+    """What detectors in the streets read in one second, arrays of NumPy or JAX; streets have the grid's numbers."""
+
+    speed: Any
+    """Of the two cars nearest to the light on every approach, nearest first, ``(n, 4, 2)``."""
+    distance: Any
+    """How far they are from the end of the street, ``(n, 4, 2)``."""
+    present: Any
+    """Whether there are such cars, ``(n, 4, 2)``. Cars inside junctions are not seen."""
+    count: Any
+    """Cars on every street, ``(m,)``, without those inside junctions."""
+    total_speed: Any
+    """Sum of their speeds, ``(m,)``."""
+    cars: Any
+    """Cars on every street, ``(m,)``, those inside a junction with the street they came from."""
+    delay: Any
+    """Sum over those cars of 1 − v/35, ``(m,)``."""
+    stopped: Any
+    """How many of them stand, or nearly so, ``(m,)``."""
+
+
+def observation_size(grid: Grid) -> int:
+    """24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
+    return 4 * SEEN * 3 * grid.n_lights + 2 * grid.n_edges + 3 * grid.n_lights
+
+
+def observe(grid: Grid, readings: Readings, signals: Signals, xp: Any = np) -> Any:
+    """The joint observation, ``(24n + 2m + 3n,)``: for every light and approach (west, south, east, north) the speeds
+    of two cars over 35, then their distances over 300, then the identities of their streets, nought where there is no
+    car; density and mean speed over 35 of every street; seconds of yellow, direction and yellow of every light."""
+    present, kind = readings.present, readings.speed.dtype
+    identity = xp.asarray(grid.identities[grid.incoming][..., None], dtype=kind)
+    mean = readings.total_speed / xp.maximum(readings.count, 1)
+    parts = (
+        xp.where(present, readings.speed / SPEED_LIMIT, 0),
+        xp.where(present, readings.distance / MAX_DISTANCE, 0),
+        xp.where(present, identity, 0),
+        CAR * readings.count / xp.asarray(grid.lengths, dtype=kind),
+        mean / SPEED_LIMIT,
+        signals.since,
+        signals.direction,
+        signals.yellow,
+    )
+    return xp.concatenate([part.reshape(-1).astype(kind) for part in parts])
+
+
+def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
+    """What every light sees, ``(..., n, 42)``, from joint observations ``(..., 24n + 2m + 3n)``.
+
+    Speeds, distances and identities of its eight cars (1, 1, 0 where there is none), density and mean speed of its four
+    approaches, then direction and yellow of itself and of the lights to the north, south, west and east (0 and 1 where
+    there is none). `by_name` repeats a defect of Flow, which matters from eleven lights on: cars and streets are those
+    of the light at the same place in the alphabetical order of names.
+    """
+    xp = np if isinstance(obs, np.ndarray) else _jax_numpy()
+    n, m = grid.n_lights, grid.n_edges
+    cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 8)
+    speed, distance, identity = cars[..., 0, :, :], cars[..., 1, :, :], cars[..., 2, :, :]
+    missing = identity == 0
+    speed, distance = xp.where(missing, 1, speed), xp.where(missing, 1, distance)
+    streets = obs[..., 24 * n : 24 * n + 2 * m].reshape(*obs.shape[:-1], 2, m)
+    density, mean = (streets[..., i, :][..., grid.incoming] for i in range(2))
+    seen = [speed, distance, identity, density, mean]
+    if by_name:
+        seen = [part[..., grid.sorted_by_name, :] for part in seen]
+    around = np.concatenate([np.arange(n)[:, None], grid.neighbours], axis=1)
+    _, direction, yellow = (obs[..., 24 * n + 2 * m + i * n :][..., :n] for i in range(3))
+    seen += [xp.where(around >= 0, direction[..., around], 0), xp.where(around >= 0, yellow[..., around], 1)]
+    return xp.concatenate([part.astype(obs.dtype) for part in seen], axis=-1)
+
+
+def _jax_numpy() -> Any:
+    import jax.numpy as jnp
+
+    return jnp

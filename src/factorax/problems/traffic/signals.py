@@ -1,0 +1,61 @@
+"""The traffic lights: green one way, three seconds of yellow, green the other way. Written for NumPy and JAX alike."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SWITCH_TIME = 3
+"""Seconds of yellow."""
+
+
+class Signals(NamedTuple):
+    """The state of n lights, integers of shape ``(..., n)``."""
+
+    direction: Any
+    """0: north–south is green, or will be after the yellow. 1: east–west."""
+    yellow: Any
+    """Whether the light is yellow, 0 or 1."""
+    since: Any
+    """Seconds of yellow so far. It stays at 3 until the next yellow, as in Flow, and is no clock of the green."""
+
+    @classmethod
+    def start(cls, n: int, xp: Any = np) -> "Signals":
+        """North–south green at all lights."""
+        return cls(*(xp.zeros(n, xp.int32) for _ in range(3)))
+
+
+def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
+    """What the lights show in the next second, given which of them are asked to switch, booleans ``(..., n)``.
+
+    A request starts the yellow, and the direction turns at once. While a light is yellow it is deaf, also in the
+    second in which it turns green. There is no all-red, no shortest and no longest green.
+
+    >>> lights, shown = Signals.start(1), []
+    >>> for request in (0, 1, 1, 1, 1, 1, 0):
+    ...     lights = switch(lights, np.array([bool(request)]))
+    ...     shown.append(colours(lights, 0))
+    >>> shown
+    ['GrGr', 'yryr', 'yryr', 'yryr', 'rGrG', 'ryry', 'ryry']
+    """
+    was_yellow = signals.yellow == 1
+    begins = request & ~was_yellow
+    since = xp.where(was_yellow, signals.since + 1, xp.where(begins, 0, signals.since))
+    ends = was_yellow & (since >= SWITCH_TIME)
+    direction = xp.where(begins, 1 - signals.direction, signals.direction)
+    yellow = (was_yellow & ~ends) | begins
+    kind = signals.yellow.dtype
+    return Signals(direction, yellow.astype(kind), since.astype(kind))
+
+
+def green_and_yellow(signals: Signals, axis: Any) -> tuple[Any, Any]:
+    """Whether a light is green and whether it is yellow for cars that cross it along an axis (0: north–south)."""
+    own = signals.direction == axis
+    yellow = signals.yellow == 1
+    return ~yellow & own, yellow & ~own
+
+
+def colours(signals: Signals, k: int) -> str:
+    """What light k shows to the north, east, south and west, in SUMO's letters."""
+    north_south = signals.direction[k] == (1 if signals.yellow[k] else 0)
+    letter = "y" if signals.yellow[k] else "G"
+    return f"{letter}r{letter}r" if north_south else f"r{letter}r{letter}"

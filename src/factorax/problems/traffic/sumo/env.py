@@ -1,0 +1,175 @@
+"""The benchmark in SUMO as a Gymnasium environment: one agent for all lights."""
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from ....structure import InfluenceNetwork
+from ..grid import Grid
+from ..observations import Readings, observe
+from ..settings import Traffic
+from ..signals import Signals, colours, switch
+from ..targets import global_reward
+from .network import actuated, build, write_demand
+from .simulation import Backend, Simulation
+
+Program = Literal["green", "static", "actuated"]
+
+
+class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
+    """A grid of traffic lights in SUMO, in the form that passes every stock wrapper and vectoriser.
+
+    - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
+    - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
+    - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ are in ``info["vector_reward"]``, the cars in the grid in
+      ``info["cars"]``, and Flow's reward, whatever the targets are, in ``info["global_reward"]``.
+    - **End**: truncated after `horizon` steps; terminated if cars collide, which was never seen.
+
+    **Arguments**
+
+    - `traffic`: what is simulated.
+    - `network`: a preset of `influence`, or an influence network.
+    - `program`: what lights do before they are first asked: ``"green"`` north–south, the paper's ``"static"`` (38 s
+      green, 7 s yellow; Flow calls it actuated), or SUMO's ``"actuated"`` lights.
+    - `stochastic`: cars enter by chance, as many on average, instead of evenly spaced.
+    - `flow_persist`: a defect of Flow: what lights remember survives a reset.
+    - `backend`, `gui`: traci instead of libsumo, which is slow; the window of sumo-gui.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        traffic: Traffic | None = None,
+        *,
+        network: str | InfluenceNetwork = "incident",
+        program: Program = "green",
+        stochastic: bool = False,
+        flow_persist: bool = False,
+        backend: Backend = "libsumo",
+        gui: bool = False,
+    ):
+        self.traffic = traffic or Traffic()
+        self.grid = self.traffic.grid
+        self.network = self.traffic.influence(network) if isinstance(network, str) else network
+        self.weights, self.local = self.traffic.weights, self.traffic.local
+        self.program, self.flow_persist = program, flow_persist
+        self.observation_space = self.traffic.observation_space
+        self.action_space = self.traffic.action_space
+        self.reward_dim = self.traffic.n_targets
+        self.reward_space = gym.spaces.Box(-np.inf, 0.0, (self.reward_dim,), np.float32)
+        self.streets = _streets(self.grid)
+        self.signals = Signals.start(self.grid.n_lights)
+        self.time = 0
+        folder = Path(tempfile.mkdtemp(prefix="factorax-"))
+        self._remove_files = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        write_demand(self.traffic, folder / "demand.rou.xml", stochastic=stochastic)
+        arguments = ["-n", str(build(self.grid)), "-r", str(folder / "demand.rou.xml")]
+        if program == "actuated":
+            actuated(self.grid, folder / "lights.add.xml")
+            arguments += ["-a", str(folder / "lights.add.xml")]
+        self.simulation = Simulation(arguments, backend=backend, gui=gui)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode, at second 2; without a seed the next one differs from the last by SUMO's own draws."""
+        super().reset(seed=seed)
+        self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
+        if not self.flow_persist:
+            self.signals = Signals.start(self.grid.n_lights)
+        if self.program == "green":
+            for k in range(self.grid.n_lights):
+                self._show(k)
+        self.time = 0
+        for _ in range(2):
+            self.simulation.step()
+        readings = self.read()
+        return self._observe(readings), {"cars": int(readings.cars.sum())}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One second: lights, cars, observation, targets."""
+        request = np.asarray(action) > 0
+        if request.shape != (self.grid.n_lights,):
+            raise ValueError(f"action: got shape {request.shape}, want ({self.grid.n_lights},), one for each light")
+        before = self.signals
+        self.signals = switch(before, request)
+        for k in np.flatnonzero((before.direction != self.signals.direction) | (before.yellow != self.signals.yellow)):
+            self._show(int(k))
+        self.simulation.step()
+        self.time += 1
+        readings = self.read()
+        psi = self.traffic.targets(readings)
+        collided = self.simulation.collided
+        info: dict[str, Any] = {
+            "vector_reward": psi.astype(np.float32),
+            "global_reward": float(global_reward(readings)),
+            "cars": int(readings.cars.sum()),
+            "collided": collided,
+        }
+        truncated = self.time >= self.traffic.horizon
+        return self._observe(readings), float(self.weights @ psi), collided, truncated, info
+
+    def read(self) -> Readings:
+        """What the detectors read now, in double precision."""
+        _, roads, position, speed = self.simulation.cars()
+        where = np.array([self.streets[road] for road in roads], int).reshape(-1, 2)
+        return read(self.grid, where[:, 0], where[:, 1] == 1, position, speed, self.traffic.standstill)
+
+    def _observe(self, readings: Readings) -> np.ndarray:
+        return observe(self.grid, readings, self.signals).astype(np.float32)
+
+    def _show(self, k: int) -> None:
+        self.simulation.api.trafficlight.setRedYellowGreenState(self.grid.lights[k], colours(self.signals, k))
+
+    def close(self) -> None:
+        """End SUMO and remove its files."""
+        self.simulation.close()
+        self._remove_files()
+
+
+def read(
+    grid: Grid, edge: np.ndarray, inside: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float
+) -> Readings:
+    """Readings from the street, place and speed of every car, ``(cars,)``; those `inside` a junction have the number of
+    the street they came from."""
+    m = grid.n_edges
+    out = ~inside
+    order = np.lexsort((-position[out], edge[out]))  # street by street, the foremost first
+    here, ahead, v = edge[out][order], grid.lengths[edge[out]][order] - position[out][order], speed[out][order]
+    count = np.bincount(here, minlength=m)
+    first = np.cumsum(count) - count
+    slot = first[grid.incoming][..., None] + np.arange(2)
+    present = np.arange(2) < count[grid.incoming][..., None]
+    slot = np.where(present, slot, 0)
+    nothing = np.zeros(1) if not len(here) else None
+    return Readings(
+        np.where(present, (v if nothing is None else nothing)[slot], 0.0),
+        np.where(present, (ahead if nothing is None else nothing)[slot], 0.0),
+        present,
+        count,
+        np.bincount(here, v, minlength=m),
+        np.bincount(edge, minlength=m),
+        np.bincount(edge, 1 - speed / 35.0, minlength=m),
+        np.bincount(edge, speed <= standstill, minlength=m),
+    )
+
+
+def _streets(grid: Grid) -> dict[str, tuple[int, int]]:
+    """From SUMO's names to numbers of streets; 1 for the ways through a junction, which belong to their approach."""
+    streets = {name: (e, 0) for name, e in grid.number.items()}
+    for k, name in enumerate(grid.lights):
+        west, south, east, north = (int(e) for e in grid.incoming[k])
+        for link, approach in enumerate((north, east, south, west)):  # as netconvert numbers them
+            streets[f":{name}_{link}"] = approach, 1
+    return streets
+
+
+def make_traffic(rows: int = 3, columns: int = 3, **settings: Any) -> TrafficEnv:
+    """``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``, with the settings of `Traffic`."""
+    return TrafficEnv(Traffic(rows, columns, **settings))

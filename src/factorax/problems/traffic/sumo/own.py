@@ -1,0 +1,146 @@
+"""A SUMO network of one's own as a Gymnasium environment: lights are factors, streets are targets."""
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ....structure import InfluenceNetwork
+from ..targets import STANDSTILL_PENALTY, STANDSTILL_SPEED
+from .files import Streets
+from .simulation import Backend, Simulation
+
+_HOLD = 1e6
+
+
+class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
+    """Traffic lights of any SUMO network, with the demand of any file of routes.
+
+    - **Observation**: for every light and each of its approaches (as many as the light with most has, nought where
+      there are fewer) cars per metre times 5, and mean speed over the largest limit; then whether the light can switch,
+      and which phase it is in, from 0 to 1. `local` makes rows of it, one for every light.
+    - **Action**: ``MultiBinary(n)``, 1 asks a light to leave its green phase. Phases without green, or with yellow,
+      last as long as the network's own programme says.
+    - **Reward**: the scalar Σⱼ ψⱼ; the targets, one for every street, are in ``info["vector_reward"]``.
+    - **End**: truncated after `horizon` steps; terminated if cars collide.
+
+    **Arguments**
+
+    - `net`, `routes`: the files.
+    - `network`: ``"in"``, ``"incident"``, ``"n-level"``, ``"corridor"`` or ``"complete"``, from the graph of the
+      streets; or an influence network.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        net: str | Path,
+        routes: str | Path,
+        *,
+        network: Any = "incident",
+        horizon: int = 400,
+        standstill: float = STANDSTILL_SPEED,
+        backend: Backend = "libsumo",
+        gui: bool = False,
+    ):
+        net, routes = Path(net).expanduser(), Path(routes).expanduser()
+        self.streets = streets = Streets.read(net, routes)
+        self.network = network if isinstance(network, InfluenceNetwork) else streets.influence(network)
+        n, m = len(streets.lights), len(streets.edges)
+        self.weights, self.reward_dim = np.ones(m), m
+        self.horizon, self.standstill, self.time = horizon, standstill, 0
+        self.approaches = max(map(len, streets.incoming))
+        self.action_space = gym.spaces.MultiBinary(n)
+        self.observation_space = gym.spaces.Box(0.0, np.inf, (n * self._width,), np.float32)
+        self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
+        self.number = {name: e for e, name in enumerate(streets.edges)} | streets.approach
+        self.simulation = Simulation(["-n", str(net), "-r", str(routes)], backend=backend, gui=gui)
+
+    @property
+    def _width(self) -> int:
+        return 2 * self.approaches + 2
+
+    def local(self, obs: Any) -> Any:
+        """What every light sees, ``(..., n, l)``, from joint observations."""
+        return obs.reshape(*obs.shape[:-1], len(self.streets.lights), self._width)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Begin an episode: every light in its first green phase."""
+        super().reset(seed=seed)
+        self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
+        self.phase = [0] * len(self.streets.lights)
+        for i, phases in enumerate(self.streets.phases):
+            self._enter(i, next((k for k, shown in enumerate(phases) if is_green(shown)), 0))
+        self.time = 0
+        self.simulation.step()
+        edge, speed = self._cars()
+        return self._observe(edge, speed), {"cars": len(edge)}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One second."""
+        request = np.asarray(action) > 0
+        if request.shape != (len(self.streets.lights),):
+            want = len(self.streets.lights)
+            raise ValueError(f"action: got shape {request.shape}, want ({want},), one for each light")
+        for i in np.flatnonzero(request):
+            if self._can_switch(int(i)):
+                self._enter(int(i), self.phase[i] + 1)
+        self.simulation.step()
+        for i, light in enumerate(self.streets.lights):
+            now = self.simulation.api.trafficlight.getPhase(light)
+            if now != self.phase[i]:  # a yellow phase has run out
+                self._enter(i, now)
+        self.time += 1
+        edge, speed = self._cars()
+        psi = self._targets(edge, speed)
+        info = {"vector_reward": psi.astype(np.float32), "cars": len(edge)}
+        truncated = self.time >= self.horizon
+        return self._observe(edge, speed), float(psi.sum()), self.simulation.collided, truncated, info
+
+    def _can_switch(self, i: int) -> bool:
+        return is_green(self.streets.phases[i][self.phase[i]])
+
+    def _enter(self, i: int, phase: int) -> None:
+        """A phase of light i; green is held until it is asked to switch."""
+        self.phase[i] = phase % len(self.streets.phases[i])
+        lights = self.simulation.api.trafficlight
+        lights.setPhase(self.streets.lights[i], self.phase[i])
+        if self._can_switch(i):
+            lights.setPhaseDuration(self.streets.lights[i], _HOLD)
+
+    def _cars(self) -> tuple[np.ndarray, np.ndarray]:
+        """Street and speed of every car; those on ways that no street leads to are left out."""
+        _, roads, _, speed = self.simulation.cars()
+        edge = np.array([self.number.get(road, -1) for road in roads], int)
+        return edge[edge >= 0], speed[edge >= 0]
+
+    def _targets(self, edge: np.ndarray, speed: np.ndarray) -> np.ndarray:
+        m = self.reward_dim
+        delay = np.bincount(edge, np.maximum(1 - speed / self.streets.speed_limit, 0), minlength=m)
+        stopped = np.bincount(edge, speed <= self.standstill, minlength=m)
+        return -delay / max(len(edge), 1) - STANDSTILL_PENALTY * stopped
+
+    def _observe(self, edge: np.ndarray, speed: np.ndarray) -> np.ndarray:
+        m = self.reward_dim
+        count = np.bincount(edge, minlength=m)
+        mean = np.bincount(edge, speed, minlength=m) / np.maximum(count, 1) / self.streets.speed_limit
+        density = 5 * count / self.streets.lengths
+        seen = np.zeros((len(self.streets.lights), self._width))
+        for i, into in enumerate(self.streets.incoming):
+            seen[i, : len(into)] = density[list(into)]
+            seen[i, self.approaches : self.approaches + len(into)] = mean[list(into)]
+            seen[i, -2:] = self._can_switch(i), self.phase[i] / len(self.streets.phases[i])
+        return seen.ravel().astype(np.float32)
+
+    def close(self) -> None:
+        """End SUMO."""
+        self.simulation.close()
+
+
+def is_green(shown: str) -> bool:
+    """Whether cars may go and no light is yellow."""
+    return "g" in shown.lower() and "y" not in shown.lower()

@@ -1,0 +1,121 @@
+"""One SUMO simulation in this process: start, reset, step, and what its cars do."""
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .network import MISSING, program
+
+Backend = Literal["libsumo", "traci"]
+_running: "weakref.ref[Simulation] | None" = None
+_QUIET = ["--no-step-log", "--no-warnings", "--duration-log.disable", "--xml-validation", "never"]
+_SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1", "--collision.check-junctions", "true"]
+
+
+class Simulation:
+    """SUMO by libsumo, which holds one simulation a process; or by traci, in a process of its own, with its window.
+
+    libsumo would replace a running simulation without a word, so a second one raises here.
+    """
+
+    def __init__(self, arguments: Sequence[str], *, backend: Backend = "libsumo", gui: bool = False):
+        self.arguments, self.gui = [*arguments, *_SETTINGS, *_QUIET], gui
+        self.backend: Backend = "traci" if gui else backend
+        self.api: Any = None
+        self.seed, self.step_count = 0, 0
+
+    def reset(self, seed: int) -> None:
+        """Begin anew at time 0."""
+        arguments = [*self.arguments, "--seed", str(seed)]
+        self.seed, self.step_count = seed, 0
+        try:
+            if self.api is None:
+                self._start(arguments)
+            else:
+                self.api.load(arguments)
+        except Exception as error:
+            self._fail(error)
+
+    def _start(self, arguments: list[str]) -> None:
+        global _running
+        other = _running() if _running is not None else None
+        if self.backend == "libsumo" and other is not None and other.api is not None:
+            raise SecondSimulation(
+                "a SUMO simulation is running in this process already, and libsumo has room for one: close() it, give "
+                "each environment a process of its own, or take the lane simulator, which runs thousands"
+            )
+        api = _import(self.backend)
+        api.start(["sumo" if self.backend == "libsumo" else program("sumo-gui" if self.gui else "sumo"), *arguments])
+        self.api = api
+        if self.backend == "libsumo":
+            _running = weakref.ref(self)
+
+    def step(self) -> None:
+        """One second."""
+        try:
+            self.api.simulationStep()
+        except Exception as error:
+            self._fail(error)
+        self.step_count += 1
+        departed = self.api.simulation.getDepartedIDList()
+        c = self.api.constants
+        for car in departed:
+            self.api.vehicle.subscribe(car, (c.VAR_ROAD_ID, c.VAR_LANEPOSITION, c.VAR_SPEED))
+
+    def cars(self) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
+        """Of every car its name, its street, its place on it and its speed."""
+        found = self.api.vehicle.getAllSubscriptionResults()
+        c = self.api.constants
+        roads = [car[c.VAR_ROAD_ID] for car in found.values()]
+        numbers = [(car[c.VAR_LANEPOSITION], car[c.VAR_SPEED]) for car in found.values()]
+        places = np.array(numbers, float).reshape(-1, 2)
+        return list(found), roads, places[:, 0], places[:, 1]
+
+    @property
+    def collided(self) -> bool:
+        """Whether cars hit each other in this second, or one was taken away."""
+        simulation = self.api.simulation
+        return bool(simulation.getStartingTeleportNumber() or simulation.getCollidingVehiclesNumber())
+
+    def close(self) -> None:
+        """End it; another may then run."""
+        global _running
+        if self.api is not None:
+            self.api.close()
+            self.api = None
+            if _running is not None and _running() is self:
+                _running = None
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, SecondSimulation | ImportError):
+            raise error
+        where = f"SUMO, seed {self.seed}, second {self.step_count}"
+        try:
+            self.close()
+        except Exception:  # it is lost anyway
+            self.api = None
+        raise RuntimeError(f"{where}: {error}") from error
+
+
+class SecondSimulation(RuntimeError):
+    """libsumo has room for one simulation a process."""
+
+
+def _import(backend: Backend) -> Any:
+    try:
+        if backend == "traci":
+            import traci  # pyright: ignore[reportMissingImports]
+
+            return traci
+        import libsumo  # pyright: ignore[reportMissingImports]
+
+        return libsumo
+    except ImportError:
+        raise ImportError(MISSING) from None
+
+
+def version() -> str:
+    """Of SUMO, for result files."""
+    return str(_import("libsumo").__version__)

@@ -1,0 +1,49 @@
+"""Record what SUMO does, for the tests that run without it: ``python tests/traffic/record.py`` writes recorded.npz.
+
+For every controller and grid: rewards of every step, cars in the grid at every step, targets summed over the episode.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from factorax.problems.traffic import Traffic
+from factorax.problems.traffic.controllers import CONTROLLERS
+
+PATH = Path(__file__).parent / "recorded.npz"
+SIZES = ((3, 3), (2, 6))
+RANDOM = (0.02, 0.1, 0.5)
+"""Probabilities of a request in a second, of random commands."""
+
+
+def commands(probability, n):
+    return np.random.default_rng(int(1000 * probability)).random((400, n)) < probability
+
+
+def controllers(grid):
+    """By name; the random ones repeat recorded commands."""
+    made = {name: make(grid) for name, make in CONTROLLERS.items()}
+    for p in RANDOM:
+        requests = commands(p, grid.n_lights)
+        made[f"random-{p}"] = lambda obs, t, requests=requests: requests[t]
+    return made
+
+
+if __name__ == "__main__":
+    from factorax.problems.traffic.sumo import TrafficEnv
+
+    found = {}
+    for size in SIZES:
+        env = TrafficEnv(Traffic(*size, speed_deviation=0.0))
+        for name, controller in controllers(env.grid).items():
+            obs, _ = env.reset(seed=0)
+            psi, cars = [], []
+            for t in range(400):
+                obs, _, _, _, info = env.step(controller(obs, t))
+                psi.append(env.traffic.targets(env.read()))
+                cars.append(info["cars"])
+            key = f"{size[0]}x{size[1]}/{name}"
+            found |= {f"{key}/reward": np.sum(psi, axis=1), f"{key}/cars": np.array(cars, np.int16)}
+            found |= {f"{key}/targets": np.sum(psi, axis=0)}
+        env.close()
+    np.savez_compressed(PATH, **found)
