@@ -15,7 +15,7 @@ from matplotlib import image
 from rich.console import Console
 
 import factorax
-from factorax.experiments import NAMES, experiment, figures, find, parts
+from factorax.experiments import BANDITS, NAMES, experiment, figures, find, parts
 from factorax.experiments.engine import Learner
 from factorax.experiments.experiment import reproduce
 from factorax.experiments.search_throughput import LABELS
@@ -42,10 +42,10 @@ ROWS = {
 }
 VALUES = ("gap", "squared_error", "iterations_per_second", "value")
 FILES = ["config.json", "data.csv", "figure.pdf", "figure.png", "summary.json"]
-DETERMINED = [name for name in NAMES if name != "search-throughput"]  # it measures time
+DETERMINED = [name for name in BANDITS if name != "search-throughput"]  # it measures time
 A_MINUTE = 60.0  # for what comes at once, or never
 
-every_experiment = pytest.mark.parametrize("name", NAMES)
+every_experiment = pytest.mark.parametrize("name", BANDITS)
 
 
 def settings(name, **changes):
@@ -493,7 +493,7 @@ def test_the_budgets_are_made_of_parts_that_can_be_told_apart(name, budget):
 
 def test_every_experiment_has_a_name_and_a_place():
     assert [find(name).name for name in NAMES] == list(NAMES)
-    assert len({find(name).paper for name in NAMES}) == len({find(name).title for name in NAMES}) == 7
+    assert len({find(name).paper for name in BANDITS}) == len({find(name).title for name in BANDITS}) == 7
 
 
 @pytest.mark.parametrize("name", ["", "search_rate", "rate", "factorax"])

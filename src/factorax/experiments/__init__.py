@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .experiment import Experiment
 
-NAMES = (
+BANDITS = (
     "search-baselines",
     "search-throughput",
     "search-aliasing",
@@ -15,9 +15,8 @@ NAMES = (
     "search-rate",
     "search-discrepancy",
     "variance-decomposition",
-    "uav-4",
-    "uav-5",
 )
+NAMES = (*BANDITS, "uav-4", "uav-5")
 _TOGETHER = {"uav-4": "uav", "uav-5": "uav"}
 """Modules with several experiments."""
 

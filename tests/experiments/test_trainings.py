@@ -1,0 +1,97 @@
+"""Experiments that train: runs as processes, their curves as tables, and what is said of them."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from factorax.experiments import find, trainings
+from factorax.experiments.sweep import Stopped
+from factorax.experiments.trainings import train
+
+SMALL = ("--n-envs", 4, "--n-steps", 8, "--batch-size", 32, "--n-epochs", 1, "--hidden", 8)
+
+
+def part(*plan):
+    return trainings.trainings(lambda settings, seed: plan)(None, 0)
+
+
+def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (one,) = part(train("all edges", "contextual-bandit:3", 5, 64, *SMALL, "--network", "complete"))
+    ticks = []
+    result = one.compute(tmp_path / "parts" / "000.partial.npz", ticks.append, threading.Event())
+    assert result["steps"].tolist() == [32, 64]
+    assert np.isfinite(result["returns"]).all()
+    assert np.isfinite(result["final"])
+    assert np.isnan(result["variance_ratio"])  # nobody asked for it
+    assert (tmp_path / "runs" / "all-edges-5" / "checkpoints" / "last.safetensors").exists()
+    assert ticks == sorted(ticks)
+
+
+def test_a_run_that_fails_says_where_to_look(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (one,) = part(train("factored", "no-such-problem", 0, 64))
+    with pytest.raises(RuntimeError, match=r"factored-0: ended with code 1; .*factored-0.log says why"):
+        one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
+    assert "unknown problem 'no-such-problem'" in (tmp_path / "runs" / "factored-0.log").read_text()
+
+
+def test_a_run_is_stopped_when_asked(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (one,) = part(train("factored", "chain:3", 0, 10**9, *SMALL))
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, stop)
+
+
+def table(**ends):
+    """Curves of three seeds that end at these returns."""
+    plan = [train(method, "chain:3", seed, 400) for method in ends for seed in range(3)]
+    results = []
+    for method, end in ends.items():
+        for seed in range(3):
+            returns = np.linspace(-100, end + seed, 40)
+            one = {"final": np.array(end), "variance_ratio": np.array(2.0 if method == "a" else np.nan)}
+            results.append({"steps": np.arange(10, 401, 10), "returns": returns} | one)
+    return trainings.curves(plan, results, points=20)
+
+
+def test_curves_are_means_between_points():
+    rows = table(a=-10.0)
+    assert len(rows["steps"]) == 60
+    assert rows["steps"][:3].tolist() == [20, 40, 60]
+    np.testing.assert_allclose(rows["return"][0], -100 + 90 / 39 / 2)
+    np.testing.assert_allclose(trainings.late(rows, "a"), rows["return"].reshape(3, 20)[:, -2:].mean(axis=1))
+    group = trainings.group(rows, "a")
+    assert group.returns.shape == (3, 20)
+
+
+def test_a_summary_says_who_ends_better():
+    rows = trainings.summary(table(a=-10.0, b=-30.0), ("a", "b"))
+    assert rows["b"]["better"]["mean"] == 1
+    assert rows["a"]["better"]["mean"] == 0.5  # over itself
+    assert rows["a"]["training"]["mean"] > rows["b"]["training"]["high"]
+    assert rows["a"]["variance_ratio"] == 2
+
+
+@pytest.mark.parametrize(("ends", "verdict"), [((-10, -30, -40, -50), "holds"), ((-10, -5, -40, -50), "holds in part")])
+def test_the_claim_of_uav(ends, verdict):
+    experiment = find("uav-4")
+    settings = experiment.budgets["paper"]
+    rows = table(**dict(zip(settings.methods, map(float, ends), strict=True)))
+    (claim,) = experiment.claims(settings, experiment.summarise(settings, rows))
+    assert claim.verdict == verdict
+    assert "30 actions, 10 targets" in claim.claim
+    figure = experiment.draw(settings, rows, experiment.summarise(settings, rows))
+    assert len(figure.axes[0].lines) == 4
+
+
+def test_the_runs_of_uav_differ_in_the_method_alone():
+    from factorax.experiments import uav
+
+    plan = uav.plan("5")(uav.Settings(steps=800, seeds=2), 1)
+    assert [t.seed for t in plan] == [2, 3] * 4
+    assert len({t.name for t in plan}) == 8
+    assert all("rddl:UAV_ippc2023/5" in t.arguments for t in plan)
