@@ -229,7 +229,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         return 130
-    except (ValueError, TypeError, OSError, FloatingPointError) as error:
+    except (ValueError, TypeError, OSError, FloatingPointError, ImportError) as error:
         print(f"factorax: {error}", file=sys.stderr)
         return 1
     return 0

@@ -112,6 +112,13 @@ def test_gymnasiums_own_check(sumo):
     env.close()
 
 
+def test_the_learners_own_check():
+    from factorax.learning import check_problem
+    from factorax.problems.traffic.sumo import TrafficEnv
+
+    check_problem(lambda: TrafficEnv(Traffic(2, 2, horizon=20)), steps=30)
+
+
 def test_a_second_simulation_raises(sumo):
     from factorax.problems.traffic.sumo import SecondSimulation, TrafficEnv
 

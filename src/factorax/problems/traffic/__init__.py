@@ -4,8 +4,8 @@ import gymnasium as gym
 
 from .grid import Grid as Grid
 from .influence import influence as influence
+from .lane_problem import lanes as lanes
 from .lane_simulator import LaneSimulator as LaneSimulator
-from .lane_simulator import lanes as lanes
 from .observations import Readings as Readings
 from .observations import local_observations as local_observations
 from .observations import observe as observe

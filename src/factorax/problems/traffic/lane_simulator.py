@@ -9,13 +9,10 @@ what concerns all routes alike is one operation on long rows.
 import functools
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...structure import InfluenceNetwork
-from ..problem import Problem, Step
 from .driving import (
     CAR,
     FAR,
@@ -30,7 +27,7 @@ from .driving import (
     next_speed,
 )
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
-from .observations import Readings, observe
+from .observations import Readings
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch
 
@@ -365,55 +362,3 @@ def _once(x: Any, positive: jax.Array) -> Any:
     """
     one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
     return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))
-
-
-def lanes(
-    rows: int = 3,
-    columns: int = 3,
-    *,
-    network: str | InfluenceNetwork = "incident",
-    slots: int | None = None,
-    dtype: Any = jnp.float32,
-    **settings: Any,
-) -> Problem:
-    """The benchmark in the lane simulator, for `FactoredPPO` and its kin.
-
-    - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
-    - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
-    - **Targets**: minus the delay on every street, and 0.2 for every car that stands there; or one for every light.
-    - **End**: truncated after `horizon` steps.
-
-    **Arguments**
-
-    - `network`: a preset of `influence`, or an influence network.
-    - `slots`, `dtype`: as for `LaneSimulator`.
-    - `settings`: those of `Traffic`.
-
-    >>> lanes(2, 6).network
-    InfluenceNetwork(12 actions → 64 targets, 96 edges, density 0.125)
-    """
-    traffic = Traffic(rows, columns, **settings)
-    simulator = LaneSimulator(traffic, slots=slots, dtype=dtype)
-    space = traffic.observation_space
-
-    def reset(key: jax.Array) -> tuple[Lanes, jax.Array]:
-        state = simulator.reset(key)
-        return state, observe(traffic.grid, simulator.read(state), state.signals, jnp)
-
-    def step(key: jax.Array, state: Lanes, action: jax.Array) -> Step:
-        state = simulator.step(state, action > 0)
-        readings = simulator.read(state)
-        psi = jnp.where(simulator.invalid(state, readings), jnp.nan, traffic.targets(readings, jnp))
-        obs = observe(traffic.grid, readings, state.signals, jnp)
-        return Step(state, obs, psi, jnp.array(False), state.time >= traffic.horizon)
-
-    return Problem(
-        f"traffic-{rows}x{columns}",
-        reset,
-        step,
-        gym.spaces.Box(space.low, space.high, dtype=np.float32),
-        traffic.action_space,
-        traffic.influence(network) if isinstance(network, str) else network,
-        traffic.weights,
-        local=traffic.local,
-    )

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
-from ....structure.labels import some
 from ..grid import ENTRY, EXIT, INNER, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN, Grid
 from ..settings import Traffic
 
@@ -45,8 +44,10 @@ def program(name: str) -> str:
 
 def _cache() -> Path:
     """Where streets are kept, by the version of SUMO that made them."""
-    from libsumo import __version__ as version  # pyright: ignore[reportMissingImports]
-
+    try:
+        from libsumo import __version__ as version  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ImportError(MISSING) from None
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = base / "factorax" / f"sumo-{version}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,10 +157,3 @@ def actuated(grid: Grid, path: Path) -> None:
             times = ("31", "8", "45") if green else ("6", "3", "6")
             Xml.SubElement(logic, "phase", duration=times[0], minDur=times[1], maxDur=times[2], state=state)
     Xml.ElementTree(root).write(path)
-
-
-def check_files(*paths: Path) -> None:
-    """Raise if one of them is not there."""
-    missing = [str(path) for path in paths if not path.is_file()]
-    if missing:
-        raise FileNotFoundError(f"no such file: {some(missing)}")

@@ -1,0 +1,25 @@
+"""Without SUMO the rest works, and what needs it says what to install."""
+
+import sys
+
+import pytest
+
+from factorax.problems.traffic import Traffic
+from factorax.problems.traffic.sumo import OwnTrafficEnv, TrafficEnv
+
+
+@pytest.fixture
+def no_sumo(monkeypatch):
+    for name in ("libsumo", "sumo", "traci"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.usefixtures("no_sumo")
+def test_what_to_install_is_said():
+    with pytest.raises(ImportError, match=r"pip install 'factorax\[sumo\]'. The lane simulator"):
+        TrafficEnv(Traffic(1, 1))
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        OwnTrafficEnv(tmp_path / "town.net.xml", tmp_path / "town.rou.xml")
