@@ -74,6 +74,7 @@ def test_a_summary_says_who_ends_better():
     assert rows["a"]["better"]["mean"] == 0.5  # over itself
     assert rows["a"]["training"]["mean"] > rows["b"]["training"]["high"]
     assert rows["a"]["variance_ratio"] == 2
+    assert rows["b"]["variance_ratio"] is None  # which JSON can say
 
 
 @pytest.mark.parametrize(("ends", "verdict"), [((-10, -30, -40, -50), "holds"), ((-10, -5, -40, -50), "holds in part")])

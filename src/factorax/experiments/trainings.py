@@ -134,12 +134,13 @@ def summary(table: Table, methods: Sequence[str]) -> dict[str, Any]:
     rows = {}
     for method in methods:
         final, end = finals(table, method), late(table, method)
+        ratios = where(table, method=method)["variance"]
         rows[method] = {
             "final": vars(iqm(final)),
             "training": vars(iqm(end)),
             "seeds": len(final),
             "better": vars(probability_of_improvement(late(table, methods[0]), end)),
-            "variance_ratio": float(np.median(where(table, method=method)["variance"])),
+            "variance_ratio": None if np.isnan(ratios).all() else float(np.nanmedian(ratios)),
         }
     return rows
 
