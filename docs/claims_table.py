@@ -13,6 +13,8 @@ from factorax.experiments.claims import Claim, published
 PAGE = Path(__file__).parent / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
+PAGES = {"ev2gym_chargers": "ev2gym.md"}
+"""Of the examples that make claims."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$#~])")
 
 
@@ -43,13 +45,17 @@ def render(claims: list[Claim]) -> str:
     """The whole of it, a section for each experiment."""
     sections = [count(claims)]
     for command, group in groupby(claims, key=lambda claim: claim.command):
-        name = command.split()[2]
+        program, what, *rest = command.split()
+        name = rest[0] if program == "factorax" else Path(what).stem
+        page = f"experiments.md#{name}" if program == "factorax" else PAGES[name]
         rows = "".join(map(row, group))
         table = (
             ":::{list-table}\n:header-rows: 1\n:widths: 14 38 48\n:width: 100%\n\n"
             f"* - verdict\n  - claim\n  - measured\n{rows}:::"
         )
-        sections.append(f"## {name}\n\n[The figure](experiments.md#{name}) · `{command}`\n\n{table}")
+        sections.append(
+            f"## {name}\n\n[{'The figure' if program == 'factorax' else 'The example'}]({page}) · `{command}`\n\n{table}"
+        )
     return "\n\n".join(sections) + "\n"
 
 
