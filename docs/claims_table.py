@@ -47,15 +47,13 @@ def render(claims: list[Claim]) -> str:
     for command, group in groupby(claims, key=lambda claim: claim.command):
         program, what, *rest = command.split()
         name = rest[0] if program == "factorax" else Path(what).stem
-        page = f"experiments.md#{name}" if program == "factorax" else PAGES[name]
+        link = f"[The figure](experiments.md#{name})" if program == "factorax" else f"[The example]({PAGES[name]})"
         rows = "".join(map(row, group))
         table = (
             ":::{list-table}\n:header-rows: 1\n:widths: 14 38 48\n:width: 100%\n\n"
             f"* - verdict\n  - claim\n  - measured\n{rows}:::"
         )
-        sections.append(
-            f"## {name}\n\n[{'The figure' if program == 'factorax' else 'The example'}]({page}) · `{command}`\n\n{table}"
-        )
+        sections.append(f"## {name}\n\n{link} · `{command}`\n\n{table}")
     return "\n\n".join(sections) + "\n"
 
 

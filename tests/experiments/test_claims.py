@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shlex
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
