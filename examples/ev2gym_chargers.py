@@ -34,7 +34,6 @@ It needs packages that it does not declare: ``pip install 'factorax[ev2gym]'``, 
 """
 
 import copy
-import dataclasses
 import functools
 import itertools
 import json
@@ -54,7 +53,7 @@ import tyro
 import yaml
 
 import factorax as fx
-from factorax.learning import Config, comparing
+from factorax.learning import comparing
 
 with warnings.catch_warnings(action="ignore"):  # it uses what setuptools calls deprecated
     from ev2gym.baselines import heuristics as of_the_package  # pyright: ignore[reportMissingImports]
@@ -259,8 +258,7 @@ def train(estimator: Method = "factored", seed: int = 0, steps: int = 24_000) ->
 def train_ours(estimator: Method, seed: int, steps: int, result: dict[str, Any]) -> Act:
     """One policy for all chargers, of what each sees; all edges unless it is K that is asked for."""
     settings = PPO | OURS | {"seed": seed, "estimator": "vanilla" if estimator == "vanilla" else "factored"}
-    if estimator == "factored":  # where the learner can measure what K saves, let it
-        settings |= {field.name: True for field in dataclasses.fields(Config) if field.name == "variance_report"}
+    settings["variance_report"] = estimator == "factored"
     network = None if estimator == "factored" else fx.InfluenceNetwork.complete(CHARGERS, len(Chargers.weights))
     model = fx.FactoredPPO(Chargers, network, **settings)
     model.learn(steps, progress_bar=False)
