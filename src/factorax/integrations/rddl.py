@@ -251,7 +251,8 @@ def _model(domain: Any, instance: Any) -> Any:
         paths = _from_repository(str(domain), str(instance))
     reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
     parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
-    parser.build(errorlog=_import("ply.yacc").NullLogger())  # else it warns of tokens that RDDL does not use
+    # Else it warns of tokens that RDDL does not use, and leaves a file open.
+    parser.build(debug=False, errorlog=_import("ply.yacc").NullLogger())
     return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
 
 
