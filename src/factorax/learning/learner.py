@@ -230,8 +230,13 @@ class Learner:
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Flat actions for raw observations ``(..., d)``."""
-        obs = self._normalised(state, obs)
-        parameters, spread = state.agent.policy(obs, self.see(obs))
+        return self._choose(state.agent.policy, state.obs, key, obs, deterministic)
+
+    def _choose(
+        self, policy: Policy, seen: Running, key: jax.Array, obs: jax.Array, deterministic: bool = False
+    ) -> jax.Array:
+        obs = seen.normalise(obs) if self.config.normalise_obs else obs
+        parameters, spread = policy(obs, self.see(obs))
         return self.space.mode(parameters) if deterministic else self.space.sample(key, parameters, spread)
 
     def learn_from(self, state: TrainState, seen: Transition) -> tuple[TrainState, dict[str, jax.Array]]:
@@ -306,13 +311,15 @@ class Learner:
             environments.init(self.config.seed, int(state.timesteps))
         keys = np.asarray(jax.random.key_data(jax.random.split(state.key, self.config.n_steps + 1)))
         steps = iter(keys[1:])
-        seen = environments.collect(lambda obs: np.asarray(self._act(state, next(steps), obs)), self.config.n_steps)
+        act = partial(self._act, state.agent.policy, state.obs)
+        seen = environments.collect(lambda obs: np.asarray(act(next(steps), obs)), self.config.n_steps)
         state = state._replace(key=jax.random.wrap_key_data(keys[0]))
         return self._learn(state, seen)
 
     @cached_property
     def _act(self) -> Callable[..., jax.Array]:
-        return eqx.filter_jit(lambda state, key, obs: self.act(state, jax.random.wrap_key_data(key), obs))
+        # Of what it needs alone: a call takes longer the more arrays it is given.
+        return jax.jit(lambda policy, seen, key, obs: self._choose(policy, seen, jax.random.wrap_key_data(key), obs))
 
     @cached_property
     def _learn(self) -> Callable[..., Any]:
