@@ -39,7 +39,7 @@ def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0)
             from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
-    torch.set_num_threads(1)  # twice as fast as two threads for networks of this size
+    torch.set_num_threads(1)  # two wait for each other where anything else runs
     return PPO(
         "MlpPolicy",
         DummyVecEnv([make] * config.n_envs),
