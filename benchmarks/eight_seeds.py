@@ -1,0 +1,32 @@
+"""Milliseconds of an update of one seed, and of eight in one `vmap` that are spread over the cores.
+
+A program of its own, for JAX must be told before it starts to treat every core as a device.
+"""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from factorax.learning import Config, Learner
+from factorax.problems import queues
+
+from .timing import medians
+
+
+def main() -> None:
+    learner = Learner.of(queues(), None, Config(n_envs=8, n_steps=32, batch_size=64, n_epochs=4))
+    one = learner.init(0)
+    by_seed = NamedSharding(Mesh(np.array(jax.devices()), ("seeds",)), PartitionSpec("seeds"))
+    eight = jax.device_put(jax.vmap(learner.init)(jnp.arange(8)), by_seed)
+    single, together = jax.jit(learner.update), jax.jit(jax.vmap(learner.update))
+    times = medians(
+        lambda: jax.block_until_ready(together(eight)[1]), lambda: jax.block_until_ready(single(one)[1]), repeats=21
+    )
+    print(json.dumps(times))
+
+
+if __name__ == "__main__":
+    main()
