@@ -1,10 +1,9 @@
-"""What training reaches, not how fast: `python -m benchmarks.scores`, a quarter of an hour.
+"""What training reaches, not how fast: `python -m benchmarks.scores`, some ten minutes.
 
-Plain PPO side by side with Stable-Baselines3's on two environments that nobody here wrote, same settings and seeds; and
-factored against vanilla on two problems of known structure. It prints tables and writes ``benchmarks/scores.json``.
+Plain PPO side by side with Stable-Baselines3's on two environments that nobody here wrote, same settings and seeds. It
+prints a table and writes ``benchmarks/scores.json``.
 """
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable
@@ -13,15 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from factorax.learning import Config, FactoredPPO, Learner
+from factorax.learning import Config, FactoredPPO
 from factorax.learning.comparing import iqm, probability_of_improvement
-from factorax.problems import Problem, chain, queues
 
 from .bench_learner import stable_baselines
 
@@ -49,29 +45,6 @@ SIDE_BY_SIDE: dict[str, Config] = {
         estimator="vanilla",
     ),
 }
-FACTORED: dict[str, tuple[Problem, Config]] = {
-    "chain of 10": (
-        chain(10, delay=2, horizon=10),
-        Config(
-            policy="independent", n_envs=8, n_steps=20, batch_size=160, n_epochs=4, learning_rate=1e-2,
-            initial_log_std=-0.5, total_timesteps=100 * 160,
-        ),
-    ),
-    "queues, 3 × 3": (
-        queues(3, 3, horizon=20),
-        Config(
-            policy="shared", n_envs=8, n_steps=20, batch_size=160, n_epochs=4, learning_rate=1e-2,
-            total_timesteps=100 * 160,
-        ),
-    ),
-    "queues, 6 × 6": (
-        queues(6, 6, horizon=20),
-        Config(
-            policy="shared", n_envs=8, n_steps=20, batch_size=160, n_epochs=4, learning_rate=1e-2,
-            total_timesteps=100 * 160,
-        ),
-    ),
-}  # fmt: skip
 
 
 def score(name: str, act: Callable[[Any], Any]) -> float:
@@ -101,26 +74,8 @@ def side_by_side(name: str, config: Config, seeds: int) -> dict[str, list[float]
     return scores
 
 
-def against_vanilla(problem: Problem, config: Config, seeds: int) -> dict[str, list[float]]:
-    """Mean return of the last tenth of training for each seed; all seeds are one program."""
-    scores = {}
-    updates = config.total_timesteps // (config.n_envs * config.n_steps)
-    for estimator in ("factored", "vanilla"):
-        learner = Learner.of(problem, config=dataclasses.replace(config, estimator=estimator))
-
-        @jax.jit
-        @jax.vmap
-        def train(seed: jax.Array, learner: Learner = learner) -> jax.Array:
-            _, metrics = jax.lax.scan(lambda s, _: learner.update(s), learner.init(seed), None, updates)
-            return metrics["rollout/ep_rew_mean"][-(updates // 10) :].mean()
-
-        scores[estimator] = np.asarray(train(jnp.arange(seeds)), float).tolist()
-    return scores
-
-
 def main() -> None:
     found = {name: side_by_side(name, config, 5) for name, config in SIDE_BY_SIDE.items()}
-    found |= {name: against_vanilla(*given, 10) for name, given in FACTORED.items()}
     Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     table = Table("", "", "interquartile mean (95 %)", "seeds, lowest to highest", "better with probability (95 %)")
     for name, scores in found.items():
