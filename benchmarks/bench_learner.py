@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from factorax.experiments.stable_baselines3 import ppo
 from factorax.learning.config import Config
 from factorax.learning.learner import Learner
 from factorax.learning.ppo import Batch
@@ -38,25 +39,10 @@ def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import torch  # pyright: ignore[reportMissingImports]
-            from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
             from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
     except ImportError:
         return None
-    torch.set_num_threads(1)  # two wait for each other where anything else runs
-    return PPO(
-        "MlpPolicy",
-        DummyVecEnv([make] * config.n_envs),
-        n_steps=config.n_steps,
-        batch_size=config.batch_size,
-        n_epochs=config.n_epochs,
-        learning_rate=config.learning_rate,
-        gamma=config.discount,
-        gae_lambda=config.gae_lambda,
-        device="cpu",
-        verbose=0,
-        seed=seed,
-    )
+    return ppo(DummyVecEnv([make] * config.n_envs), config, seed)
 
 
 def update(learner: Learner, batch: Batch) -> Any:

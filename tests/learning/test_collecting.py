@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from factorax.learning.actions import ActionSpace
-from factorax.learning.collecting import HostEnvironments, ToEnvironments
+from factorax.learning.collecting import HostEnvironments
 
 BOX = spaces.Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 2.0], np.float32))
 SPACES = {
@@ -38,7 +38,7 @@ def test_all_rows_at_once_are_the_rows_one_by_one(space, squash):
         if kind in ("bernoulli", "categorical"):
             rows[:, k] = rng.integers(0, max(flat.choices[k], 2), 5)
     before = rows.copy()
-    elements = list(ToEnvironments(flat)(rows))
+    elements = list(flat.to_environments(rows))
     assert len(elements) == 5
     for row, element in zip(rows, elements, strict=True):
         assert space.contains(element)

@@ -52,16 +52,34 @@ class Scaled(gym.Wrapper):
         return self.env.step(self.flat.to_environment(low + (np.asarray(action) + 1) * (high - low) / 2))
 
 
-def main(c: Config) -> None:
-    """Train, and write ``metrics.jsonl`` and ``evaluation.json``."""
+def ppo(environments: Any, c: Any, seed: int) -> Any:
+    """Its PPO with the settings of `c`, a `Config` of this module or of the learner."""
     import torch  # pyright: ignore[reportMissingImports]
     from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
+
+    torch.set_num_threads(1)  # two wait for each other where anything else runs
+    return PPO(
+        "MlpPolicy",
+        environments,
+        n_steps=c.n_steps,
+        batch_size=c.batch_size,
+        n_epochs=c.n_epochs,
+        learning_rate=c.learning_rate,
+        gamma=c.discount,
+        gae_lambda=c.gae_lambda,
+        seed=seed,
+        policy_kwargs={"net_arch": list(c.hidden)},
+        device="cpu",
+    )
+
+
+def main(c: Config) -> None:
+    """Train, and write ``metrics.jsonl`` and ``evaluation.json``."""
     from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.evaluation import evaluate_policy  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # pyright: ignore[reportMissingImports]
 
-    torch.set_num_threads(1)
     make: Any = find_problem(c.problem)
     c.out.mkdir(parents=True, exist_ok=True)
 
@@ -78,19 +96,7 @@ def main(c: Config) -> None:
 
     envs = DummyVecEnv([lambda: Monitor(Scaled(make())) for _ in range(c.n_envs)])
     normalised = VecNormalize(envs, gamma=c.discount)
-    model = PPO(
-        "MlpPolicy",
-        normalised,
-        n_steps=c.n_steps,
-        batch_size=c.batch_size,
-        n_epochs=c.n_epochs,
-        learning_rate=c.learning_rate,
-        gamma=c.discount,
-        gae_lambda=c.gae_lambda,
-        seed=c.seed,
-        policy_kwargs={"net_arch": list(c.hidden)},
-        device="cpu",
-    )
+    model = ppo(normalised, c, c.seed)
     with (c.out / "metrics.jsonl").open("w", encoding="utf-8") as file:
         model.learn(c.total_timesteps, callback=Write())
     normalised.training = normalised.norm_reward = False

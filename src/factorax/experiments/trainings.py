@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..learning import runs
 from ..learning.comparing import Group, iqm, probability_of_improvement
 from .parts import Arrays, Part
 from .statistics import Interval
@@ -70,15 +71,14 @@ def _run(training: Training, out: Path, tick: Callable[[float], Any], stop: thre
             while process.poll() is None:
                 if stop.is_set():
                     raise Stopped
-                rows = _metrics(out)
-                tick(min(rows[-1]["time/total_timesteps"] / training.steps, 1.0) if rows else 0.0)
+                tick(min(_steps_so_far(out) / training.steps, 1.0))
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         finally:
             process.terminate()  # which has it write its checkpoint
             process.wait()
     if process.returncode:
         raise RuntimeError(f"{training.name}: ended with code {process.returncode}; {log} says why")
-    rows = [row for row in _metrics(out) if "rollout/ep_rew_mean" in row]
+    rows = [row for row in runs.metrics(out) if "rollout/ep_rew_mean" in row]
     evaluation = json.loads((out / "evaluation.json").read_bytes())
     ratios = [row["variance/ratio"] for row in rows if "variance/ratio" in row]
     return {
@@ -89,11 +89,12 @@ def _run(training: Training, out: Path, tick: Callable[[float], Any], stop: thre
     }
 
 
-def _metrics(out: Path) -> list[dict[str, Any]]:
+def _steps_so_far(out: Path) -> int:
+    """By the last whole line alone: there may be many long ones, and this is asked twice a second."""
     path = out / "metrics.jsonl"
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    whole = next((line for line in reversed(lines) if line.endswith("}")), None)
+    return 0 if whole is None else json.loads(whole)["time/total_timesteps"]
 
 
 def curves(plan: Sequence[Training], results: list[Arrays], points: int = 100) -> Table:
@@ -124,9 +125,7 @@ def finals(table: Table, method: str) -> np.ndarray:
 
 def late(table: Table, method: str) -> np.ndarray:
     """The mean return of every seed over the last tenth of training."""
-    rows = where(table, method=method)
-    by_seed = [where(rows, seed=seed)["return"] for seed in np.unique(rows["seed"])]
-    return np.array([returns[-max(1, len(returns) // 10) :].mean() for returns in by_seed])
+    return group(where(table, method=method), method).final
 
 
 def summary(table: Table, methods: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ..learning import comparing
 from . import trainings
-from .claims import Claim, Verdict
+from .claims import Claim, verdict
 from .experiment import Experiment
 from .parts import Arrays
 from .statistics import Interval
@@ -93,7 +93,6 @@ def experiment(instance: str, crafts: int, steps: int) -> Experiment:
         seen = "; ".join(f"{m} {trainings.shown(rows[m]['training'])}" for m in settings.methods)
         chances = ", ".join(f"{trainings.shown(rows[m]['better'])} over {m}" for m in others)
         ahead = [Interval(**rows[FACTORED]["training"]).low > Interval(**rows[m]["training"]).high for m in others]
-        verdict: Verdict = "holds" if all(ahead) else "holds in part" if any(ahead) else "does not hold"
         return [
             Claim(
                 f"On UAV {instance} ({3 * crafts} actions, {crafts} targets), with the network read from the model, "
@@ -103,7 +102,7 @@ def experiment(instance: str, crafts: int, steps: int) -> Experiment:
                 f"return at the end of training, interquartile mean of {settings.seeds} seeds after "
                 f"{settings.steps:,} steps: {seen}. Probability that a seed of it ends better: {chances}. On its "
                 f"batches a vanilla gradient has {rows[FACTORED]['variance_ratio']:.3g} times the variance",
-                verdict,
+                verdict(*ahead),
             )
         ]
 

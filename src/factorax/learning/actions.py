@@ -9,6 +9,8 @@ distribution *given those before it in the factor*, so that the figures of a fac
     a_k = μ_k + Σ_{l<k} W_kl (a_l − μ_l) + σ_k ε_k,    Σ⁻¹ = (I − W)ᵀ diag(σ⁻²) (I − W).
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -259,44 +261,95 @@ class ActionSpace:
         precision = jnp.take(jnp.exp(-2 * new.log_std), self.blocks, mode="fill", fill_value=0.0)
         return own.at[self.blocks].set((rows**2).sum(axis=-1) * precision, mode="drop")
 
+    @cached_property
+    def _squashed(self) -> np.ndarray:
+        """Which components go through a tanh."""
+        return np.array([kind == SQUASHED for kind in self.kinds])
+
+    @cached_property
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of every component, finite, ``(c,)``."""
+        low = np.where(np.isfinite(self.low), self.low, np.float32(-1e30))
+        return low, np.where(np.isfinite(self.high), self.high, np.float32(1e30))
+
+    def _within(self, action: Any, xp: Any) -> Any:
+        """Actions ``(..., c)`` within their bounds."""
+        if not self._gaussian.any():  # choices are what they are
+            return action
+        low, high = self._bounds
+        if SQUASHED in self._of:
+            action = xp.where(self._squashed, low + (xp.tanh(action) + 1) * (high - low) / 2, action)
+        return xp.minimum(xp.maximum(action, low), high)
+
+    @cached_property
+    def _build(self) -> Callable[[np.ndarray], Any]:
+        return _builder(self.space, 0)[0]
+
+    def to_environments(self, actions: np.ndarray) -> Any:
+        """What `to_environment` makes of every row of ``(B, c)``, all rows at once, and always new arrays."""
+        return self._build(self._within(actions, np))
+
     def to_environment(self, action: Any, xp: Any = np) -> Any:
         """A flat action ``(c,)`` as the space has it: within its bounds, with the numbers and names it has there."""
-        squashed = np.array([kind == SQUASHED for kind in self.kinds])
-        low, high = np.where(np.isfinite(self.low), self.low, -1e30), np.where(np.isfinite(self.high), self.high, 1e30)
-        if squashed.any():
-            action = xp.where(squashed, low + (xp.tanh(action) + 1) * (high - low) / 2, action)
-        return _build(self.space, xp.clip(action, low, high), xp)[0]
+        if xp is np:
+            return self.to_environments(np.asarray(action)[None])[0]
+        return _traced(self.space, self._within(action, xp))[0]
 
 
-def _build(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
-    """The first components of a row as an element of the space, and the rest of the row."""
+def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:
+    """From rows to elements of the space, made of the components from `start` on; and where the next begin."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        builders = []
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            build, start = _builder(part, start)
+            builders.append(build)
+        if isinstance(space, spaces.Tuple):
+            return lambda rows: list(zip(*(build(rows) for build in builders), strict=True)), start
+        names = tuple(space.spaces)
+
+        def named(rows: np.ndarray) -> Any:
+            together = zip(*(build(rows) for build in builders), strict=True)
+            return [dict(zip(names, row, strict=True)) for row in together]
+
+        return named, start
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        return lambda rows: rows[:, start].astype(np.int64) + first, start + 1
+    shape, dtype = space.shape or (), space.dtype
+    end = start + math.prod(shape)
+    offset = space.start if isinstance(space, spaces.MultiDiscrete) else None
+    # A bound of 64 bits may be no number of 32.
+    bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
+
+    def element(rows: np.ndarray) -> Any:
+        elements = rows[:, start:end].reshape(-1, *shape).astype(dtype, copy=False)
+        if offset is not None:
+            elements += offset
+        return elements if bounds is None else np.clip(elements, *bounds)
+
+    return element, end
+
+
+def _traced(space: gym.Space, row: Any) -> tuple[Any, Any]:
+    """The first components of a row as an element of the space, as JAX has it, and the rest of the row."""
     match space:
         case spaces.Tuple():
             parts = []
             for part in space.spaces:
-                element, row = _build(part, row, xp)
+                element, row = _traced(part, row)
                 parts.append(element)
             return tuple(parts), row
         case spaces.Dict():
             named = {}
             for name, part in space.spaces.items():
-                named[name], row = _build(part, row, xp)
+                named[name], row = _traced(part, row)
             return named, row
         case spaces.Discrete():
-            return row[0].astype(_integer(xp)) + int(space.start), row[1:]
+            return row[0].astype(np.int32) + int(space.start), row[1:]
         case _:
             shape = space.shape or ()
-            size = int(np.prod(shape))
+            size = math.prod(shape)
             element = row[:size].reshape(shape)
             if isinstance(space, spaces.MultiDiscrete):
-                element = element + xp.asarray(space.start, dtype=element.dtype)
-            if xp is jnp:
-                return element.astype(np.float32 if isinstance(space, spaces.Box) else _integer(xp)), row[size:]
-            element = element.astype(space.dtype)
-            if isinstance(space, spaces.Box) and space.dtype != np.float32:  # a bound may be no number of 32 bits
-                element = np.clip(element, space.low, space.high)
-            return element, row[size:]
-
-
-def _integer(xp: Any) -> Any:
-    return np.int32 if xp is jnp else np.int64
+                element = element + jnp.asarray(space.start, dtype=element.dtype)
+            return element.astype(np.float32 if isinstance(space, spaces.Box) else np.int32), row[size:]

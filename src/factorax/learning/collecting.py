@@ -1,6 +1,5 @@
 """Rollouts: of a JAX problem inside a compiled program, of Gymnasium environments in a loop of the host."""
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..problems.problem import Problem
 from ..structure import StructureWarning
-from .actions import GAUSSIAN, SQUASHED, ActionSpace
+from .actions import ActionSpace
 
 
 class Episodes(NamedTuple):
@@ -102,7 +101,6 @@ class HostEnvironments:
             self.envs = [factory() for _ in range(n_envs)]
         self.n_envs, self.space, self.n_targets = n_envs, space, n_targets
         self.obs: np.ndarray | None = None
-        self._elements = ToEnvironments(space)
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
 
     def init(self, seed: int, timesteps: int = 0) -> None:
@@ -121,7 +119,7 @@ class HostEnvironments:
         for t in range(n_steps):
             first.append(self.obs)
             actions.append(act(self.obs))
-            seen, rewards, ended, cut, infos = self._step(self._elements(actions[t]), t)
+            seen, rewards, ended, cut, infos = self._step(self.space.to_environments(actions[t]), t)
             _put_targets(psi[t], rewards, infos)
             obs = self.obs = _flat_all(seen)
             last.append(obs)
@@ -196,61 +194,6 @@ def _filled(given: list[Any], default: bool) -> np.ndarray | None:
         return None
     missing = np.full(np.shape(one), default)
     return np.array([missing if x is None else x for x in given], bool)
-
-
-class ToEnvironments:
-    """What `ActionSpace.to_environment` makes of every row of ``(B, c)``, all rows at once, and always new arrays."""
-
-    def __init__(self, space: ActionSpace):
-        self.build, _ = _builder(space.space, 0)
-        self.low = np.where(np.isfinite(space.low), space.low, np.float32(-1e30))
-        self.high = np.where(np.isfinite(space.high), space.high, np.float32(1e30))
-        squashed = np.array([kind == SQUASHED for kind in space.kinds])
-        self.squashed = squashed if squashed.any() else None
-        self.is_bounded = any(kind in (GAUSSIAN, SQUASHED) for kind in space.kinds)  # choices are what they are
-
-    def __call__(self, actions: np.ndarray) -> Any:
-        """An element of the action space for every row."""
-        if self.squashed is not None:
-            within = self.low + (np.tanh(actions) + 1) * (self.high - self.low) / 2
-            actions = np.where(self.squashed, within, actions)
-        if self.is_bounded:
-            actions = np.minimum(np.maximum(actions, self.low), self.high)
-        return self.build(actions)
-
-
-def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:
-    """From rows to elements of the space, made of the components from `start` on; and where the next begin."""
-    if isinstance(space, gym.spaces.Dict | gym.spaces.Tuple):
-        builders = []
-        for part in space.spaces.values() if isinstance(space, gym.spaces.Dict) else space.spaces:
-            build, start = _builder(part, start)
-            builders.append(build)
-        if isinstance(space, gym.spaces.Tuple):
-            return lambda rows: list(zip(*(build(rows) for build in builders), strict=True)), start
-        names = tuple(space.spaces)
-
-        def named(rows: np.ndarray) -> Any:
-            together = zip(*(build(rows) for build in builders), strict=True)
-            return [dict(zip(names, row, strict=True)) for row in together]
-
-        return named, start
-    if isinstance(space, gym.spaces.Discrete):
-        first = int(space.start)
-        return lambda rows: rows[:, start].astype(np.int64) + first, start + 1
-    shape, dtype = space.shape or (), space.dtype
-    end = start + math.prod(shape)
-    offset = space.start if isinstance(space, gym.spaces.MultiDiscrete) else None
-    # A bound of 64 bits may be no number of 32.
-    bounds = (space.low, space.high) if isinstance(space, gym.spaces.Box) and dtype != np.float32 else None
-
-    def element(rows: np.ndarray) -> Any:
-        elements = rows[:, start:end].reshape(-1, *shape).astype(dtype, copy=False)
-        if offset is not None:
-            elements += offset
-        return elements if bounds is None else np.clip(elements, *bounds)
-
-    return element, end
 
 
 def _flat(obs: Any) -> np.ndarray:

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,21 +99,13 @@ class FactoredPPO:
             raise ValueError(f"obs: got shape {obs.shape}, want {one}, or a batch of them in front")
         flat = obs.reshape(-1, self.learner.n_inputs)
         self._predictions, here = jax.random.split(self._predictions)  # training draws from a key of its own
-        actions = np.asarray(self._act(deterministic)(self.state, here, flat))
-        elements = [self.learner.space.to_environment(action) for action in actions]
+        actions = self.learner.actor(self.state, deterministic)(jax.random.key_data(here), flat)
+        elements = list(self.learner.space.to_environments(actions))
         return elements[0] if obs.shape == one else elements
-
-    def _act(self, deterministic: bool) -> Any:
-        cached = self.__dict__.setdefault("_compiled_act", {})
-        if deterministic not in cached:
-            cached[deterministic] = eqx.filter_jit(
-                lambda state, key, obs: self.learner.act(state, key, obs, deterministic)
-            )
-        return cached[deterministic]
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Mean and standard error of the return over so many whole episodes, in environments of their own."""
-        space, act = self.learner.space, self._act(deterministic)
+        space = self.learner.space
         problem: Any = self.learner.problem
         if isinstance(problem, Problem):
             environments: Any = JaxEnvironments(problem, episodes, space)
@@ -141,10 +134,10 @@ class FactoredPPO:
             environments.init(seed)
             done: list[list[np.ndarray]] = [[] for _ in range(count)]
             share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
-            key = jax.random.key(seed + 1)
+            key, act = jax.random.key(seed + 1), self.learner.actor(self.state, deterministic)
             while any(len(d) < s for d, s in zip(done, share, strict=True)):
                 key, here = jax.random.split(key)
-                seen = environments.collect(lambda obs, k=here: np.asarray(act(self.state, k, obs)), 1)
+                seen = environments.collect(partial(act, jax.random.key_data(here)), 1)
                 for i in np.flatnonzero(seen.episode_length[0]):
                     done[i].append(seen.episode_psi[0, i])
             for env in environments.envs:

@@ -225,8 +225,8 @@ class Learner:
             return JaxEnvironments(self.problem, self.config.n_envs, self.space)
         return HostEnvironments(self.problem, self.config.n_envs, self.space, self.n_targets)
 
-    def _normalised(self, state: TrainState, obs: jax.Array) -> jax.Array:
-        return state.obs.normalise(obs) if self.config.normalise_obs else obs
+    def _normalised(self, seen: Running, obs: jax.Array) -> jax.Array:
+        return seen.normalise(obs) if self.config.normalise_obs else obs
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
         """Flat actions for raw observations ``(..., d)``."""
@@ -235,14 +235,14 @@ class Learner:
     def _choose(
         self, policy: Policy, seen: Running, key: jax.Array, obs: jax.Array, deterministic: bool = False
     ) -> jax.Array:
-        obs = seen.normalise(obs) if self.config.normalise_obs else obs
+        obs = self._normalised(seen, obs)
         parameters, spread = policy(obs, self.see(obs))
         return self.space.mode(parameters) if deterministic else self.space.sample(key, parameters, spread)
 
     def learn_from(self, state: TrainState, seen: Transition) -> tuple[TrainState, dict[str, jax.Array]]:
         """An update from transitions ``[T, B, ...]``."""
         c = self.config
-        obs, next_obs = self._normalised(state, seen.obs), self._normalised(state, seen.next_obs)
+        obs, next_obs = self._normalised(state.obs, seen.obs), self._normalised(state.obs, seen.next_obs)
         ended = seen.terminated | seen.truncated
 
         def accumulate(total: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -311,15 +311,23 @@ class Learner:
             environments.init(self.config.seed, int(state.timesteps))
         keys = np.asarray(jax.random.key_data(jax.random.split(state.key, self.config.n_steps + 1)))
         steps = iter(keys[1:])
-        act = partial(self._act, state.agent.policy, state.obs)
-        seen = environments.collect(lambda obs: np.asarray(act(next(steps), obs)), self.config.n_steps)
+        act = self.actor(state)
+        seen = environments.collect(lambda obs: act(next(steps), obs), self.config.n_steps)
         state = state._replace(key=jax.random.wrap_key_data(keys[0]))
         return self._learn(state, seen)
 
+    def actor(self, state: TrainState, deterministic: bool = False) -> Callable[[Any, np.ndarray], np.ndarray]:
+        """`act` for a loop of the host, compiled once: from the data of a key and raw observations to flat actions."""
+        # With what it needs alone: a call takes longer the more arrays it is given.
+        act = partial(self._act, state.agent.policy, state.obs, deterministic=deterministic)
+        return lambda key, obs: np.asarray(act(key, obs))
+
     @cached_property
     def _act(self) -> Callable[..., jax.Array]:
-        # Of what it needs alone: a call takes longer the more arrays it is given.
-        return jax.jit(lambda policy, seen, key, obs: self._choose(policy, seen, jax.random.wrap_key_data(key), obs))
+        def act(policy: Policy, seen: Running, key: jax.Array, obs: jax.Array, deterministic: bool) -> jax.Array:
+            return self._choose(policy, seen, jax.random.wrap_key_data(key), obs, deterministic)
+
+        return jax.jit(act, static_argnames="deterministic")
 
     @cached_property
     def _learn(self) -> Callable[..., Any]:

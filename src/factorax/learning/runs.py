@@ -105,7 +105,7 @@ def train(
         model = _model(problem, network, dataclasses.asdict(config))
         _agree_on_network(model.learner.network_at_start, out / _OF_A_FILE, force)
         folder = out / "checkpoints"
-        good = [path for path in [_resume(model, out)] if path is not None and path.stem == "last"]
+        has_last = _resume(model, out) == folder / "last.safetensors"  # and it is whole
         # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
         write_json(out / "config.json", ours)
         if network not in _NETWORKS:
@@ -115,13 +115,14 @@ def train(
         written = time.monotonic()
 
         def save() -> None:
+            nonlocal has_last
             # At every moment one whole checkpoint has a name that `_restore` looks for.
             new, last = folder / "new.safetensors", folder / "last.safetensors"
             model.save(new)
-            if good:
+            if has_last:
                 os.replace(last, folder / "previous.safetensors")
             os.replace(new, last)
-            good.append(last)
+            has_last = True
 
         def after(model: FactoredPPO, metrics: Metrics) -> None:
             nonlocal written
