@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from factorax.problems.traffic import Traffic
-from factorax.problems.traffic.controllers import CONTROLLERS
+from factorax.problems.traffic.controllers import CONTROLLERS, replay
+from factorax.problems.traffic.playing import play_in_sumo
 
 PATH = Path(__file__).parent / "recorded.npz"
 SIZES = ((3, 3), (2, 6))
@@ -25,7 +26,7 @@ def controllers(grid):
     made = {name: make(grid) for name, make in CONTROLLERS.items()}
     for p in RANDOM:
         requests = commands(p, grid.n_lights)
-        made[f"random-{p}"] = lambda obs, t, requests=requests: requests[t]
+        made[f"random-{p}"] = replay(requests)
     return made
 
 
@@ -36,14 +37,9 @@ if __name__ == "__main__":
     for size in SIZES:
         env = TrafficEnv(Traffic(*size, speed_deviation=0.0))
         for name, controller in controllers(env.grid).items():
-            obs, _ = env.reset(seed=0)
-            psi, cars = [], []
-            for t in range(400):
-                obs, _, _, _, info = env.step(controller(obs, t))
-                psi.append(env.traffic.targets(env.read()))
-                cars.append(info["cars"])
+            psi, _, cars = play_in_sumo(env, controller, 0)
             key = f"{size[0]}x{size[1]}/{name}"
-            found |= {f"{key}/reward": np.sum(psi, axis=1), f"{key}/cars": np.array(cars, np.int16)}
+            found |= {f"{key}/reward": np.sum(psi, axis=1), f"{key}/cars": cars.sum(axis=1).astype(np.int16)}
             found |= {f"{key}/targets": np.sum(psi, axis=0)}
         env.close()
     np.savez_compressed(PATH, **found)

@@ -9,44 +9,48 @@ import pytest
 from record import PATH, SIZES, controllers
 
 import factorax as fx
-from factorax.problems.traffic import LaneSimulator, Traffic, lane_simulator, lanes
-from factorax.problems.traffic.controllers import gap_out
-from factorax.problems.traffic.observations import observe
-from factorax.problems.traffic.targets import global_reward
+from factorax.problems.traffic import Grid, LaneSimulator, Traffic, lane_simulator, lanes
+from factorax.problems.traffic.controllers import Controller, actuated, gap_out
+from factorax.problems.traffic.playing import play
 
 RECORDED = dict(np.load(PATH))
 SINGLE, DOUBLE = jnp.float32, jnp.float64
 
 
+CLOSED = {"gap-out": gap_out, "actuated": actuated}
+"""Those that look at the observation."""
+
+
 @functools.cache
 def compiled(traffic, dtype):
-    """Whole episodes, many at a time: from commands ``(B, T, n)`` to targets and cars of every street.
+    """Whole episodes, many at a time, from commands ``(B, T, n)`` and which closed controller adds to them, or 0."""
+    simulator = LaneSimulator(traffic, dtype=dtype)
+    closed = [make(traffic.grid) for make in CLOSED.values()]
 
-    Where `closed`, the gap-out controller adds its own requests.
-    """
-    simulator, grid, act = LaneSimulator(traffic, dtype=dtype), traffic.grid, gap_out(traffic.grid)
+    def episode(commands, which):
+        def act(obs, t, memory):
+            commands, which, inner = memory
+            asked = [each.act(obs, t, kept) for each, kept in zip(closed, inner, strict=True)]
+            request = commands[t]
+            for i, (request_of, _) in enumerate(asked):
+                request = request | ((which == i + 1) & request_of)
+            return request, (commands, which, tuple(kept for _, kept in asked))
 
-    def episode(commands, closed):
-        def step(carry, command):
-            state, obs = carry
-            state = simulator.step(state, command | (closed & act(obs, 0)))
-            readings = simulator.read(state)
-            obs = observe(grid, readings, state.signals, jnp)
-            return (state, obs), (traffic.targets(readings, jnp), readings.cars, global_reward(readings, jnp))
-
-        state = simulator.reset(jax.random.key(0))
-        start = observe(grid, simulator.read(state), state.signals, jnp)
-        return jax.lax.scan(step, (state, start), commands)[1]
+        controller = Controller(act, (commands, which, tuple(each.memory for each in closed)))
+        return play(simulator, controller, jax.random.key(0), steps=len(commands))[0]
 
     return jax.jit(jax.vmap(episode))
 
 
 def episodes(traffic, controllers, dtype=SINGLE, steps=400):
-    """Targets ``(B, T, m)``, cars and rewards of an episode under each controller."""
-    closed = np.array([name == "gap-out" for name in controllers])
-    asked = [[np.zeros(traffic.grid.n_lights, bool) if c else act(None, t) for t in range(steps)]
-             for c, act in zip(closed, controllers.values(), strict=True)]  # fmt: skip
-    return [np.asarray(x) for x in compiled(traffic, dtype)(np.array(asked), closed)]
+    """An episode under each controller, ``(B, T, ...)``."""
+    which = [list(CLOSED).index(name) + 1 if name in CLOSED else 0 for name in controllers]
+    nothing = np.zeros(traffic.grid.n_lights, bool)
+    asked = [
+        [nothing if closed else controller.act(None, t, ())[0] for t in range(steps)]
+        for closed, controller in zip(which, controllers.values(), strict=True)
+    ]
+    return jax.tree.map(np.asarray, compiled(traffic, dtype)(np.array(asked), np.array(which)))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -54,7 +58,7 @@ def test_double_precision_is_sumo_to_rounding(size):
     with jax.enable_x64(True):
         traffic = Traffic(*size, speed_deviation=0.0)
         names = controllers(traffic.grid)
-        psi, cars, reward = episodes(traffic, names, DOUBLE)
+        psi, reward, cars = episodes(traffic, names, DOUBLE)
     for i, name in enumerate(names):
         key = f"{size[0]}x{size[1]}/{name}"
         np.testing.assert_array_equal(cars[i].sum(axis=-1), RECORDED[f"{key}/cars"], err_msg=name)
@@ -80,7 +84,7 @@ def test_no_light_reaches_beyond_its_corridor():
     requests[:9] = requests[9]
     for light in range(9):
         requests[light, :, light] = np.random.default_rng(light + 1).random(200) < 0.2
-    psi, _, _ = compiled(traffic, SINGLE)(requests, np.zeros(10, bool))
+    psi = compiled(traffic, SINGLE)(requests, np.zeros(10, int)).psi
     changed = (np.asarray(psi[:9]) != np.asarray(psi[9])).any(axis=1)
     assert changed.any(axis=1).all()
     assert not changed[~traffic.influence("corridor").to_dense()].any()
@@ -192,12 +196,17 @@ def test_float64_must_be_switched_on():
         LaneSimulator(Traffic(), slots=1)
 
 
-def test_controllers_take_batches_of_jax():
-    traffic = Traffic(2, 2)
-    simulator = LaneSimulator(traffic)
-    state = simulator.reset(jax.random.key(0))
-    obs = observe(traffic.grid, simulator.read(state), state.signals, jnp)
-    act = gap_out(traffic.grid)
-    both = jax.jit(lambda x: act(x, 0))(jnp.stack([obs, obs]))
-    assert both.shape == (2, 4)
-    np.testing.assert_array_equal(both[0], act(np.asarray(obs), 0))
+@pytest.mark.parametrize("make", CLOSED.values())
+def test_controllers_are_the_same_in_numpy_and_jax(make):
+    """And they may be compiled and mapped."""
+    grid = Grid(2, 2)
+    act, memory = make(grid)
+    mapped = jax.jit(jax.vmap(act, in_axes=(0, None, None)))
+    seen = np.random.default_rng(0).random((50, 156)).astype(np.float32)
+    for t in range(10):
+        requests, memories = mapped(seen, t, memory)
+        for i, obs in enumerate(seen):
+            request, kept = act(obs, t, memory)
+            np.testing.assert_array_equal(requests[i], request)
+            assert jax.tree.all(jax.tree.map(lambda a, b, i=i: (a[i] == b).all(), memories, kept))
+        memory = kept

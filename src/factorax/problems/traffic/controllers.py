@@ -1,15 +1,35 @@
 """Reference controllers: from a joint observation and the time to what is asked of the lights, in either simulator."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .grid import Grid
+from .grid import SPEED_LIMIT, Grid
 from .observations import MAX_DISTANCE
 
-Controller = Callable[[Any, Any], Any]
-"""From observations ``(..., d)`` of NumPy or JAX and the number of the step, from 0, to booleans ``(..., n)``."""
+
+class Controller(NamedTuple):
+    """A policy for the lights, of NumPy or JAX arrays.
+
+    >>> act, memory = every(Grid(1, 2), 2)
+    >>> for t in range(3):
+    ...     request, memory = act(None, t, memory)
+    ...     print(request)
+    [False False]
+    [ True  True]
+    [False False]
+    """
+
+    act: Callable[[Any, Any, Any], tuple[Any, Any]]
+    """From an observation ``(d,)``, the number of the step, from 0, and what is remembered, to booleans ``(n,)`` and
+    what to remember."""
+    memory: Any = ()
+    """What is remembered at the start of an episode."""
+
+
+def _forgetful(act: Callable[[Any, Any], Any]) -> Controller:
+    return Controller(lambda obs, t, memory: (act(obs, t), memory))
 
 
 def every(grid: Grid, seconds: int) -> Controller:
@@ -20,7 +40,7 @@ def every(grid: Grid, seconds: int) -> Controller:
     if seconds < 1:
         raise ValueError(f"seconds: got {seconds}, want at least 1")
 
-    return lambda obs, t: np.ones(grid.n_lights, bool) & ((t + 1) % seconds == 0)
+    return _forgetful(lambda obs, t: np.ones(grid.n_lights, bool) & ((t + 1) % seconds == 0))
 
 
 def always(grid: Grid) -> Controller:
@@ -30,32 +50,74 @@ def always(grid: Grid) -> Controller:
 
 def never(grid: Grid) -> Controller:
     """Ask for nothing: north–south stays green, or SUMO's own programme goes on."""
-    return lambda obs, t: np.zeros(grid.n_lights, bool)
+    return _forgetful(lambda obs, t: np.zeros(grid.n_lights, bool))
+
+
+def replay(requests: Any) -> Controller:
+    """What was asked before: booleans ``(T, n)``."""
+    return _forgetful(lambda obs, t: requests[t])
 
 
 def gap_out(grid: Grid, *, wait: float = 135.0, clear: float = 90.0) -> Controller:
     """Switch if a car is on its way to the red light, nearer than `wait` metres, and none within `clear` of the green.
 
     >>> from factorax.problems.traffic import Traffic
-    >>> gap_out(Grid(3, 3))(np.zeros(Traffic(3, 3).observation_space.shape), 0).any()
+    >>> gap_out(Grid(3, 3)).act(np.zeros(Traffic(3, 3).observation_space.shape), 0, ())[0].any()
     np.False_
     """
-    n, m = grid.n_lights, grid.n_edges
 
     def act(obs: Any, t: Any) -> Any:
-        cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 4, 2)
-        distance, present = cars[..., 1, :, :, 0] * MAX_DISTANCE, cars[..., 2, :, :, 0] > 0
-        east_west = obs[..., 25 * n + 2 * m : 26 * n + 2 * m] > 0.5  # its direction, which is green or will be
+        seen = _Seen.of(grid, obs)
+        waits, passes = seen.present & (seen.distance < wait), seen.present & (seen.distance < clear)
+        return seen.facing(waits, green=False) & ~seen.facing(passes, green=True)
 
-        def within(metres: float, approaches: tuple[int, int]) -> Any:
-            return (present & (distance < metres))[..., approaches].any(axis=-1)
+    return _forgetful(act)
 
-        across, along = (0, 2), (1, 3)
-        switch_to_ns = within(wait, along) & ~within(clear, across)
-        switch_to_ew = within(wait, across) & ~within(clear, along)
-        return (east_west & switch_to_ns) | (~east_west & switch_to_ew)
 
-    return act
+def actuated(grid: Grid, *, shortest: int = 8, longest: int = 45, gap: int = 3, detector: float = 21.0) -> Controller:
+    """SUMO's actuated lights: green ends once no car has passed a loop `detector` metres before the light for `gap`
+    seconds, at the earliest after `shortest` and at the latest after `longest`.
+
+    SUMO's own are `TrafficEnv(program="actuated")`; those have loops in the street, and this has the observation: a car
+    is taken for one that passes in the second in which it would by its speed.
+    """
+
+    def act(obs: Any, t: Any, memory: Any) -> tuple[Any, Any]:
+        green, unseen = memory
+        seen = _Seen.of(grid, obs)
+        passes = seen.present & (seen.distance >= detector) & (seen.distance - seen.speed < detector)
+        green = (green + 1) * (1 - seen.yellow)
+        unseen = (unseen + 1) * (1 - seen.yellow) * ~seen.facing(passes, green=True)
+        return (green >= longest) | ((green >= shortest) & (unseen > gap)), (green, unseen)
+
+    return Controller(act, (np.zeros(grid.n_lights, np.int32), np.zeros(grid.n_lights, np.int32)))
+
+
+class _Seen(NamedTuple):
+    """What a joint observation says of the lights, ``(n,)``, and of the car nearest to each on its approaches from the
+    west, south, east and north, ``(n, 4)``."""
+
+    speed: Any
+    distance: Any
+    present: Any
+    east_west: Any
+    """Whether this direction is green, or will be after the yellow."""
+    yellow: Any
+    """0 or 1."""
+
+    @classmethod
+    def of(cls, grid: Grid, obs: Any) -> "_Seen":
+        n, m = grid.n_lights, grid.n_edges
+        cars = obs[: 24 * n].reshape(3, n, 4, 2)[..., 0]
+        lights = obs[24 * n + 2 * m :].reshape(3, n)
+        yellow = (lights[2] > 0.5).astype(np.int32)
+        return cls(cars[0] * SPEED_LIMIT, cars[1] * MAX_DISTANCE, cars[2] > 0, lights[1] > 0.5, yellow)
+
+    def facing(self, cars: Any, *, green: bool) -> Any:
+        """Whether one of these cars ``(n, 4)`` comes to the green, or to the red, side of its light."""
+        along, across = cars[:, (0, 2)].any(axis=-1), cars[:, (1, 3)].any(axis=-1)
+        east_west = self.east_west == green
+        return (along & east_west) | (across & ~east_west)
 
 
 CONTROLLERS: dict[str, Callable[[Grid], Controller]] = {
@@ -64,5 +126,6 @@ CONTROLLERS: dict[str, Callable[[Grid], Controller]] = {
     "every-10": lambda grid: every(grid, 10),
     "every-20": lambda grid: every(grid, 20),
     "fixed-time": lambda grid: every(grid, 31),
+    "actuated": actuated,
     "gap-out": gap_out,
 }
