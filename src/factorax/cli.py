@@ -93,10 +93,11 @@ def train(
     """Train with factored PPO, or go on with a run that was stopped.
 
     Args:
-        problem: traffic:3x3, queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4,
+        problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4,
             a Gymnasium name such as CartPole-v1, or package.module:function.
         config: How to train.
-        network: own (the problem's), complete (all edges), or a file of an influence network.
+        network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
+            in, incident, n-level:2, corridor, decay:0.5.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network if it is not its own.
         force: Go on although settings have changed.
         tensorboard: Write events for TensorBoard, too.
@@ -126,10 +127,20 @@ def train(
 
 
 def _suffix(network: str) -> str:
-    return "" if network == "own" else f"-{Path(network).stem}"
+    return "" if network == "own" else f"-{Path(network).stem.replace(':', '-')}"
 
 
-def evaluate(run: tyro.conf.Positional[Path], /, *, episodes: int = 10, sampled: bool = False, seed: int = 0) -> None:
+def evaluate(
+    run: tyro.conf.Positional[Path],
+    /,
+    *,
+    episodes: int = 10,
+    sampled: bool = False,
+    seed: int = 0,
+    problem: str = "own",
+    sim: Literal["own", "sumo"] = "own",
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> None:
     """Score a run's policy over whole episodes.
 
     Args:
@@ -137,17 +148,72 @@ def evaluate(run: tyro.conf.Positional[Path], /, *, episodes: int = 10, sampled:
         episodes: How many.
         sampled: Draw actions from the policy instead of taking the most probable ones.
         seed: Of the environments.
+        problem: Another problem than it was trained on, such as traffic:2x6 for a shared policy.
+        sim: sumo: the same traffic in SUMO itself.
+        json_: For programs.
     """
-    from .learning import runs
+    from .learning import naming, runs
 
     model = runs.load(run)
+    name = runs.read_config(run)["problem"] if problem == "own" else problem
+    if sim == "sumo":
+        name = naming.in_sumo(name)
+    if (problem, sim) != ("own", "own"):
+        model = model.on(naming.find_problem(name))
     result = model.evaluate(episodes, deterministic=not sampled, seed=seed)
+    if json_:
+        found = {"problem": name, "return": result["return"], "error": result["error"]}
+        print(json.dumps(found | {"episodes": result["episodes"].tolist(), "targets": result["targets"].tolist()}))
+        return
     console = Console()
-    console.print(f"return {result['return']:.5g} ± {result['error']:.2g} (standard error, {episodes} episodes)")
+    console.print(
+        f"{name}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, {episodes} episodes)",
+        highlight=False,
+    )
     targets = model.learner.network_at_start.targets
     if 1 < len(targets) <= 40:
         for name, value in zip(targets, result["targets"], strict=True):
             console.print(f"  {name:<12} {value:.4g}", highlight=False)
+
+
+def watch(
+    what: tyro.conf.Positional[tuple[str, ...]],
+    /,
+    *,
+    out: Path = Path("traffic.gif"),
+    grid: str = "",
+    seconds: int = 120,
+    speed: int = 10,
+    sampled: bool = False,
+    seed: int = 0,
+    gui: bool = False,
+) -> None:
+    """Make a film of cars and lights in the lane simulator, or show them in SUMO's window.
+
+    Args:
+        what: Folders of runs on traffic, or controllers: always, never, every-10, every-20, fixed-time, actuated,
+            gap-out. Several are shown side by side.
+        out: The film, gif, mp4 or html.
+        grid: Its size, as in 3x3; that of the first run if left out, else 3x3. Shared policies may go to another.
+        seconds: How long.
+        speed: Seconds of traffic in one of the film.
+        sampled: Draw actions from policies instead of taking the most probable ones.
+        seed: Of the first cars, and of what is drawn.
+        gui: Open sumo-gui (extra sumo) instead of writing a film.
+    """
+    from .learning import watching
+
+    console = Console()
+    if gui:
+        if len(what) != 1:
+            raise ValueError(f"what: got {len(what)} with --gui, want one")
+        returned = watching.in_gui(what[0], grid, seconds, sampled=sampled, seed=seed)
+        console.print(f"return {returned:.5g}", highlight=False)
+        return
+    returns = watching.film(what, out, grid, seconds, speed=speed, sampled=sampled, seed=seed)
+    for title, value in returns.items():
+        console.print(f"{title}: return {value:.5g}", highlight=False, markup=False)
+    console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
 
 
 def plot(runs_: tyro.conf.Positional[tuple[Path, ...]], /, *, out: Path = Path("curves.png")) -> None:
@@ -219,6 +285,7 @@ def main() -> int:
                 "claims": claims,
                 "train": train,
                 "evaluate": evaluate,
+                "watch": watch,
                 "plot": plot,
                 "compare": compare,
             },

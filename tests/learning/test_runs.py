@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork
 from factorax.learning import Config, FactoredPPO, Learner, checkpoints, runs
+from factorax.learning.naming import find_problem
 from factorax.problems import Problem, Step
 
 PROBLEM = "chain:3"
@@ -355,7 +356,7 @@ def test_tensorboard_has_every_number_by_name(tmp_path):
     train(tmp_path / "run", tensorboard=True)
     (events,) = (tmp_path / "run" / "tensorboard").iterdir()
     data = events.read_bytes()
-    label = runs.find_problem(PROBLEM).network.actions[1]
+    label = find_problem(PROBLEM).network.actions[1]
     for name in ("rollout/ep_rew_mean", "train/loss", f"factor/gradient_snr/{label}"):
         assert name.encode() in data
 
@@ -365,10 +366,3 @@ def test_long_vectors_are_summarised():
     assert runs._json(values) == {"quartiles": [0, 75, 150, 225, 300]}
     net = InfluenceNetwork.identity(301)
     assert dict(runs._scalars({"factor/kl": values, "time/fps": 2.0}, net)) == {"factor/kl/median": 150, "time/fps": 2}
-
-
-def test_problems_by_name():
-    assert runs.find_problem("queues:2x3").network.shape == (6, 6)
-    assert runs.find_problem("contextual-bandit").name == "contextual-bandit"
-    assert runs.find_problem("factorax.problems:chain").name == "chain"
-    assert runs.find_problem("CartPole-v1")().spec.id == "CartPole-v1"

@@ -15,7 +15,7 @@ import tyro
 
 from .._files import write_json
 from ..learning.actions import ActionSpace
-from ..learning.runs import find_problem
+from ..learning.naming import find_problem
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ class Config:
     objective a2c and gae_lambda 1)."""
     hidden: tuple[int, ...] = (64, 64)
     """Units of the hidden layers, of the policy and of the critic."""
+    identity: int = 8
+    """Features learnt for every component that tell a shared network which it acts for; 0: none, all are alike."""
     squash: bool = False
     """Bounded Box actions through a tanh instead of clipping."""
     initial_log_std: float = 0.0

@@ -10,6 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import _progress
@@ -18,6 +19,8 @@ from . import checkpoints
 from .collecting import HostEnvironments, JaxEnvironments
 from .config import Config
 from .learner import Learner, TrainState
+from .networks import Policy, Shared
+from .ppo import Agent
 
 Metrics = dict[str, Any]
 Callback = Callable[["FactoredPPO", Metrics], bool | None]
@@ -152,6 +155,31 @@ class FactoredPPO:
             "episodes": objective,
         }
 
+    def on(self, problem: Any, network: Any = None) -> "FactoredPPO":
+        """This policy on another problem, to be evaluated there; its critic has learnt nothing.
+
+        A shared policy may go to any number of factors, if what each of them sees has the same size.
+        """
+        # One environment: there are simulators that have room for one in a process.
+        settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1}
+        other = FactoredPPO(problem, network, **settings)
+        policy, theirs = self.state.agent.policy, other.state.agent.policy
+        if isinstance(policy.net, Shared) and len(self.learner.space) != len(other.learner.space):
+            spread = jax.tree.map(_averaged, policy.spread, theirs.spread)
+            policy = Policy(policy.net.averaged(len(other.learner.space)), spread)
+        ours = policy, self.state.obs
+        if not self.config.normalise_obs:
+            ours = policy, other.state.obs
+        if _shapes(ours) != _shapes((theirs, other.state.obs)):
+            a, b = self.learner, other.learner
+            raise ValueError(
+                f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
+                f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
+                "that was trained as shared, on local observations and without normalise_obs"
+            )
+        other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=ours[1])
+        return other
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything needed to go on: the agent, the optimiser, the state of a JAX problem, the settings."""
         settings = dataclasses.asdict(self.config)
@@ -171,6 +199,14 @@ class FactoredPPO:
         """Go on from a file that `save` wrote, with the settings of this object."""
         state, _ = checkpoints.load(Path(path), self.state)
         self.state = state._replace(hyper=self.state.hyper)
+
+
+def _averaged(one: jax.Array, like: jax.Array) -> jax.Array:
+    return jnp.broadcast_to(one.mean(axis=0), like.shape)
+
+
+def _shapes(tree: Any) -> list[Any]:
+    return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
 
 
 def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:

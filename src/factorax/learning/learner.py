@@ -17,7 +17,7 @@ from ..structure import InfluenceNetwork, NetworkSchedule
 from .actions import ActionSpace
 from .collecting import HostEnvironments, JaxEnvironments, Transition
 from .config import Config, Hyper
-from .networks import NETWORKS, Critic, Policy
+from .networks import Critic, Policy, network
 from .normalising import Running
 from .ppo import Agent, Batch, Update
 
@@ -179,18 +179,19 @@ class Learner:
         key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
         shape = len(self.space), self.space.width
         seen = self._seen_size() if c.policy != "joint" else self.n_inputs
-        net = NETWORKS[c.policy](for_policy, seen, shape, c.hidden, 0.01)
+        net = network(c.policy, for_policy, seen, shape, c.hidden, 0.01, identity=c.identity)
         policy = Policy(net, self.space.spread(c.initial_log_std))
         if c.critic == "none":
             critic = None
         elif c.critic == "target":
-            critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (self.n_targets, 1), c.hidden, 1.0))
+            critic = Critic(network("joint", for_critic, self.n_inputs, (self.n_targets, 1), c.hidden, 1.0))
         elif c.estimator == "vanilla":
-            critic = Critic(NETWORKS["joint"](for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
+            critic = Critic(network("joint", for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
         else:
             kind = c.policy if self.factors is None else "joint"
             inputs = seen if kind != "joint" else self.n_inputs
-            critic = Critic(NETWORKS[kind](for_critic, inputs, (self.n_factors, 1), c.hidden, 1.0))
+            shape = self.n_factors, 1
+            critic = Critic(network(kind, for_critic, inputs, shape, c.hidden, 1.0, identity=c.identity))
         agent = Agent(policy, critic)
         state = self.environments.init(for_environments) if isinstance(self.environments, JaxEnvironments) else None
         return TrainState(

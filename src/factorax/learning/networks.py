@@ -8,8 +8,6 @@ import jax.numpy as jnp
 
 from .actions import Spread
 
-IDENTITY = 8  # features that tell a shared network which factor it acts for
-
 
 class MLP(eqx.Module):
     """Hidden layers of tanh; orthogonal weights, as is usual for policy gradients."""
@@ -63,10 +61,12 @@ class Shared(eqx.Module):
     net: MLP
     identity: jax.Array
 
-    def __init__(self, key: jax.Array, inputs: int, shape: tuple[int, int], hidden: tuple[int, ...], gain: float):
+    def __init__(
+        self, key: jax.Array, inputs: int, shape: tuple[int, int], hidden: tuple[int, ...], gain: float, identity: int
+    ):
         first, second = jax.random.split(key)
-        self.net = MLP(first, (inputs + IDENTITY, *hidden, shape[1]), gain)
-        self.identity = 0.1 * jax.random.normal(second, (shape[0], IDENTITY))
+        self.net = MLP(first, (inputs + identity, *hidden, shape[1]), gain)
+        self.identity = 0.1 * jax.random.normal(second, (shape[0], identity))
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """From what each sees, ``(..., c, d)``, to ``(..., c, width)``."""
@@ -77,8 +77,13 @@ class Shared(eqx.Module):
         return self.net.features(self._with_identity(local))
 
     def _with_identity(self, local: jax.Array) -> jax.Array:
-        identity = jnp.broadcast_to(self.identity, (*local.shape[:-1], IDENTITY))
+        identity = jnp.broadcast_to(self.identity, (*local.shape[:-1], self.identity.shape[-1]))
         return jnp.concatenate([local, identity], axis=-1)
+
+    def averaged(self, components: int) -> "Shared":
+        """For another number of components, each with the mean of what told them apart."""
+        mean = jnp.broadcast_to(self.identity.mean(axis=0), (components, self.identity.shape[1]))
+        return eqx.tree_at(lambda shared: shared.identity, self, mean)
 
 
 class Independent(eqx.Module):
@@ -103,13 +108,29 @@ class Independent(eqx.Module):
         return mapped(self.nets, local)
 
 
-NETWORKS = {"joint": Joint, "shared": Shared, "independent": Independent}
+Network = Joint | Shared | Independent
+
+
+def network(
+    kind: str,
+    key: jax.Array,
+    inputs: int,
+    shape: tuple[int, int],
+    hidden: tuple[int, ...],
+    gain: float,
+    *,
+    identity: int = 0,
+) -> Network:
+    """A network of a kind for outputs ``(c, width)``."""
+    if kind == "shared":
+        return Shared(key, inputs, shape, hidden, gain, identity)
+    return (Joint if kind == "joint" else Independent)(key, inputs, shape, hidden, gain)
 
 
 class Policy(eqx.Module):
     """A network for the parameters of a product distribution, and a spread of its Gaussians that knows no state."""
 
-    net: Joint | Shared | Independent
+    net: Network
     spread: Spread
 
     def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
@@ -120,7 +141,7 @@ class Policy(eqx.Module):
 class Critic(eqx.Module):
     """The value of every target, or of every factor's credit."""
 
-    net: Joint | Shared | Independent
+    net: Network
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """Values ``(..., m)``."""

@@ -2,81 +2,26 @@
 
 import dataclasses
 import fcntl
-import importlib
 import json
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
-from .. import problems
 from .._files import write_json, write_whole
-from ..problems.problem import Problem
 from ..structure import InfluenceNetwork
 from .config import Config
 from .factored_ppo import FactoredPPO, Metrics
-from .learner import Learner
+from .naming import find_network, find_problem, is_file
 
 FORMAT = 1
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
-_NETWORKS = ("own", "complete")
 _OF_A_FILE = "network.json"
 _LONG = 256  # vectors longer than this are summarised in files
-_JAX_PROBLEMS: dict[str, Callable[..., Problem]] = {
-    "contextual-bandit": problems.contextual_bandit,
-    "chain": problems.chain,
-    "queues": problems.queues,
-    "traffic": problems.traffic.lanes,
-}
-
-
-def find_problem(name: str) -> Any:
-    """The problem of this name.
-
-    - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a JAX problem of the library, with its size;
-    - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network read from it (extra ``rddl``);
-    - ``CartPole-v1``, ``factorax/SearchBandit-v0``: an environment that Gymnasium knows;
-    - ``package.module:function``: whatever that function gives, a `Problem` or a Gymnasium environment.
-
-    >>> find_problem("chain:5").network.shape
-    (5, 5)
-    """
-    head, _, size = name.partition(":")
-    if head in _JAX_PROBLEMS:
-        try:
-            return _JAX_PROBLEMS[head](*(int(n) for n in size.split("x")) if size else ())
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"problem: got the size {size!r} in {name!r}, want numbers, as in {head}:4") from error
-    if head == "rddl":
-        domain, _, instance = size.partition("/")
-        from ..integrations import rddl
-
-        return partial(rddl.make, domain, instance)
-    if size:
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # as `python -m` does
-        try:
-            made = getattr(importlib.import_module(head), size)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"problem: cannot import {name!r} ({error})") from error
-        first = made()
-        if isinstance(first, Problem):
-            return first
-        first.close()
-        return made
-    if name in gym.registry:
-        return lambda: gym.make(name)
-    raise ValueError(
-        f"unknown problem {name!r}; want one of {', '.join(_JAX_PROBLEMS)} (with a size, as in queues:4x4), a name "
-        "that Gymnasium knows, or package.module:function"
-    )
 
 
 def train(
@@ -91,8 +36,8 @@ def train(
 ) -> FactoredPPO:
     """Train into the folder `out`, or go on there; returns the trained model.
 
-    `network` is ``"own"``, the problem's; ``"complete"``, all edges; or a file that `InfluenceNetwork.save` wrote, of
-    which the folder gets a copy.
+    `problem` and `network` are names, as for `find_problem` and `find_network`; of a network that is a file the folder
+    gets a copy.
 
     The folder holds ``config.json``, ``metrics.jsonl`` (one line an update) and ``checkpoints/`` with the last state
     and the one before it. With `force` a changed setting is accepted, where the shapes still fit.
@@ -108,7 +53,7 @@ def train(
         has_last = _resume(model, out) == folder / "last.safetensors"  # and it is whole
         # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
         write_json(out / "config.json", ours)
-        if network not in _NETWORKS:
+        if is_file(network):
             model.learner.network_at_start.save(out / _OF_A_FILE)
         folder.mkdir(exist_ok=True)
         writer = _tensorboard(out) if tensorboard else None
@@ -146,7 +91,7 @@ def train(
 def load(run: Path) -> FactoredPPO:
     """The model of a run folder, as of its last checkpoint."""
     made = read_config(Path(run))
-    network = made["network"] if made["network"] in _NETWORKS else str(Path(run) / _OF_A_FILE)
+    network = str(Path(run) / _OF_A_FILE) if is_file(made["network"]) else made["network"]
     model = _model(made["problem"], network, made["config"])
     if not _restore(model, Path(run) / "checkpoints"):
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")
@@ -155,12 +100,7 @@ def load(run: Path) -> FactoredPPO:
 
 def _model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
     made = find_problem(problem)
-    if network == "own":
-        return FactoredPPO(made, **settings)
-    if network == "complete":
-        n, m = Learner.of(made).network_at_start.shape
-        return FactoredPPO(made, InfluenceNetwork.complete(n, m), **settings)
-    return FactoredPPO(made, InfluenceNetwork.load(network), **settings)
+    return FactoredPPO(made, find_network(made, network), **settings)
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import gymnasium as gym
 
 from .grid import Grid as Grid
 from .influence import influence as influence
+from .lane_problem import LaneProblem as LaneProblem
 from .lane_problem import lanes as lanes
 from .lane_simulator import LaneSimulator as LaneSimulator
 from .observations import Readings as Readings

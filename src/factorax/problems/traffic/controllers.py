@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .grid import SPEED_LIMIT, Grid
@@ -91,6 +93,19 @@ def actuated(grid: Grid, *, shortest: int = 8, longest: int = 45, gap: int = 3, 
         return (green >= longest) | ((green >= shortest) & (unseen > gap)), (green, unseen)
 
     return Controller(act, (np.zeros(grid.n_lights, np.int32), np.zeros(grid.n_lights, np.int32)))
+
+
+def trained(model: Any, *, sampled: bool = False, seed: int = 0) -> Controller:
+    """The policy of a `FactoredPPO` that was trained on a grid of this size, with its most probable actions or, if
+    `sampled`, with actions drawn from it."""
+    learner, state = model.learner, model.state
+
+    def act(obs: Any, t: Any, key: Any) -> tuple[Any, Any]:
+        key, here = jax.random.split(key)
+        action = learner.act(state, here, jnp.asarray(obs, jnp.float32), deterministic=not sampled)
+        return learner.space.to_environment(action, jnp) > 0, key
+
+    return Controller(jax.jit(act), jax.random.key(seed))
 
 
 class _Seen(NamedTuple):

@@ -1,5 +1,6 @@
 """The lane simulator as a problem for the learner."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -14,6 +15,17 @@ from .observations import observe
 from .settings import Traffic
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LaneProblem(Problem):
+    """The benchmark in the lane simulator, as `lanes` makes it."""
+
+    simulator: LaneSimulator
+
+    def influence(self, preset: Any = "incident", **options: Any) -> InfluenceNetwork:
+        """A network of `factorax.problems.traffic.influence`, for the targets of this problem."""
+        return self.simulator.traffic.influence(preset, **options)
+
+
 def lanes(
     rows: int = 3,
     columns: int = 3,
@@ -22,7 +34,7 @@ def lanes(
     slots: int | None = None,
     dtype: Any = jnp.float32,
     **settings: Any,
-) -> Problem:
+) -> LaneProblem:
     """The benchmark in the lane simulator, for `FactoredPPO` and its kin.
 
     - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
@@ -54,13 +66,14 @@ def lanes(
         obs = observe(traffic.grid, readings, state.signals, jnp)
         return Step(state, obs, psi, jnp.array(False), state.time >= traffic.horizon)
 
-    return Problem(
-        f"traffic-{rows}x{columns}",
-        reset,
-        step,
-        gym.spaces.Box(space.low, space.high, dtype=np.float32),
-        traffic.action_space,
-        traffic.influence(network) if isinstance(network, str) else network,
-        traffic.weights,
+    return LaneProblem(
+        name=f"traffic-{rows}x{columns}",
+        reset=reset,
+        step=step,
+        observation_space=gym.spaces.Box(space.low, space.high, dtype=np.float32),
+        action_space=traffic.action_space,
+        network=traffic.influence(network) if isinstance(network, str) else network,
+        weights=traffic.weights,
         local=traffic.local,
+        simulator=simulator,
     )

@@ -1,5 +1,6 @@
 """The benchmark in SUMO as a Gymnasium environment: one agent for all lights."""
 
+import dataclasses
 import shutil
 import tempfile
 import weakref
@@ -57,7 +58,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.traffic = traffic or Traffic()
         self.grid = self.traffic.grid
         self.network = self.traffic.influence(network) if isinstance(network, str) else network
-        self.weights, self.local = self.traffic.weights, self.traffic.local
+        self.weights, self.local, self.influence = self.traffic.weights, self.traffic.local, self.traffic.influence
         self.program, self.flow_persist = program, flow_persist
         self.observation_space = self.traffic.observation_space
         self.action_space = self.traffic.action_space
@@ -171,5 +172,7 @@ def _streets(grid: Grid) -> dict[str, tuple[int, int]]:
 
 
 def make_traffic(rows: int = 3, columns: int = 3, **settings: Any) -> TrafficEnv:
-    """``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``, with the settings of `Traffic`."""
-    return TrafficEnv(Traffic(rows, columns, **settings))
+    """``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``, with the settings of `Traffic` and `TrafficEnv`."""
+    own = {field.name for field in dataclasses.fields(Traffic)}
+    traffic = Traffic(rows, columns, **{name: value for name, value in settings.items() if name in own})
+    return TrafficEnv(traffic, **{name: value for name, value in settings.items() if name not in own})

@@ -49,6 +49,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.streets = streets = Streets.read(net, routes)
         self.network = network if isinstance(network, InfluenceNetwork) else streets.influence(network)
         n, m = len(streets.lights), len(streets.edges)
+        self.influence = streets.influence
         self.weights, self.reward_dim = np.ones(m), m
         self.horizon, self.standstill, self.time = horizon, standstill, 0
         self.approaches = max(map(len, streets.incoming))

@@ -1,0 +1,80 @@
+"""Films of traffic under controllers and trained policies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from ..problems.traffic import LaneSimulator, Traffic
+from ..problems.traffic.animation import animate
+from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
+from ..problems.traffic.playing import play, play_in_sumo
+from . import runs
+from .factored_ppo import FactoredPPO
+from .naming import find_problem
+
+
+def film(
+    what: Sequence[str], out: Path, grid: str, seconds: int, *, speed: int = 10, sampled: bool = False, seed: int = 0
+) -> dict[str, float]:
+    """Write the film; returns what each reached, by its title."""
+    models, traffic = _open(what, grid, seconds)
+    simulator = LaneSimulator(traffic)
+    scenes = {}
+    for name, model in models.items():
+        controller = _controller(name, model, traffic, sampled=sampled, seed=seed)
+        made = jax.jit(lambda key, c=controller: play(simulator, c, key))(jax.random.key(seed))
+        if not np.isfinite(made[0].reward).all():
+            raise FloatingPointError(
+                f"{name}: queues grew beyond what the lane simulator is exact for; want fewer --seconds"
+            )
+        scenes[Path(name).name] = made
+    animate(traffic.grid, scenes, Path(out), speed=speed)
+    return {title: float(np.sum(episode.reward, dtype=float)) for title, (episode, _) in scenes.items()}
+
+
+def in_gui(what: str, grid: str, seconds: int, *, sampled: bool = False, seed: int = 0) -> float:
+    """Show it in sumo-gui; returns what it reached."""
+    from ..problems.traffic.sumo import TrafficEnv
+
+    models, traffic = _open([what], grid, seconds)
+    env = TrafficEnv(traffic, gui=True)
+    try:
+        controller = _controller(what, models[what], traffic, sampled=sampled, seed=seed)
+        return float(play_in_sumo(env, controller, seed).reward.sum())
+    finally:
+        env.close()
+
+
+def _open(what: Sequence[str], grid: str, seconds: int) -> tuple[dict[str, FactoredPPO | None], Traffic]:
+    """The runs, None for controllers; and the traffic they are shown on."""
+    if not what:
+        raise ValueError(f"what: got nothing, want folders of runs or some of {', '.join(CONTROLLERS)}")
+    models: dict[str, FactoredPPO | None] = {}
+    size = grid
+    for name in what:
+        if name in CONTROLLERS:
+            models[name] = None
+            continue
+        if not Path(name).is_dir():
+            raise FileNotFoundError(f"what: got {name!r}, want the folder of a run or one of {', '.join(CONTROLLERS)}")
+        models[name] = runs.load(Path(name))
+        problem = runs.read_config(Path(name))["problem"]
+        if not problem.startswith(("traffic:", "sumo:")):
+            raise ValueError(f"what: {name!r} is a run on {problem}, which is no traffic; want one on traffic:3x3")
+        size = size or problem.partition(":")[2].split(",")[0]
+    try:
+        rows, columns = (int(n) for n in (size or "3x3").split("x"))
+    except ValueError:
+        raise ValueError(f"grid: got {size!r}, want rows and columns, as in 3x3") from None
+    return models, Traffic(rows, columns, horizon=seconds)
+
+
+def _controller(name: str, model: FactoredPPO | None, traffic: Traffic, *, sampled: bool, seed: int) -> Controller:
+    if model is None:
+        return CONTROLLERS[name](traffic.grid)
+    if model.learner.n_factors != traffic.grid.n_lights:
+        kind = "gaussian" if "Box" in type(model.learner.action_space).__name__ else "bits"
+        model = model.on(find_problem(f"traffic:{traffic.rows}x{traffic.columns},action={kind}"))
+    return trained(model, sampled=sampled, seed=seed)
