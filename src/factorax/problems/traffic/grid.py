@@ -161,6 +161,11 @@ class Grid:
         return numbers / (4 * ((C + 1) * R + C) - 1)
 
     @cached_property
+    def approach_identities(self) -> np.ndarray:
+        """Of the streets that lead to every light, ``(n, 4, 1)``."""
+        return self.identities[self.incoming][..., None]
+
+    @cached_property
     def sorted_by_name(self) -> np.ndarray:
         """The lights in the alphabetical order of their names, ``(n,)``: center10 before center2."""
         return np.array(sorted(range(self.n_lights), key=lambda k: self.lights[k]))

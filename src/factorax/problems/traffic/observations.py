@@ -18,9 +18,9 @@ class Readings(NamedTuple):
     """What detectors in the streets read in one second, arrays of NumPy or JAX; streets have the grid's numbers."""
 
     speed: Any
-    """Of the two cars nearest to the light on every approach, nearest first, ``(n, 4, 2)``."""
+    """Of the two cars nearest to the light on every approach, nearest first, nought if there is none, ``(n, 4, 2)``."""
     distance: Any
-    """How far they are from the end of the street, ``(n, 4, 2)``."""
+    """How far they are from the end of the street, nought if there is none, ``(n, 4, 2)``."""
     present: Any
     """Whether there are such cars, ``(n, 4, 2)``. Cars inside junctions are not seen."""
     count: Any
@@ -40,24 +40,23 @@ def observation_size(grid: Grid) -> int:
     return 4 * SEEN * 3 * grid.n_lights + 2 * grid.n_edges + 3 * grid.n_lights
 
 
-def observe(grid: Grid, readings: Readings, signals: Signals, xp: Any = np) -> Any:
+def observe(grid: Grid, readings: Readings, signals: Signals, xp: Any = np, *, dtype: Any = None) -> Any:
     """The joint observation, ``(24n + 2m + 3n,)``: for every light and approach (west, south, east, north) the speeds
     of two cars over 35, then their distances over 300, then the identities of their streets, nought where there is no
     car; density and mean speed over 35 of every street; seconds of yellow, direction and yellow of every light."""
-    present, kind = readings.present, readings.speed.dtype
-    identity = xp.asarray(grid.identities[grid.incoming][..., None], dtype=kind)
+    kind = readings.speed.dtype
     mean = readings.total_speed / xp.maximum(readings.count, 1)
     parts = (
-        xp.where(present, readings.speed / SPEED_LIMIT, 0),
-        xp.where(present, readings.distance / MAX_DISTANCE, 0),
-        xp.where(present, identity, 0),
+        readings.speed / SPEED_LIMIT,
+        readings.distance / MAX_DISTANCE,
+        readings.present * xp.asarray(grid.approach_identities, dtype=kind),
         CAR * readings.count / xp.asarray(grid.lengths, dtype=kind),
         mean / SPEED_LIMIT,
         signals.since,
         signals.direction,
         signals.yellow,
     )
-    return xp.concatenate([part.reshape(-1).astype(kind) for part in parts])
+    return xp.concatenate(parts, axis=None, dtype=dtype or kind)
 
 
 def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 
 SWITCH_TIME = 3
 """Seconds of yellow."""
+_SHOWN = ("GrGr", "rGrG"), ("ryry", "yryr")
 
 
 class Signals(NamedTuple):
@@ -56,6 +57,4 @@ def green_and_yellow(signals: Signals, axis: Any) -> tuple[Any, Any]:
 
 def colours(signals: Signals, k: int) -> str:
     """What light k shows to the north, east, south and west, in SUMO's letters."""
-    north_south = signals.direction[k] == (1 if signals.yellow[k] else 0)
-    letter = "y" if signals.yellow[k] else "G"
-    return f"{letter}r{letter}r" if north_south else f"r{letter}r{letter}"
+    return _SHOWN[signals.yellow[k]][signals.direction[k]]

@@ -11,14 +11,15 @@ import gymnasium as gym
 import numpy as np
 
 from ....structure import InfluenceNetwork
-from ..grid import Grid
-from ..observations import Readings, observe
+from ..grid import SPEED_LIMIT, Grid
+from ..observations import SEEN, Readings, observe
 from ..settings import Traffic
 from ..signals import Signals, colours, switch
 from ..targets import global_reward
 from .network import actuated, build, write_demand
 from .simulation import Backend, Simulation
 
+_NEAREST = np.arange(SEEN)
 Program = Literal["green", "static", "actuated"]
 
 
@@ -100,8 +101,8 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
             raise ValueError(f"action: got shape {request.shape}, want ({self.grid.n_lights},), one for each light")
         before = self.signals
         self.signals = switch(before, request)
-        for k in np.flatnonzero((before.direction != self.signals.direction) | (before.yellow != self.signals.yellow)):
-            self._show(int(k))
+        for k in np.flatnonzero(before.yellow != self.signals.yellow).tolist():  # whatever changes, yellow does
+            self._show(k)
         self.simulation.step()
         self.time += 1
         readings = self.read()
@@ -119,11 +120,11 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     def read(self) -> Readings:
         """What the detectors read now, in double precision."""
         _, roads, position, speed = self.simulation.cars()
-        where = np.array([self.streets[road] for road in roads], int).reshape(-1, 2)
-        return read(self.grid, where[:, 0], where[:, 1] == 1, position, speed, self.traffic.standstill)
+        place = np.array([self.streets[road] for road in roads], int)
+        return read(self.grid, place, position, speed, self.traffic.standstill)
 
     def _observe(self, readings: Readings) -> np.ndarray:
-        return observe(self.grid, readings, self.signals).astype(np.float32)
+        return observe(self.grid, readings, self.signals, dtype=np.float32)
 
     def _show(self, k: int) -> None:
         self.simulation.api.trafficlight.setRedYellowGreenState(self.grid.lights[k], colours(self.signals, k))
@@ -134,40 +135,38 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self._remove_files()
 
 
-def read(
-    grid: Grid, edge: np.ndarray, inside: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float
-) -> Readings:
-    """Readings from the street, place and speed of every car, ``(cars,)``; those `inside` a junction have the number of
-    the street they came from."""
-    m = grid.n_edges
-    out = ~inside
-    order = np.lexsort((-position[out], edge[out]))  # street by street, the foremost first
-    here, ahead, v = edge[out][order], grid.lengths[edge[out]][order] - position[out][order], speed[out][order]
-    count = np.bincount(here, minlength=m)
-    first = np.cumsum(count) - count
-    slot = first[grid.incoming][..., None] + np.arange(2)
-    present = np.arange(2) < count[grid.incoming][..., None]
-    slot = np.where(present, slot, 0)
-    nothing = np.zeros(1) if not len(here) else None
+def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float) -> Readings:
+    """Readings from the place, the metres along it and the speed of every car, ``(cars,)``.
+
+    A place below m is the street of that number; m more is the way from there through the junction.
+    """
+    m, incoming = grid.n_edges, grid.incoming[..., None]
+    order = np.argsort(1000 * place - position, kind="stable")  # street by street, the foremost first
+    count = np.bincount(place, minlength=2 * m)[:m]
+    present = count[incoming] > _NEAREST
+    nearest = order[((np.cumsum(count) - count)[incoming] + _NEAREST)[present]]
+    near, ahead = np.zeros(present.shape), np.zeros(present.shape)
+    near[present], ahead[present] = speed[nearest], grid.lengths[place[nearest]] - position[nearest]
+    edge = place % m
     return Readings(
-        np.where(present, (v if nothing is None else nothing)[slot], 0.0),
-        np.where(present, (ahead if nothing is None else nothing)[slot], 0.0),
+        near,
+        ahead,
         present,
         count,
-        np.bincount(here, v, minlength=m),
+        np.bincount(place[order], speed[order], minlength=2 * m)[:m],
         np.bincount(edge, minlength=m),
-        np.bincount(edge, 1 - speed / 35.0, minlength=m),
+        np.bincount(edge, 1 - speed / SPEED_LIMIT, minlength=m),
         np.bincount(edge, speed <= standstill, minlength=m),
     )
 
 
-def _streets(grid: Grid) -> dict[str, tuple[int, int]]:
-    """From SUMO's names to numbers of streets; 1 for the ways through a junction, which belong to their approach."""
-    streets = {name: (e, 0) for name, e in grid.number.items()}
+def _streets(grid: Grid) -> dict[str, int]:
+    """From SUMO's names to places: numbers of streets and, m more, the ways through a junction by their approach."""
+    streets = dict(grid.number)
     for k, name in enumerate(grid.lights):
         west, south, east, north = (int(e) for e in grid.incoming[k])
         for link, approach in enumerate((north, east, south, west)):  # as netconvert numbers them
-            streets[f":{name}_{link}"] = approach, 1
+            streets[f":{name}_{link}"] = grid.n_edges + approach
     return streets
 
 

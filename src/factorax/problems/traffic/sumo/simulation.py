@@ -23,6 +23,8 @@ class Simulation:
     def __init__(self, arguments: Sequence[str], *, backend: Backend = "libsumo", gui: bool = False):
         self.arguments, self.gui = [*arguments, *_SETTINGS, *_QUIET], gui
         self.backend: Backend = "traci" if gui else backend
+        # A call of traci is a message to another process, and subscriptions save it; libsumo answers faster if asked.
+        self.subscribes = self.backend == "traci"
         self.api: Any = None
         self.seed, self.step_count = 0, 0
 
@@ -59,19 +61,25 @@ class Simulation:
         except Exception as error:
             self._fail(error)
         self.step_count += 1
-        departed = self.api.simulation.getDepartedIDList()
-        c = self.api.constants
-        for car in departed:
-            self.api.vehicle.subscribe(car, (c.VAR_ROAD_ID, c.VAR_LANEPOSITION, c.VAR_SPEED))
+        if self.subscribes:
+            for car in self.api.simulation.getDepartedIDList():
+                self.api.vehicle.subscribe(car, self._wanted)
 
-    def cars(self) -> tuple[list[str], list[str], np.ndarray, np.ndarray]:
+    def cars(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray]:
         """Of every car its name, its street, its place on it and its speed."""
-        found = self.api.vehicle.getAllSubscriptionResults()
+        vehicle = self.api.vehicle
+        if self.subscribes:
+            found = vehicle.getAllSubscriptionResults()
+            columns = [[car[want] for car in found.values()] for want in self._wanted]
+        else:
+            found, asked = vehicle.getIDList(), (vehicle.getRoadID, vehicle.getLanePosition, vehicle.getSpeed)
+            columns = [[get(car) for car in found] for get in asked]
+        return list(found), columns[0], np.array(columns[1], float), np.array(columns[2], float)
+
+    @property
+    def _wanted(self) -> tuple[int, int, int]:
         c = self.api.constants
-        roads = [car[c.VAR_ROAD_ID] for car in found.values()]
-        numbers = [(car[c.VAR_LANEPOSITION], car[c.VAR_SPEED]) for car in found.values()]
-        places = np.array(numbers, float).reshape(-1, 2)
-        return list(found), roads, places[:, 0], places[:, 1]
+        return c.VAR_ROAD_ID, c.VAR_LANEPOSITION, c.VAR_SPEED
 
     @property
     def collided(self) -> bool:
