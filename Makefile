@@ -17,7 +17,7 @@ check: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: .venv/installed-bench
+bench: .venv/installed-bench .venv-sumo-rl/installed
 	$(BIN)/python -m benchmarks
 
 docs: .venv/installed-docs
@@ -27,8 +27,15 @@ docs: .venv/installed-docs
 	$(PIP) -e '.[bench,sumo]'
 	touch $@
 
+# Of benchmarks/sumo_rl_rate.py only: sumo-rl needs an old PettingZoo.
+.venv-sumo-rl/installed:
+	$(PYTHON) -m venv .venv-sumo-rl
+	.venv-sumo-rl/bin/python -m pip install --quiet --disable-pip-version-check sumo-rl==1.4.5 pettingzoo==1.24.3 \
+		eclipse-sumo==1.28.0 libsumo==1.28.0 traci==1.28.0 sumolib==1.28.0
+	touch $@
+
 clean:
-	rm -rf .venv docs/_build docs/_generated out
+	rm -rf .venv .venv-sumo-rl docs/_build docs/_generated out
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'factorax needs Python 3.11 or newer')"

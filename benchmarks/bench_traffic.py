@@ -1,21 +1,34 @@
-"""The lane simulator against SUMO, which makes the same observations and targets, and against itself on larger grids.
+"""The lane simulator against SUMO, which makes the same observations and targets, and against itself on larger grids;
+SUMO's environment against bare SUMO and against sumo-rl.
 
-SUMO is no dependency: without it (``pip install 'factorax[sumo]'``) its row is left out.
+SUMO is no dependency: without it (``pip install 'factorax[sumo]'``) its rows are left out, and so are those of sumo-rl
+without its environment, which `make bench` makes.
 """
 
+import json
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from factorax.problems.traffic import Traffic, lanes
+from factorax.problems.traffic import Signals, Traffic, lanes
+from factorax.problems.traffic.signals import colours, switch
 
 from .timing import Row, at_least, at_most, medians
 
 SLOTS = 16
+EPISODE = 400
+PROMISED = 1200.0
+"""Steps of SUMO's environment for a second of processor time."""
+HERE = Path(__file__).parent
+SUMO_RL = HERE.parent / ".venv-sumo-rl" / "bin" / "python"
 
 
 def lane_steps(rows: int, columns: int, n_envs: int, steps: int, **settings: Any) -> Callable[[], Any]:
@@ -46,12 +59,13 @@ def cpu_rate(function: Callable[[], Any], steps: int, repeats: int = 5) -> float
     return steps / best
 
 
-def sumo_steps(steps: int) -> Callable[[], Any]:
-    """The same in SUMO, one grid."""
-    from factorax.problems.traffic.sumo import TrafficEnv
+def best(*rates: Callable[[], float], rounds: int = 3) -> list[float]:
+    """The largest of each, in turn, so that a noisy spell hits all alike."""
+    return np.max([[rate() for rate in rates] for _ in range(rounds)], axis=0).tolist()
 
-    env = TrafficEnv(Traffic(3, 3))
-    requests = np.random.default_rng(0).random((steps, 9)) < 0.5
+
+def sumo_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
+    """The same in SUMO, one grid, an episode."""
 
     def run() -> None:
         env.reset(seed=0)
@@ -61,12 +75,69 @@ def sumo_steps(steps: int) -> Callable[[], Any]:
     return run
 
 
+def bare_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
+    """SUMO with the same lights, from which nothing is read."""
+    lights, commands = Signals.start(env.grid.n_lights), []
+    for request in requests:
+        before, lights = lights, switch(lights, request)
+        turned = np.flatnonzero(before.yellow != lights.yellow).tolist()
+        commands.append([(env.grid.lights[k], colours(lights, k)) for k in turned])
+
+    def run() -> None:
+        env.simulation.reset(0)
+        api = env.simulation.api
+        for name in env.grid.lights:
+            api.trafficlight.setRedYellowGreenState(name, "GrGr")
+        for _ in range(2):
+            api.simulationStep()
+        for turned in commands:
+            for name, shown in turned:
+                api.trafficlight.setRedYellowGreenState(name, shown)
+            api.simulationStep()
+
+    return run
+
+
+def sumo_rl_rate(traffic: Traffic, every: int) -> float:
+    """Simulated seconds of sumo-rl for a second of processor time, with the same streets and cars."""
+    from factorax.problems.traffic.sumo.network import build, write_demand
+
+    with tempfile.TemporaryDirectory() as folder:
+        routes = Path(folder) / "demand.rou.xml"
+        write_demand(traffic, routes)
+        command = [SUMO_RL, HERE / "sumo_rl_rate.py", build(traffic.grid), routes, EPISODE, every]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def sumo_rows() -> Iterator[Row]:
+    from factorax.problems.traffic.sumo import TrafficEnv
+
+    env = TrafficEnv(Traffic(3, 3))
+    requests = np.random.default_rng(0).random((EPISODE, 9)) < 0.5
+    run, bare = sumo_steps(env, requests), bare_steps(env, requests)
+    lane_run, unit = lane_steps(3, 3, 50, 200, slots=SLOTS), "steps/CPU-s"
+    env.simulation.subscribes = True
+    ours, theirs = best(lambda: cpu_rate(lane_run, 50 * 200), lambda: cpu_rate(run, EPISODE))
+    yield at_least("traffic 3×3, 50 grids, lanes", ours, theirs, "SUMO by libsumo, with subscriptions", 20.0, unit)
+    env.simulation.subscribes = False
+    name = "traffic 3×3, SUMO's environment"
+    ours, theirs = best(lambda: cpu_rate(run, EPISODE), lambda: cpu_rate(bare, EPISODE))
+    yield at_least(name, ours, PROMISED, "promised", 1.0, unit)
+    yield at_least(name, ours, theirs, "bare SUMO: lights and cars, nothing read", 0.25, unit)
+    if SUMO_RL.exists():
+        for every, bound, what in ((1, 1.3, "every second, as ours"), (5, 0.5, "every 5 s, its default")):
+            rate = partial(sumo_rl_rate, env.traffic, every)
+            ours, theirs = best(lambda: cpu_rate(run, EPISODE), rate)
+            yield at_least(name, ours, theirs, f"sumo-rl that decides {what}", bound, "simulated s/CPU-s")
+    else:
+        print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
+    env.close()
+
+
 def rows() -> Iterator[Row]:
-    steps = 200
-    ours = cpu_rate(lane_steps(3, 3, 50, steps, slots=SLOTS), 50 * steps)
     if find_spec("libsumo") is not None:
-        theirs = cpu_rate(sumo_steps(400), 400)
-        yield at_least("traffic 3×3, 50 grids, lanes", ours, theirs, "SUMO by libsumo", 20.0, "steps/CPU-s")
+        yield from sumo_rows()
     small, large = medians(
         lane_steps(10, 10, 4, 5, initial="everywhere"), lane_steps(100, 100, 4, 5, initial="everywhere"), repeats=5
     )
