@@ -40,7 +40,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
       green, 7 s yellow; Flow calls it actuated), or SUMO's ``"actuated"`` lights.
     - `stochastic`: cars enter by chance, as many on average, instead of evenly spaced.
     - `flow_persist`: a defect of Flow: what lights remember survives a reset.
-    - `backend`, `gui`: traci instead of libsumo, which is slow; the window of sumo-gui.
+    - `backend`, `gui`: traci instead of libsumo, slower, as many at once as you like; the window of sumo-gui.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)

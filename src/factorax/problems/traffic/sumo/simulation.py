@@ -1,8 +1,14 @@
 """One SUMO simulation in this process: start, reset, step, and what its cars do."""
 
+import io
+import os
+import subprocess
+import sys
+import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import Any, Literal
+from contextlib import redirect_stdout
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -11,17 +17,26 @@ from .network import MISSING, program
 Backend = Literal["libsumo", "traci"]
 _running: "weakref.ref[Simulation] | None" = None
 _QUIET = ["--no-step-log", "--no-warnings", "--duration-log.disable", "--xml-validation", "never"]
+_WINDOW = ["--start", "--quit-on-end", "--delay", "100"]
 _SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1", "--collision.check-junctions", "true"]
 
 
 class Simulation:
-    """SUMO by libsumo, which holds one simulation a process; or by traci, in a process of its own, with its window.
+    """SUMO by libsumo, which holds one simulation a process; or by traci, in processes of their own, as many as there
+    are, with or without a window.
 
     libsumo would replace a running simulation without a word, so a second one raises here.
     """
 
     def __init__(self, arguments: Sequence[str], *, backend: Backend = "libsumo", gui: bool = False):
-        self.arguments, self.gui = [*arguments, *_SETTINGS, *_QUIET], gui
+        if backend not in get_args(Backend):
+            raise ValueError(f"backend: got {backend!r}, want one of {', '.join(get_args(Backend))}")
+        if gui and sys.platform != "win32" and not os.environ.get("DISPLAY"):
+            raise RuntimeError(
+                "gui: got True, and there is no display for the window of sumo-gui, for DISPLAY is not set; want a "
+                "desktop, ssh -X, or xvfb-run, which pretends to be one"
+            )
+        self.arguments, self.gui = [*arguments, *_SETTINGS, *_QUIET, *(_WINDOW if gui else [])], gui
         self.backend: Backend = "traci" if gui else backend
         # A call of traci is a message to another process, and subscriptions save it; libsumo answers faster if asked.
         self.subscribes = self.backend == "traci"
@@ -48,11 +63,14 @@ class Simulation:
                 "a SUMO simulation is running in this process already, and libsumo has room for one: close() it, give "
                 "each environment a process of its own, or take the lane simulator, which runs thousands"
             )
-        api = _import(self.backend)
-        api.start(["sumo" if self.backend == "libsumo" else program("sumo-gui" if self.gui else "sumo"), *arguments])
-        self.api = api
-        if self.backend == "libsumo":
-            _running = weakref.ref(self)
+        module = _import(self.backend)
+        c = module.constants
+        self._wanted = c.VAR_ROAD_ID, c.VAR_LANEPOSITION, c.VAR_SPEED
+        if self.backend == "traci":
+            self.api = _connect(module, [program("sumo-gui" if self.gui else "sumo"), *arguments])
+        else:
+            module.start(["sumo", *arguments])
+            self.api, _running = module, weakref.ref(self)
 
     def step(self) -> None:
         """One second."""
@@ -75,11 +93,6 @@ class Simulation:
             found, asked = vehicle.getIDList(), (vehicle.getRoadID, vehicle.getLanePosition, vehicle.getSpeed)
             columns = [[get(car) for car in found] for get in asked]
         return list(found), columns[0], np.array(columns[1], float), np.array(columns[2], float)
-
-    @property
-    def _wanted(self) -> tuple[int, int, int]:
-        c = self.api.constants
-        return c.VAR_ROAD_ID, c.VAR_LANEPOSITION, c.VAR_SPEED
 
     @property
     def collided(self) -> bool:
@@ -122,6 +135,23 @@ def _import(backend: Backend) -> Any:
         return libsumo
     except ImportError:
         raise ImportError(MISSING) from None
+
+
+def _connect(traci: Any, command: Sequence[str]) -> Any:
+    """To SUMO in a process of its own, which waits for us at a free port."""
+    port = traci.getFreeSocketPort()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen([*command, "--remote-port", str(port)], stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            with redirect_stdout(io.StringIO()):  # where traci tells of every attempt
+                connection = traci.connect(port, numRetries=300, proc=process, waitBetweenRetries=0.1)
+            connection.getVersion()  # the answer comes when SUMO has read its files
+            return connection
+        except Exception as error:
+            process.kill()
+            process.wait()
+            said.seek(0)
+            raise RuntimeError(said.read().decode(errors="replace").strip() or str(error)) from error
 
 
 def version() -> str:
