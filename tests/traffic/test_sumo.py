@@ -197,3 +197,11 @@ def test_other_targets(sumo):
     assert reward == pytest.approx(info["vector_reward"].sum(), rel=1e-6)
     assert info["global_reward"] == pytest.approx(global_reward(env.read()))
     assert info["global_reward"] != pytest.approx(reward, rel=0.1)
+
+
+def test_an_empty_grid_reads_nought():
+    from factorax.problems.traffic.sumo.env import read
+
+    grid, none = Traffic(2, 2).grid, np.zeros(0)
+    for reading in read(grid, none.astype(int), none, none, 0.3):
+        assert not reading.any()
