@@ -5,7 +5,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -16,6 +16,9 @@ from . import experiments
 from ._files import write_json
 from .experiments.claims import Claim, collected, published
 from .learning.config import Config
+
+if TYPE_CHECKING:
+    from .learning.factored_ppo import FactoredPPO
 
 
 def reproduce(
@@ -87,6 +90,7 @@ def train(
     config: tyro.conf.OmitArgPrefixes[Config] = Config(),  # noqa: B008 (frozen)
     network: str = "own",
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    seeds: int = 1,
     force: bool = False,
     tensorboard: bool = False,
 ) -> None:
@@ -99,14 +103,20 @@ def train(
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
             in, incident, n-level:2, corridor, decay:0.5.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network if it is not its own.
+            With several seeds, the folder of their folders.
+        seeds: How many, from --seed on, side by side as one program; for JAX problems.
         force: Go on although settings have changed.
         tensorboard: Write events for TensorBoard, too.
     """
     from .learning import runs
 
-    name = problem.replace("/", "-").replace(":", "-")
-    out = out or Path("runs") / f"{name}-{config.estimator}{_suffix(network)}-{config.seed}"
+    name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator}{_suffix(network)}"
     console = Console()
+    if seeds != 1:
+        first = Path("runs") / name if out is None else out / "seed"
+        _train_seeds(console, problem, config, seeds, first, network, force)
+        return
+    out = out or Path("runs") / f"{name}-{config.seed}"
     model = runs.train(
         problem,
         config,
@@ -116,14 +126,41 @@ def train(
         tensorboard=tensorboard,
         progress_bar=console.is_terminal,
     )
-    result = model.evaluate(10)
-    write_json(out / "evaluation.json", {"return": result["return"], "episodes": result["episodes"].tolist()})
+    result = _evaluated(model, out)
     console.print(
         f"{model.timesteps:,} steps; return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; "
         f"the run is in {escape(str(out))}",
         soft_wrap=True,
         highlight=False,
     )
+
+
+def _train_seeds(
+    console: Console, problem: str, config: Config, seeds: int, first: Path, network: str, force: bool
+) -> None:
+    from .learning.many import train_seeds
+
+    if seeds < 1:
+        raise ValueError(f"seeds: got {seeds}, want at least 1")
+    outs = [first.with_name(f"{first.name}-{config.seed + i}") for i in range(seeds)]
+    bar = console.is_terminal
+    models = train_seeds(problem, config, outs, network=network, force=force, progress_bar=bar)
+    for model, out in zip(models, outs, strict=True):
+        result = _evaluated(model, out)
+        console.print(
+            f"seed {model.config.seed}: return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; the run "
+            f"is in {escape(str(out))}",
+            soft_wrap=True,
+            highlight=False,
+        )
+
+
+def _evaluated(model: "FactoredPPO", out: Path) -> dict[str, Any]:
+    """The final policy's return over ten episodes, most probable actions and drawn ones, beside the run."""
+    result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
+    found = {"return": result["return"], "episodes": result["episodes"].tolist()}
+    write_json(out / "evaluation.json", found | {"sampled": sampled["return"]})
+    return result
 
 
 def _suffix(network: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork
-from factorax.learning import Config, FactoredPPO, Learner, checkpoints, runs
+from factorax.learning import Config, FactoredPPO, Learner, checkpoints, recording, runs
 from factorax.learning.naming import find_problem
 from factorax.problems import Problem, Step
 
@@ -71,7 +71,7 @@ def kill(monkeypatch, tmp_path):
             return learn(self, total, callback=then, **options)
 
         with monkeypatch.context() as patch:
-            patch.setattr(runs, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0 if checkpoint else float("inf"))
+            patch.setattr(recording, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0 if checkpoint else float("inf"))
             patch.setattr(FactoredPPO, "learn", dying)
             with pytest.raises(Killed):
                 train(out)
@@ -141,8 +141,8 @@ def test_killed_in_earnest(whole, tmp_path):
     """kill −9, wherever the process happens to be; then to the end, compiled anew."""
     out = tmp_path / "run"
     code = (
-        "import sys; from pathlib import Path; from factorax.learning import Config, runs\n"
-        "runs._SECONDS_BETWEEN_CHECKPOINTS = -1.0\n"
+        "import sys; from pathlib import Path; from factorax.learning import Config, recording, runs\n"
+        "recording._SECONDS_BETWEEN_CHECKPOINTS = -1.0\n"
         f"runs.train({PROBLEM!r}, {CONFIG!r}, Path(sys.argv[1]), progress_bar=False)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(out)])
@@ -363,6 +363,9 @@ def test_tensorboard_has_every_number_by_name(tmp_path):
 
 def test_long_vectors_are_summarised():
     values = np.arange(301.0)
-    assert runs._json(values) == {"quartiles": [0, 75, 150, 225, 300]}
+    assert recording.plain(values) == {"quartiles": [0, 75, 150, 225, 300]}
     net = InfluenceNetwork.identity(301)
-    assert dict(runs._scalars({"factor/kl": values, "time/fps": 2.0}, net)) == {"factor/kl/median": 150, "time/fps": 2}
+    assert dict(recording.scalars({"factor/kl": values, "time/fps": 2.0}, net)) == {
+        "factor/kl/median": 150,
+        "time/fps": 2,
+    }

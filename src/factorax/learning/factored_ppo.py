@@ -16,7 +16,7 @@ import numpy as np
 from .. import _progress
 from ..problems.problem import Problem
 from . import checkpoints
-from .collecting import HostEnvironments, JaxEnvironments
+from .collecting import HostEnvironments
 from .config import Config
 from .learner import Learner, TrainState
 from .networks import Policy, Shared
@@ -65,27 +65,21 @@ class FactoredPPO:
         `callback` is called after every update with this object and the metrics; if it returns False, training stops.
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
-        last: float | None = None
+        last = np.nan
         begun = time.perf_counter()
         with _progress.progress_bar(disable=not progress_bar) as progress:
             bar = progress.add_task("", total=total, completed=self.timesteps)
             while self.timesteps < total:
                 started, before = time.perf_counter(), self.timesteps
                 state, new = self.learner.compiled(self.state)
-                metrics: Metrics = {name: np.asarray(value) for name, value in new.items()}
-                _check_finite(metrics, before)
+                metrics = finished({name: np.asarray(value) for name, value in new.items()}, self.config, before)
                 after, now = int(state.timesteps), time.perf_counter()
-                metrics["time/total_timesteps"] = after
-                metrics["time/iterations"] = after // (self.config.n_envs * self.config.n_steps)
                 metrics["time/fps"] = (after - before) / (now - started)
                 metrics["time/time_elapsed"] = now - begun
-                if metrics["rollout/episodes"] > 0:
-                    last = float(metrics["rollout/ep_rew_mean"])
-                else:  # no episode ended: there is nothing to say of any
-                    metrics = {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}
+                last = float(metrics.get("rollout/ep_rew_mean", last))
                 self.state = state
                 self.history.append(metrics)
-                shown = "–" if last is None else f"{last:.4g}"
+                shown = "–" if np.isnan(last) else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
                 progress.update(bar, completed=self.timesteps, description=text)
                 if callback is not None and callback(self, metrics) is False:
@@ -108,24 +102,15 @@ class FactoredPPO:
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Mean and standard error of the return over so many whole episodes, in environments of their own."""
-        space = self.learner.space
         problem: Any = self.learner.problem
         if isinstance(problem, Problem):
-            environments: Any = JaxEnvironments(problem, episodes, space)
+            environments, some = self.learner.episodes(episodes, deterministic)
             state = environments.init(jax.random.key(seed))
-            policy = self.state
-
-            @eqx.filter_jit
-            def some(policy: TrainState, state: Any, key: jax.Array) -> Any:
-                return environments.collect(
-                    state, lambda k, obs: self.learner.act(policy, k, obs, deterministic), key, 64
-                )
-
             returns: Any = np.full((episodes, self.learner.n_targets), np.nan)
             key = jax.random.key(seed + 1)
             for _ in range(10_000):
                 key, here = jax.random.split(key)
-                state, seen = some(policy, state, here)
+                state, seen = some(self.state, state, here)
                 _keep_first(returns, np.asarray(seen.episode_length), np.asarray(seen.episode_psi))
                 if not np.isnan(returns).any():
                     break
@@ -133,7 +118,7 @@ class FactoredPPO:
                 raise RuntimeError("evaluate: an episode did not end within 640,000 steps")
         else:
             count = min(episodes, self.config.n_envs)
-            environments = HostEnvironments(problem, count, space, self.learner.n_targets)
+            environments: Any = HostEnvironments(problem, count, self.learner.space, self.learner.n_targets)
             environments.init(seed)
             done: list[list[np.ndarray]] = [[] for _ in range(count)]
             share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
@@ -199,6 +184,16 @@ class FactoredPPO:
         """Go on from a file that `save` wrote, with the settings of this object."""
         state, _ = checkpoints.load(Path(path), self.state)
         self.state = state._replace(hyper=self.state.hyper)
+
+
+def finished(metrics: Metrics, config: Config, before: int) -> Metrics:
+    """The metrics of an update after so many steps, with the time; raises if a number is none."""
+    _check_finite(metrics, before)
+    step = config.n_envs * config.n_steps
+    metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}
+    if metrics["rollout/episodes"] > 0:
+        return metrics
+    return {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}  # of none
 
 
 def _averaged(one: jax.Array, like: jax.Array) -> jax.Array:

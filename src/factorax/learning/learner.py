@@ -330,6 +330,23 @@ class Learner:
 
         return jax.jit(act, static_argnames="deterministic")
 
+    def episodes(self, n: int, deterministic: bool) -> tuple[JaxEnvironments, Callable[..., Any]]:
+        """For a JAX problem: n environments, and 64 steps of them, compiled once, from a state, theirs and a key."""
+        made = self._episodes
+        if (n, deterministic) not in made:
+            assert isinstance(self.problem, Problem)
+            environments = JaxEnvironments(self.problem, n, self.space)
+
+            def some(policy: TrainState, state: Any, key: jax.Array) -> Any:
+                return environments.collect(state, partial(self.act, policy, deterministic=deterministic), key, 64)
+
+            made[n, deterministic] = environments, eqx.filter_jit(some)
+        return made[n, deterministic]
+
+    @cached_property
+    def _episodes(self) -> dict[tuple[int, bool], Any]:
+        return {}
+
     @cached_property
     def _learn(self) -> Callable[..., Any]:
         return eqx.filter_jit(self.learn_from)

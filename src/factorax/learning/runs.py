@@ -3,25 +3,20 @@
 import dataclasses
 import fcntl
 import json
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from .._files import write_json, write_whole
 from ..structure import InfluenceNetwork
 from .config import Config
 from .factored_ppo import FactoredPPO, Metrics
 from .naming import find_network, find_problem, is_file
+from .recording import Recorder
 
 FORMAT = 1
-_SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _OF_A_FILE = "network.json"
-_LONG = 256  # vectors longer than this are summarised in files
 
 
 def train(
@@ -43,62 +38,53 @@ def train(
     and the one before it. With `force` a changed setting is accepted, where the shapes still fit.
     """
     out = Path(out)
-    out.mkdir(parents=True, exist_ok=True)
-    with _held(out):
-        ours = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
-        _agree(out, ours, force)
-        model = _model(problem, network, dataclasses.asdict(config))
-        _agree_on_network(model.learner.network_at_start, out / _OF_A_FILE, force)
-        folder = out / "checkpoints"
-        has_last = _resume(model, out) == folder / "last.safetensors"  # and it is whole
-        # Only now: settings that make no model, or fit no checkpoint, leave the folder as it was.
-        write_json(out / "config.json", ours)
-        if is_file(network):
-            model.learner.network_at_start.save(out / _OF_A_FILE)
-        folder.mkdir(exist_ok=True)
-        writer = _tensorboard(out) if tensorboard else None
-        written = time.monotonic()
-
-        def save() -> None:
-            nonlocal has_last
-            # At every moment one whole checkpoint has a name that `_restore` looks for.
-            new, last = folder / "new.safetensors", folder / "last.safetensors"
-            model.save(new)
-            if has_last:
-                os.replace(last, folder / "previous.safetensors")
-            os.replace(new, last)
-            has_last = True
+    model = make(problem, network, dataclasses.asdict(config))
+    with opened(out, problem, config, model, network=network, force=force) as has_last:
+        recorder = Recorder(out, model.learner.network_at_start, has_last=has_last, tensorboard=tensorboard)
 
         def after(model: FactoredPPO, metrics: Metrics) -> None:
-            nonlocal written
-            with (out / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps({name: _json(value) for name, value in metrics.items()}) + "\n")
-            if writer is not None:
-                for name, value in _scalars(metrics, model.learner.network_at_start):
-                    writer.add_scalar(name, value, metrics["time/total_timesteps"])
-            if time.monotonic() - written > _SECONDS_BETWEEN_CHECKPOINTS:
-                save()
-                written = time.monotonic()
+            recorder.write(metrics)
+            if recorder.due:
+                recorder.keep(model.save)
 
         try:
             model.learn(config.total_timesteps, progress_bar=progress_bar, callback=after)
         finally:
             if model.timesteps:
-                save()
+                recorder.keep(model.save)
     return model
+
+
+@contextmanager
+def opened(
+    out: Path, problem: str, config: Config, model: FactoredPPO, *, network: str = "own", force: bool = False
+) -> Iterator[bool]:
+    """Hold the folder of a run and bring the model to its last checkpoint; tells whether ``last`` was whole."""
+    out.mkdir(parents=True, exist_ok=True)
+    with _held(out):
+        ours = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
+        _agree(out, ours, force)
+        _agree_on_network(model.learner.network_at_start, out / _OF_A_FILE, force)
+        has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
+        # Only now: settings that fit no checkpoint leave the folder as it was.
+        write_json(out / "config.json", ours)
+        if is_file(network):
+            model.learner.network_at_start.save(out / _OF_A_FILE)
+        yield has_last
 
 
 def load(run: Path) -> FactoredPPO:
     """The model of a run folder, as of its last checkpoint."""
     made = read_config(Path(run))
     network = str(Path(run) / _OF_A_FILE) if is_file(made["network"]) else made["network"]
-    model = _model(made["problem"], network, made["config"])
+    model = make(made["problem"], network, made["config"])
     if not _restore(model, Path(run) / "checkpoints"):
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")
     return model
 
 
-def _model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
+def make(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
+    """A model that has learnt nothing, from names and settings."""
     made = find_problem(problem)
     return FactoredPPO(made, find_network(made, network), **settings)
 
@@ -189,32 +175,3 @@ def _held(out: Path) -> Iterator[None]:
         except OSError:
             raise FileExistsError(f"out: {str(out)!r} is in use by another process; give another folder") from None
         yield
-
-
-def _tensorboard(out: Path) -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise ValueError("tensorboard: needs the package tensorboardX; pip install 'factorax[tensorboard]'") from None
-    return SummaryWriter(str(out / "tensorboard"))
-
-
-def _json(value: Any) -> Any:
-    """A number, a list of them, or of a long one its quartiles."""
-    value = np.asarray(value)
-    if value.size > _LONG:
-        return {"quartiles": np.quantile(value, [0, 0.25, 0.5, 0.75, 1]).tolist()}
-    return value.tolist() if value.ndim else value.item()
-
-
-def _scalars(metrics: Metrics, network: InfluenceNetwork) -> Iterator[tuple[str, float]]:
-    """Every number by a name, those of factors and targets by theirs; of long vectors the median."""
-    for name, value in metrics.items():
-        value = np.asarray(value)
-        labels = network.actions if name.startswith(("factor/", "variance/")) else network.targets
-        if value.ndim == 0:
-            yield name, float(value)
-        elif value.size > _LONG:
-            yield f"{name}/median", float(np.median(value))
-        else:
-            yield from ((f"{name}/{label}", float(x)) for label, x in zip(labels, value, strict=True))

@@ -1,0 +1,80 @@
+"""What a run writes while it trains: a line of metrics an update, and checkpoints."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..structure import InfluenceNetwork
+
+_SECONDS_BETWEEN_CHECKPOINTS = 30.0
+_LONG = 256  # vectors longer than this are summarised in files
+
+
+class Recorder:
+    """Into the folder of a run: ``metrics.jsonl``, ``checkpoints/``, and events for TensorBoard if they are asked for.
+
+    `has_last` says whether ``checkpoints/last.safetensors`` is there and whole.
+    """
+
+    def __init__(self, out: Path, network: InfluenceNetwork, *, has_last: bool, tensorboard: bool = False):
+        self.out, self.network, self.has_last = out, network, has_last
+        self.folder = out / "checkpoints"
+        self.folder.mkdir(exist_ok=True)
+        self.writer = _tensorboard(out) if tensorboard else None
+        self.written = time.monotonic()
+
+    def write(self, metrics: dict[str, Any]) -> None:
+        """The metrics of an update."""
+        with (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps({name: plain(value) for name, value in metrics.items()}) + "\n")
+        if self.writer is not None:
+            for name, value in scalars(metrics, self.network):
+                self.writer.add_scalar(name, value, metrics["time/total_timesteps"])
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.monotonic() - self.written > _SECONDS_BETWEEN_CHECKPOINTS
+
+    def keep(self, save: Callable[[Path], Any]) -> None:
+        """A checkpoint, and the one before it; at every moment one of them is whole and has a name that is known."""
+        new, last = self.folder / "new.safetensors", self.folder / "last.safetensors"
+        save(new)
+        if self.has_last:
+            os.replace(last, self.folder / "previous.safetensors")
+        os.replace(new, last)
+        self.has_last, self.written = True, time.monotonic()
+
+
+def _tensorboard(out: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise ValueError("tensorboard: needs the package tensorboardX; pip install 'factorax[tensorboard]'") from None
+    return SummaryWriter(str(out / "tensorboard"))
+
+
+def plain(value: Any) -> Any:
+    """A number, a list of them, or of a long one its quartiles."""
+    value = np.asarray(value)
+    if value.size > _LONG:
+        return {"quartiles": np.quantile(value, [0, 0.25, 0.5, 0.75, 1]).tolist()}
+    return value.tolist() if value.ndim else value.item()
+
+
+def scalars(metrics: dict[str, Any], network: InfluenceNetwork) -> Iterator[tuple[str, float]]:
+    """Every number by a name, those of factors and targets by theirs; of long vectors the median."""
+    for name, value in metrics.items():
+        value = np.asarray(value)
+        labels = network.actions if name.startswith(("factor/", "variance/")) else network.targets
+        if value.ndim == 0:
+            yield name, float(value)
+        elif value.size > _LONG:
+            yield f"{name}/median", float(np.median(value))
+        else:
+            yield from ((f"{name}/{label}", float(x)) for label, x in zip(labels, value, strict=True))
