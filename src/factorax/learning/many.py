@@ -84,7 +84,7 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
                 each = [finished({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))]
                 for recorder, own in zip(recorders, each, strict=True):
                     recorder.write(own | times)
-                # Only now: rows beyond the last checkpoint are dropped when a run goes on, and missing ones are not found.
+                # Only now: a run that goes on drops rows beyond its checkpoint, and would not miss those before it.
                 states, steps = new, steps + config.n_envs * config.n_steps
                 mean = np.mean([own.get("rollout/ep_rew_mean", np.nan) for own in each])
                 progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
