@@ -27,6 +27,7 @@ def reproduce(
     *,
     budget: Literal["quick", "paper"] = "quick",
     seed: int = 0,
+    sim: Literal["lanes", "sumo"] | None = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     list: bool = False,
@@ -37,6 +38,7 @@ def reproduce(
         name: Which one; --list shows them all.
         budget: quick takes seconds to a minute; paper has the paper's sizes.
         seed: Of all centres and all noise.
+        sim: What traffic is trained in, lanes if left out.
         out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
         plot_only: Summarise and draw again the data that is there.
@@ -54,8 +56,9 @@ def reproduce(
     experiment = experiments.find(name)
     from .experiments.experiment import reproduce as run
 
-    out = out or Path("out") / f"{name}-{budget}-{seed}"
-    summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console)
+    out = out or Path("out") / "-".join([name, budget, str(seed)] + ([sim] if sim else []))
+    change = {"sim": sim} if sim else {}
+    summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console, change=change)
     if experiment.table is not None:
         console.print(experiment.table(summary))
     _show(console, collected([out]), commands=False)

@@ -21,12 +21,25 @@ def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
     (one,) = part(train("all edges", "contextual-bandit:3", 5, 64, *SMALL, "--network", "complete"))
     ticks = []
     result = one.compute(tmp_path / "parts" / "000.partial.npz", ticks.append, threading.Event())
-    assert result["steps"].tolist() == [32, 64]
+    assert result["steps"].tolist() == [[32, 64]]
     assert np.isfinite(result["returns"]).all()
-    assert np.isfinite(result["final"])
-    assert np.isnan(result["variance_ratio"])  # nobody asked for it
+    assert np.isfinite(result["final"]).all()
+    assert np.isfinite(result["sampled"]).all()
+    assert np.isnan(result["variance_ratio"]).all()  # nobody asked for it
     assert (tmp_path / "runs" / "all-edges-5" / "checkpoints" / "last.safetensors").exists()
     assert ticks == sorted(ticks)
+
+
+def test_seeds_side_by_side_are_one_process(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (one,) = part(train("factored", "contextual-bandit:3", 5, 64, *SMALL, seeds=2))
+    result = one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
+    assert result["returns"].shape == (2, 2)
+    assert result["final"].shape == (2,)
+    assert (result["returns"][0] != result["returns"][1]).any()
+    assert sorted(p.name for p in (tmp_path / "runs" / "factored-5").iterdir()) == ["seed-5", "seed-6"]
+    rows = trainings.curves([train("factored", "contextual-bandit:3", 5, 64, seeds=2)], [result])
+    assert rows["seed"].tolist() == [5, 5, 6, 6]
 
 
 def test_a_run_that_fails_says_where_to_look(tmp_path):
@@ -53,8 +66,9 @@ def table(**ends):
     for method, end in ends.items():
         for seed in range(3):
             returns = np.linspace(-100, end + seed, 40)
-            one = {"final": np.array(end), "variance_ratio": np.array(2.0 if method == next(iter(ends)) else np.nan)}
-            results.append({"steps": np.arange(10, 401, 10), "returns": returns} | one)
+            one = {name: np.array([end]) for name in ("final", "sampled", "sumo")}
+            one["variance_ratio"] = np.array([2.0 if method == next(iter(ends)) else np.nan])
+            results.append({"steps": np.arange(10, 401, 10)[None], "returns": returns[None]} | one)
     return trainings.curves(plan, results, points=20)
 
 

@@ -64,6 +64,7 @@ def reproduce(
     out: Path,
     plot_only: bool = False,
     settings: Any = None,
+    change: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """Run an experiment into the folder `out`, or continue it there; returns the summary.
@@ -72,6 +73,7 @@ def reproduce(
     runs, ``parts/`` too. A folder that holds anything else is refused.
 
     - `budget`: a key of ``experiment.budgets``, unless `settings` are given.
+    - `change`: settings that shall differ from those of the budget.
     - `plot_only`: summarise and draw the data that is there.
     """
     console = console or Console()
@@ -91,6 +93,11 @@ def reproduce(
         if budget not in experiment.budgets:
             raise ValueError(f"budget: got {budget!r}, want one of {', '.join(experiment.budgets)}")
         settings = experiment.budgets[budget]
+        if change:
+            unknown = change.keys() - {field.name for field in dataclasses.fields(settings)}
+            if unknown:
+                raise ValueError(f"{min(unknown)}: the experiment {experiment.name} has no such setting; leave it out")
+            settings = dataclasses.replace(settings, **change)
     request = {"experiment": experiment.name, "budget": budget, "seed": seed, "settings": dataclasses.asdict(settings)}
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed: got {seed}, want a number from 0 to 2³² − 1")
@@ -107,7 +114,9 @@ def reproduce(
     summary = experiment.summarise(settings, table)
     known = budget in experiment.budgets
     command = f"factorax reproduce {experiment.name} " + (
-        f"--budget {budget} --seed {seed}" if known else "(own settings)"
+        " ".join([f"--budget {budget} --seed {seed}", *(f"--{k} {v}" for k, v in (change or {}).items())])
+        if known
+        else "(own settings)"
     )
     rows = [dataclasses.replace(claim, command=command).as_dict() for claim in experiment.claims(settings, summary)]
     write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})

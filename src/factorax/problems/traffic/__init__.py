@@ -10,6 +10,8 @@ from .lane_simulator import LaneSimulator as LaneSimulator
 from .observations import Readings as Readings
 from .observations import local_observations as local_observations
 from .observations import observe as observe
+from .playing import play as play
+from .playing import play_in_sumo as play_in_sumo
 from .settings import Traffic as Traffic
 from .signals import Signals as Signals
 from .signals import switch as switch

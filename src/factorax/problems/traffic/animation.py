@@ -14,14 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from .grid import ENTRY, EXIT, JUNCTION, Grid
-from .lane_simulator import SECTION, Lanes
+from .drawing import Ways
+from .grid import Grid
+from .lane_simulator import Lanes
 from .playing import Episode
-from .signals import Signals, green_and_yellow
 
-_BESIDE = 11.0
-"""How far from the middle of a street its lanes are drawn, in metres: further than they are, to be seen."""
-_GREEN, _YELLOW, _RED = "#009E73", "#F0C419", "#D55E00"
 _CARS = "cividis"
 _FORMATS = (".gif", ".mp4", ".html")
 
@@ -78,7 +75,7 @@ def _ffmpeg() -> str:
 
 def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, Callable[[int], None]]:
     """The figure, and what brings it to a second."""
-    ways = _Ways(grid)
+    ways = Ways(grid)
     width, height = ways.extent
     per_metre = size / max(width, height)
     shape = len(scenes) * (width * per_metre + 0.15) + 0.75, height * per_metre + 0.6
@@ -101,7 +98,7 @@ def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, 
     return figure, draw
 
 
-def _scene(ax: Axes, ways: "_Ways", title: str, episode: Episode, states: Lanes, *, size: float) -> Callable:
+def _scene(ax: Axes, ways: Ways, title: str, episode: Episode, states: Lanes, *, size: float) -> Callable:
     ax.set_aspect("equal")
     ax.set_axis_off()
     scale = size / max(ways.grid.rows, ways.grid.columns)
@@ -127,45 +124,3 @@ def _scene(ax: Axes, ways: "_Ways", title: str, episode: Episode, states: Lanes,
         heading.set_text(f"{title}, {t + 1} s: {there.sum()} cars, {standing} stand, return {lost}")
 
     return draw
-
-
-class _Ways:
-    """Where things are in the plane, in metres; the light in the south-west is at nought."""
-
-    def __init__(self, grid: Grid):
-        self.grid = grid
-        start, ahead, lights = [], [], []
-        for i, passed in enumerate(grid.route_lights):
-            ns, back = i < 2 * grid.columns, i % 2
-            along = np.array([0.0, 1.0] if ns else [1.0, 0.0]) * (-1 if back else 1)
-            right = np.array([along[1], -along[0]])
-            row, column = divmod(passed[0], grid.columns)
-            first = SECTION * np.array([column, row], float)
-            start.append(first - (ENTRY + JUNCTION / 2) * along + _BESIDE * right)
-            ahead.append(along)
-            lights.append(len(passed))
-        self.start, self.ahead = np.array(start), np.array(ahead)  # of the routes, (L, 2)
-        ends = self.start + (SECTION * np.array(lights) + EXIT)[:, None] * self.ahead
-        self.streets = np.stack([self.start, ends], axis=1)
-        self.route = np.repeat(np.arange(grid.n_routes), lights)
-        self.light = np.concatenate([np.array(passed) for passed in grid.route_lights])
-        within = np.concatenate([np.arange(n) for n in lights])
-        middle = self.start[self.route] + (SECTION * within + ENTRY)[:, None] * self.ahead[self.route]
-        across = 0.9 * _BESIDE * self.ahead[self.route][:, ::-1]
-        self.stop_lines = np.stack([middle - across, middle + across], axis=1)
-
-    @property
-    def extent(self) -> tuple[float, float]:
-        """Width and height."""
-        width, height = np.ptp(self.streets.reshape(-1, 2), axis=0)
-        return float(width), float(height)
-
-    def where(self, section: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Of cars ``(S, L)``, ``(S, L, 2)``."""
-        return self.start + (SECTION * section + place)[..., None] * self.ahead
-
-    def colours(self, signals: np.ndarray) -> list[str]:
-        """What every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
-        axis = (self.route >= 2 * self.grid.columns).astype(int)
-        green, yellow = green_and_yellow(Signals(*(x[self.light] for x in signals)), axis)
-        return np.where(green, _GREEN, np.where(yellow, _YELLOW, _RED)).tolist()

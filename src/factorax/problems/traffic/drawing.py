@@ -1,0 +1,75 @@
+"""The grid from above: where streets, stop lines and cars are, and which streets a light is credited with."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+
+from ...structure import InfluenceNetwork
+from .grid import ENTRY, EXIT, JUNCTION, Grid
+from .lane_simulator import SECTION
+from .signals import Signals, green_and_yellow
+
+BESIDE = 11.0
+"""How far from the middle of a street its lanes are drawn, in metres: further than they are, to be seen."""
+GREEN, YELLOW, RED = "#009E73", "#F0C419", "#D55E00"
+
+
+def draw_influence(ax: Axes, grid: Grid, net: InfluenceNetwork, light: int) -> None:
+    """Draw the streets of a grid, those that a light influences in blue: the stronger, the darker."""
+    ways = Ways(grid)
+    weight = np.asarray(net.to_dense()[light], float)
+    blue, grey = np.array([0.0, 0.45, 0.70]), np.array([0.87, 0.87, 0.87])
+    colours = weight[:, None] * blue + (1 - weight[:, None]) * grey
+    ax.add_collection(LineCollection(list(ways.edges), colors=list(colours), linewidths=3, capstyle="butt"))
+    row, column = divmod(light, grid.columns)
+    ax.plot(SECTION * column, SECTION * row, "o", color=RED, markersize=7)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    ax.autoscale()
+
+
+class Ways:
+    """Where things are in the plane, in metres; the light in the south-west is at nought."""
+
+    def __init__(self, grid: Grid):
+        self.grid = grid
+        start, ahead, lights = [], [], []
+        for i, passed in enumerate(grid.route_lights):
+            ns, back = i < 2 * grid.columns, i % 2
+            along = np.array([0.0, 1.0] if ns else [1.0, 0.0]) * (-1 if back else 1)
+            right = np.array([along[1], -along[0]])
+            row, column = divmod(passed[0], grid.columns)
+            first = SECTION * np.array([column, row], float)
+            start.append(first - (ENTRY + JUNCTION / 2) * along + BESIDE * right)
+            ahead.append(along)
+            lights.append(len(passed))
+        self.start, self.ahead = np.array(start), np.array(ahead)  # of the routes, (L, 2)
+        ends = self.start + (SECTION * np.array(lights) + EXIT)[:, None] * self.ahead
+        self.streets = np.stack([self.start, ends], axis=1)
+        self.edges = np.empty((grid.n_edges, 2, 2))  # their ends
+        for i, names in enumerate(grid.routes):
+            for j, name in enumerate(names):
+                begin = SECTION * j + np.array([0.0, grid.lengths[grid.number[name]]])
+                self.edges[grid.number[name]] = self.start[i] + begin[:, None] * self.ahead[i]
+        self.route = np.repeat(np.arange(grid.n_routes), lights)
+        self.light = np.concatenate([np.array(passed) for passed in grid.route_lights])
+        within = np.concatenate([np.arange(n) for n in lights])
+        middle = self.start[self.route] + (SECTION * within + ENTRY)[:, None] * self.ahead[self.route]
+        across = 0.9 * BESIDE * self.ahead[self.route][:, ::-1]
+        self.stop_lines = np.stack([middle - across, middle + across], axis=1)
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Width and height."""
+        width, height = np.ptp(self.streets.reshape(-1, 2), axis=0)
+        return float(width), float(height)
+
+    def where(self, section: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Of cars ``(S, L)``, ``(S, L, 2)``."""
+        return self.start + (SECTION * section + place)[..., None] * self.ahead
+
+    def colours(self, signals: np.ndarray) -> list[str]:
+        """What every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
+        axis = (self.route >= 2 * self.grid.columns).astype(int)
+        green, yellow = green_and_yellow(Signals(*(x[self.light] for x in signals)), axis)
+        return np.where(green, GREEN, np.where(yellow, YELLOW, RED)).tolist()
