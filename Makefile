@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 demo: .venv/installed
 	$(BIN)/factorax reproduce search-baselines
 	$(BIN)/factorax reproduce search-throughput
+	$(BIN)/factorax reproduce traffic-3x3
+	$(BIN)/factorax watch every-20 out/traffic-3x3-quick-0/runs/shared-local-0/seed-0 --out out/traffic.gif
 
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile

@@ -195,7 +195,9 @@ def _area(table: Table, method: str) -> np.ndarray:
 
 def _lines(ax: Axes, controllers: dict[str, float]) -> None:
     for (name, value), style in zip(controllers.items(), ("--", ":", "-."), strict=True):
-        ax.axhline(value, color="#777777", linestyle=style, linewidth=1, label=f"{name}, {value:.0f}")
+        ax.axhline(
+            value, color="#777777", linestyle=style, linewidth=1, label=f"{name}, {value:.0f}".replace(" -", " −")
+        )
 
 
 def _dots(ax: Axes, settings: Settings, table: Table, summary: dict[str, Any]) -> None:
@@ -231,14 +233,14 @@ def _claims_3x3(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             "On 3×3 lights, a shared policy with the local baseline learns faster than with the global reward.",
-            summary["grid"],
+            "Fig. 4a",
             "learning curves, without numbers",
             f"mean return over all of training, interquartile mean of seeds: {said('area')}; {note}",
             verdict(*ahead("area")),
         ),
         Claim(
             "On 3×3 lights, it ends with a better policy.",
-            summary["grid"],
+            "Fig. 4a",
             "learning curves, without numbers",
             f"return over the last tenth of training: {said('training')}; {note}",
             verdict(*ahead("training")),
@@ -258,7 +260,7 @@ def _claims_2x6(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             "On 2×6 lights, performance decreases with the number of columns n that a light is credited with.",
-            summary["grid"],
+            "Fig. 4b",
             "learning curves, without numbers",
             f"return over the last tenth of training, interquartile mean of {settings.seeds} seeds: {seen}",
             verdict(ends, all(falls)),

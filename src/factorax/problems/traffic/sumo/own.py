@@ -30,6 +30,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - `net`, `routes`: the files.
     - `network`: ``"in"``, ``"incident"``, ``"n-level"``, ``"corridor"`` or ``"complete"``, from the graph of the
       streets; or an influence network.
+    - `horizon`, `begin`: how many seconds an episode has, and the second of the demand that it begins with.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -41,6 +42,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         *,
         network: Any = "incident",
         horizon: int = 400,
+        begin: int = 0,
         standstill: float = STANDSTILL_SPEED,
         backend: Backend = "libsumo",
         gui: bool = False,
@@ -57,7 +59,9 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.observation_space = gym.spaces.Box(0.0, np.inf, (n * self._width,), np.float32)
         self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
         self.number = {name: e for e, name in enumerate(streets.edges)} | streets.approach
-        self.simulation = Simulation(["-n", str(net), "-r", str(routes)], backend=backend, gui=gui)
+        self.simulation = Simulation(
+            ["-n", str(net), "-r", str(routes), "--begin", str(begin)], backend=backend, gui=gui
+        )
 
     @property
     def _width(self) -> int:
