@@ -11,7 +11,7 @@ import pytest
 
 import factorax as fx
 from factorax.experiments import traffic_gradients
-from factorax.experiments.traffic_gradients import EXPERIMENT, PRESETS, Settings, _Sums
+from factorax.experiments.traffic_gradients import EXPERIMENT, PRESETS, Settings, _square, figures_of
 from factorax.learning.networks import Policy
 
 SMALL = Settings(1, 2, n_envs=2, batches=3, iterations=1, steps=16)
@@ -48,18 +48,28 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
 
 
 def test_squares_of_means_are_without_their_noise():
-    """Gradients N(μ, σ²) of four parameters: ‖μ‖² and 4σ², within four standard errors of 4000 batches."""
+    """Gradients N(μ, σ²) of four parameters: ‖μ‖² and 4σ², within four standard errors, which the jackknife tells."""
     rng = np.random.default_rng(0)
     exact = list(PRESETS).index("corridor")
     mean = np.arange(len(PRESETS) * 4).reshape(len(PRESETS), 1, 4) / 10
-    sums = _Sums()
-    for _ in range(4000):
-        sums.add(mean + 0.5 * rng.standard_normal(mean.shape))
-    found = sums.figures()
+    found = figures_of(mean + 0.5 * rng.standard_normal((4000, *mean.shape)))
     np.testing.assert_allclose(found["signal"], (mean**2).sum(axis=-1), atol=0.12)
     np.testing.assert_allclose(found["variance"], 1.0, atol=4 * np.sqrt(2 / 4 / 4000))
-    np.testing.assert_allclose(found["bias"], ((mean - mean[exact]) ** 2).sum(axis=-1), atol=0.15)
+    apart = ((mean - mean[exact]) ** 2).sum(axis=-1)
+    error = found["without"].std(axis=0) * np.sqrt(3999)
+    # Of ‖d̄‖² with d ~ N(δ, 2σ²): 2 ‖δ‖ √2 σ / √4000, where δ is not nought.
+    others = [i for i in range(len(PRESETS)) if i != exact]
+    np.testing.assert_allclose(error[others], 2 * np.sqrt(apart * 0.5 / 4000)[others], rtol=0.1)
+    assert (np.abs(found["bias"] - apart)[others] < 4 * error[others]).all()
     assert (found["bias"][exact] == 0).all()
+
+
+def test_pairs_are_those_of_different_batches():
+    g = np.random.default_rng(0).standard_normal((5, 2, 3, 4))
+    square, without = _square(g)
+    pairs = [(g[a] * g[b]).sum(axis=-1) for a in range(5) for b in range(5) if a != b]
+    np.testing.assert_allclose(square, np.mean(pairs, axis=0))
+    np.testing.assert_allclose(without[2], _square(np.delete(g, 2, axis=0))[0])
 
 
 def test_from_batches_to_a_verdict():

@@ -117,6 +117,12 @@ class LaneSimulator:
         self.slots = most + -(-(traffic.horizon + 1) // traffic.period) + 1 if slots is None else int(slots)
         if self.slots <= most:
             raise ValueError(f"slots: got {slots}, want more than {most}, the cars that a route begins with")
+        seconds = min((SECTION * self.longest + EXIT) / TOP_SPEED, traffic.horizon)
+        least = int(seconds // traffic.period)
+        if self.slots < least:
+            raise ValueError(
+                f"slots: got {slots}, want at least {least}: so many cars are on the longest route even if none waits"
+            )
         self.axis = np.repeat([0, 1], [2 * grid.columns, 2 * grid.rows])  # north–south routes first
         self.lights = np.zeros((self.longest, grid.n_routes), int)
         where = np.zeros((grid.n_edges, 2), int)  # section and route of every street
