@@ -8,7 +8,7 @@ import numpy as np
 
 from factorax import InfluenceNetwork, wrap
 from factorax.learning.actions import ActionSpace
-from factorax.learning.collecting import HostEnvironments
+from factorax.rollouts import HostEnvironments
 
 from .timing import Row, at_least, medians
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from factorax.learning.actions import CATEGORICAL, ActionSpace
+from factorax.learning.actions import ActionSpace
+from factorax.rollouts.components import CATEGORICAL
 
 _BY_REJECTION = {"poisson", "gamma", "binomial", "negative_binomial", "beta", "geometric", "chisquare", "standard_t"}
 

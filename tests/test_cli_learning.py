@@ -41,6 +41,15 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     assert "discount: 0.99 there, 0.5 asked for" in err
 
 
+def test_who_steps_may_change_in_the_middle_of_a_run(factorax):
+    for steps, rollouts in ((32, "inline"), (64, "processes")):
+        code, out, err = factorax(
+            "train", "CartPole-v1", *SETTINGS, "--total-timesteps", steps, "--rollouts", rollouts, "--out", "run"
+        )
+        assert (code, err) == (0, "")
+        assert f"{steps} steps; return" in out
+
+
 def test_every_setting_has_a_sentence(factorax):
     code, out, _ = factorax("train", "--help")
     assert code == 0
@@ -55,6 +64,8 @@ def test_every_setting_has_a_sentence(factorax):
         (["train", "chain:two"], "want numbers, as in chain:4"),
         (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
         (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),
+        (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most one for each of n_envs = 8"),
+        (["train", "chain", "--rollouts", "processes"], "rollouts: got 'processes', and the problem is a JAX problem"),
         (["evaluate", "nowhere"], "nowhere: no config.json; want the folder of a run"),
         (["compare", "nowhere"], "nowhere: no config.json"),
         (["plot", "nowhere"], "nowhere: no config.json"),

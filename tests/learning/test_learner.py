@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from functools import partial
 
 import equinox as eqx
 import gymnasium as gym
@@ -13,9 +14,9 @@ from scipy import stats
 
 import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner, ProblemError, check_problem
-from factorax.learning.collecting import HostEnvironments
 from factorax.learning.normalising import Running
-from factorax.problems import Problem, Step, chain, contextual_bandit, queues
+from factorax.problems import EpisodeLost, Problem, Step, chain, contextual_bandit, queues
+from factorax.rollouts import HostEnvironments, LostWarning
 
 PROBLEMS = {
     "bandit": contextual_bandit(3),
@@ -23,6 +24,7 @@ PROBLEMS = {
     "queues": queues(2, 3, horizon=12, hops=3),
 }
 SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
+BACKENDS = ("inline", "processes")
 every = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 
 
@@ -272,9 +274,43 @@ def test_a_host_is_learnt_from_predicted_for_evaluated_and_kept(tmp_path):
         ppo.predict([1.0, 2.0])
 
 
+def test_lost_episodes_are_begun_anew_in_training_and_evaluation():
+    class Fragile(Counter):
+        def reset(self, *, seed=None, options=None):
+            self.strong = seed % 3 > 0
+            return super().reset(seed=seed)
+
+        def step(self, action):
+            if self.time == 2 and not self.strong:
+                raise EpisodeLost("broke")
+            return super().step(action)
+
+    ppo = model(lambda: Fragile(cut=3))
+    with pytest.warns(LostWarning, match=r"environment \d began an episode anew: broke"):
+        ppo.learn(24, progress_bar=False)
+    assert ppo.timesteps == 24
+    assert ppo.history[0]["rollout/ep_rew_mean"] == 15  # of whole ones alone
+    with pytest.warns(LostWarning, match=r"environment \d began an episode anew: broke"):
+        assert (ppo.evaluate(5)["episodes"] == 15).all()
+
+
+def test_who_steps_the_environments_makes_no_difference(tmp_path):
+    """The same parameters to the bit, by two processes as by this one."""
+    ppo = [model(partial(gym.make, "CartPole-v1"), rollouts=r, workers=2 * (r != "inline")) for r in BACKENDS]
+    for one in ppo:
+        one.learn(48, progress_bar=False)
+    for one, other in zip(jax.tree.leaves(ppo[0].state), jax.tree.leaves(ppo[1].state), strict=True):
+        if not jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+            np.testing.assert_array_equal(one, other)
+    for one in ppo:
+        one.close()
+    with pytest.raises(ValueError, match="rollouts: got 'processes', and the problem is a JAX problem"):
+        model(PROBLEMS["chain"], rollouts="processes")
+
+
 def test_an_evaluation_is_not_of_the_shortest_episodes():
     """Of two environments, one ends after 2 steps and one after 20: both count alike."""
-    lengths = iter([2, 2, 2, 20])  # the first two: one looked at for its spaces, one to learn from
+    lengths = iter([2, 2, 20])  # the first is looked at for its spaces
     ppo = model(lambda: Counter(cut=next(lengths)), n_envs=1, n_steps=6, batch_size=6)
     ppo.config = dataclasses.replace(ppo.config, n_envs=2)
     assert sorted(ppo.evaluate(4)["episodes"]) == [8, 8, 440, 440]

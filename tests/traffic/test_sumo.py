@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from factorax.problems import EpisodeLost
 from factorax.problems.traffic import Traffic
 from factorax.problems.traffic.controllers import actuated, always, every, gap_out, never, replay
 from factorax.problems.traffic.targets import global_reward
@@ -156,12 +157,25 @@ def test_an_error_of_sumo_names_seed_and_second(sumo):
     env.simulation.api = type(
         "Broken", (), {"simulationStep": staticmethod(fail), "close": staticmethod(env.simulation.api.close)}
     )()
-    with pytest.raises(RuntimeError, match="SUMO, seed 5, second 3: no more"):
+    with pytest.raises(EpisodeLost, match="SUMO, seed 5, second 3: no more"):
         env.step(np.zeros(1))
     env.reset(seed=5)  # it starts anew
     env.step(np.zeros(1))
     with pytest.raises(ValueError, match=r"action: got shape \(2,\), want \(1,\)"):
         env.step(np.zeros(2))
+
+
+def test_a_collision_loses_the_episode(sumo, monkeypatch):
+    from factorax.problems.traffic.sumo import Simulation
+
+    env = sumo(1, 1)
+    env.reset(seed=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(Simulation, "collided", True)
+        with pytest.raises(EpisodeLost, match="SUMO, seed 5, second 3: cars collided"):
+            env.step(np.zeros(1))
+    env.reset(seed=5)
+    env.step(np.zeros(1))
 
 
 def test_flows_defects_are_switches(sumo):

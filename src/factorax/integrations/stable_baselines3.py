@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..learning.collecting import HostEnvironments, JaxEnvironments, Transition
+from ..learning.collecting import JaxEnvironments
 from ..problems.problem import Problem
+from ..rollouts import HostEnvironments, Transition
 from .views import Factors, Observe
 
 try:

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from .._credit import credit
-from ..learning.actions import GAUSSIAN, SQUASHED
 from ..learning.learner import Learner
 from ..problems.problem import Problem
+from ..rollouts.components import GAUSSIAN, SQUASHED
 from ..structure import InfluenceNetwork
 from .canonical import FactoredEnv
 

@@ -20,6 +20,10 @@ class Hyper(NamedTuple):
     max_grad_norm: Any
 
 
+WHO_STEPS = ("rollouts", "workers", "fragment_seconds")
+"""Settings that do not change what is learnt."""
+
+
 @dataclass(frozen=True)
 class Config:
     """How to train. The defaults are those of PPO in Stable-Baselines3, where it has them."""
@@ -90,6 +94,13 @@ class Config:
     bootstrap: Literal["auto", "never", "always"] = "auto"
     """Whether the end of an episode has a future. auto: as its flags say. never, always: whatever they say."""
 
+    rollouts: Literal["inline", "processes"] = "inline"
+    """Who steps the environments of the host: this process, or workers. What is learnt is the same, bit for bit."""
+    workers: int = 0
+    """How many there are; 0: as many as cores, one for each environment where a process has room for no more."""
+    fragment_seconds: float = 600.0
+    """A worker that takes longer for its part of a rollout is replaced."""
+
     variance_report: bool = False
     """Measure in every update what the network saves: the terms of the variance of every factor's gradient."""
 
@@ -99,6 +110,10 @@ class Config:
         for name in ("total_timesteps", "n_envs", "n_steps", "n_epochs", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: got {getattr(self, name)}, want at least 1")
+        if not 0 <= self.workers <= self.n_envs:
+            raise ValueError(f"workers: got {self.workers}, want at most one for each of n_envs = {self.n_envs}")
+        if not self.fragment_seconds > 0:
+            raise ValueError(f"fragment_seconds: got {self.fragment_seconds}, want more than 0")
         if self.n_envs * self.n_steps % self.batch_size:
             raise ValueError(
                 f"batch_size: got {self.batch_size}, want a divisor of n_envs × n_steps = {self.n_envs * self.n_steps}"

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _progress
+from ..problems.failures import EpisodeLost
 from ..problems.problem import Problem
+from ..rollouts import HostEnvironments, LostWarning
 from . import checkpoints
-from .collecting import HostEnvironments
 from .config import Config
 from .learner import Learner, TrainState
 from .networks import Policy, Shared
@@ -125,11 +127,14 @@ class FactoredPPO:
             key, act = jax.random.key(seed + 1), self.learner.actor(self.state, deterministic)
             while any(len(d) < s for d, s in zip(done, share, strict=True)):
                 key, here = jax.random.split(key)
-                seen = environments.collect(partial(act, jax.random.key_data(here)), 1)
+                lost: dict[int, EpisodeLost] = {}
+                seen = environments.collect(partial(act, jax.random.key_data(here)), 1, lost)
+                for i, error in lost.items():
+                    warnings.warn(f"environment {i} began an episode anew: {error}", LostWarning, stacklevel=2)
+                    environments.begin_anew(i)
                 for i in np.flatnonzero(seen.episode_length[0]):
                     done[i].append(seen.episode_psi[0, i])
-            for env in environments.envs:
-                env.close()
+            environments.close()
             returns = np.concatenate([d[:s] for d, s in zip(done, share, strict=True)])
         objective = returns @ self.learner.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
@@ -164,6 +169,10 @@ class FactoredPPO:
             )
         other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=ours[1])
         return other
+
+    def close(self) -> None:
+        """End the environments of the host, and the workers that step them; `learn` begins them anew."""
+        self.learner.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything needed to go on: the agent, the optimiser, the state of a JAX problem, the settings."""

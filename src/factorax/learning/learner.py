@@ -1,5 +1,6 @@
 """`init` and `update`: training as two functions, for a loop of one's own or for `FactoredPPO`."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,12 +14,14 @@ import numpy as np
 
 from .._credit import credit
 from ..problems.problem import Problem
+from ..rollouts import Actor, Inline, Iteration, Plan, Processes, Rollouts, Transition
 from ..structure import InfluenceNetwork, NetworkSchedule
 from .actions import ActionSpace
-from .collecting import HostEnvironments, JaxEnvironments, Transition
+from .collecting import JaxEnvironments
 from .config import Config, Hyper
 from .networks import Critic, Policy, network
 from .normalising import Running
+from .plain import plain
 from .ppo import Agent, Batch, Update
 
 
@@ -57,6 +60,10 @@ class Learner:
     action_space: gym.Space
     local: Callable[[Any], Any] | None
     config: Config
+    own_local: bool = False
+    """Whether `local` is the environment's own."""
+    one_per_process: bool = False
+    """Whether a process has room for one environment alone, as its `metadata` say."""
 
     @classmethod
     def of(
@@ -85,10 +92,25 @@ class Learner:
         weights = np.asarray(weights, np.float64)
         if weights.shape != (ends.shape[1],):
             raise ValueError(f"weights: got shape {weights.shape}, want ({ends.shape[1]},), one λ for each target")
-        local = local if local is not None else getattr(source, "local", None)
+        own = getattr(source, "local", None) if local is None else None
         if not isinstance(problem, Problem):
             given.close()
-        learner = cls(make, network, weights, given.observation_space, given.action_space, local, config)
+        if isinstance(problem, Problem) and config.rollouts != "inline":
+            raise ValueError(
+                f"rollouts: got {config.rollouts!r}, and the problem is a JAX problem, which the learner steps on its "
+                "own devices; leave it out"
+            )
+        learner = cls(
+            make,
+            network,
+            weights,
+            given.observation_space,
+            given.action_space,
+            own if local is None else local,
+            config,
+            own is not None,
+            (getattr(given, "metadata", None) or {}).get("one_per_process", False),
+        )
         learner.check_shapes()
         return learner
 
@@ -193,7 +215,7 @@ class Learner:
             shape = self.n_factors, 1
             critic = Critic(network(kind, for_critic, inputs, shape, c.hidden, 1.0, identity=c.identity))
         agent = Agent(policy, critic)
-        state = self.environments.init(for_environments) if isinstance(self.environments, JaxEnvironments) else None
+        state = self.environments.init(for_environments) if isinstance(self.problem, Problem) else None
         return TrainState(
             agent,
             self.update_rule.optimiser().init(eqx.filter(agent, eqx.is_array)),
@@ -220,11 +242,36 @@ class Learner:
         return seen if self.factors is None else seen[..., self.factors, :]
 
     @cached_property
-    def environments(self) -> JaxEnvironments | HostEnvironments:
-        """What is stepped."""
-        if isinstance(self.problem, Problem):
-            return JaxEnvironments(self.problem, self.config.n_envs, self.space)
-        return HostEnvironments(self.problem, self.config.n_envs, self.space, self.n_targets)
+    def environments(self) -> JaxEnvironments:
+        """Those of a JAX problem."""
+        assert isinstance(self.problem, Problem)
+        return JaxEnvironments(self.problem, self.config.n_envs, self.space)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What all workers have to know."""
+        assert not isinstance(self.problem, Problem)
+        c, own = self.config, self.own_local and self.config.policy != "joint"
+        actor = Actor(self.space.plain(), c.policy, self.factors, None if own or c.policy == "joint" else self.local)
+        return Plan(
+            self.problem, actor, c.n_envs, c.n_steps, self.n_inputs, self.n_factors, self.n_targets, own_local=own
+        )
+
+    @cached_property
+    def rollouts(self) -> Rollouts:
+        """Who steps the environments of the host."""
+        c = self.config
+        if c.rollouts == "inline":
+            return Inline(self.plan)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        workers = c.workers or (c.n_envs if self.one_per_process else min(cores, c.n_envs))
+        return Processes(self.plan, workers, c.fragment_seconds)
+
+    def close(self) -> None:
+        """End the environments of the host and who steps them; they begin anew if they are needed."""
+        rollouts = self.__dict__.pop("rollouts", None)
+        if rollouts is not None:
+            rollouts.close()
 
     def _normalised(self, seen: Running, obs: jax.Array) -> jax.Array:
         return seen.normalise(obs) if self.config.normalise_obs else obs
@@ -302,20 +349,21 @@ class Learner:
 
     def update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """Collect a rollout and learn from it. For a JAX problem it is pure: compile it, map it over seeds."""
-        environments = self.environments
-        if isinstance(environments, JaxEnvironments):
+        if isinstance(self.problem, Problem):
             key, here = jax.random.split(state.key)
-            inner, seen = environments.collect(state.environments, partial(self.act, state), here, self.config.n_steps)
+            inner, seen = self.environments.collect(
+                state.environments, partial(self.act, state), here, self.config.n_steps
+            )
             new, metrics = self.learn_from(state._replace(key=key, environments=inner), seen)
             return new, metrics | {"rollout/not_finite": _first_not_finite(seen)}
-        if environments.obs is None:
-            environments.init(self.config.seed, int(state.timesteps))
-        keys = np.asarray(jax.random.key_data(jax.random.split(state.key, self.config.n_steps + 1)))
-        steps = iter(keys[1:])
-        act = self.actor(state)
-        seen = environments.collect(lambda obs: act(next(steps), obs), self.config.n_steps)
-        state = state._replace(key=jax.random.wrap_key_data(keys[0]))
-        return self._learn(state, seen)
+        return self._learn(state, self.rollouts.collect(self.iteration(state)))
+
+    def iteration(self, state: TrainState) -> Iteration:
+        """What workers need to play on with the policy of this state."""
+        words = np.asarray(jax.random.key_data(state.key)).ravel()  # other ones after every update
+        first = self.config.seed if int(state.timesteps) == 0 else None  # a run that goes on begins other episodes
+        seen = state.obs if self.config.normalise_obs else None
+        return Iteration(plain(state.agent.policy, seen), tuple(int(word) for word in words), first)
 
     def actor(self, state: TrainState, deterministic: bool = False) -> Callable[[Any, np.ndarray], np.ndarray]:
         """`act` for a loop of the host, compiled once: from the data of a key and raw observations to flat actions."""

@@ -59,7 +59,7 @@ def find_problem(name: str) -> Any:
     if rest:
         return _of_a_module(name, head, rest)
     if name in gym.registry:
-        return lambda: gym.make(name)
+        return partial(gym.make, gym.spec(name))  # a worker need not know its name
     raise ValueError(
         f"unknown problem {name!r}; want one of {', '.join(_JAX_PROBLEMS)}, sumo (with a size, as in queues:4x4), a "
         "name that Gymnasium knows, or package.module:function"

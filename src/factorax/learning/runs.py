@@ -10,7 +10,7 @@ from typing import Any
 
 from .._files import write_json, write_whole
 from ..structure import InfluenceNetwork
-from .config import Config
+from .config import WHO_STEPS, Config
 from .factored_ppo import FactoredPPO, Metrics
 from .naming import find_network, find_problem, is_file
 from .recording import Recorder
@@ -50,6 +50,7 @@ def train(
         try:
             model.learn(config.total_timesteps, progress_bar=progress_bar, callback=after)
         finally:
+            model.close()
             if model.timesteps:
                 recorder.keep(model.save)
     return model
@@ -145,7 +146,7 @@ def _agree(out: Path, ours: dict[str, Any], force: bool) -> None:
         for key in sorted(theirs["config"].keys() | ours["config"].keys()):
             a, b = theirs["config"].get(key), ours["config"].get(key)
             longer = key == "total_timesteps" and not ours["config"]["anneal"]  # that is no change of settings
-            if a != b and not longer:
+            if a != b and not longer and key not in WHO_STEPS:
                 changed[key] = (a, b)
         if changed:
             lines = "\n".join(f"  {key}: {a!r} there, {b!r} asked for" for key, (a, b) in changed.items())

@@ -1,17 +1,54 @@
 """What to train on: bandits of known structure, small problems, and grids of traffic lights."""
 
-from . import traffic as traffic
-from .bandits import Bandit as Bandit
-from .bandits import draw_centre as draw_centre
-from .bandits import relu_bandit as relu_bandit
-from .bandits import search_bandit as search_bandit
-from .bandits import separable_bandit as separable_bandit
-from .gymnasium_bandits import BanditEnv as BanditEnv
-from .gymnasium_bandits import register
-from .problem import Problem as Problem
-from .problem import Step as Step
-from .small import chain as chain
-from .small import contextual_bandit as contextual_bandit
-from .small import queues as queues
+import importlib
+from typing import TYPE_CHECKING, Any
 
-register()
+import gymnasium as gym
+
+from .failures import EpisodeLost as EpisodeLost
+
+if TYPE_CHECKING:
+    from . import traffic as traffic
+    from .bandits import Bandit as Bandit
+    from .bandits import draw_centre as draw_centre
+    from .bandits import relu_bandit as relu_bandit
+    from .bandits import search_bandit as search_bandit
+    from .bandits import separable_bandit as separable_bandit
+    from .gymnasium_bandits import BanditEnv as BanditEnv
+    from .problem import Problem as Problem
+    from .problem import Step as Step
+    from .small import chain as chain
+    from .small import contextual_bandit as contextual_bandit
+    from .small import queues as queues
+
+_HOMES = {
+    "Bandit": "bandits",
+    "draw_centre": "bandits",
+    "relu_bandit": "bandits",
+    "search_bandit": "bandits",
+    "separable_bandit": "bandits",
+    "BanditEnv": "gymnasium_bandits",
+    "Problem": "problem",
+    "Step": "problem",
+    "chain": "small",
+    "contextual_bandit": "small",
+    "queues": "small",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when needed: a worker that steps SUMO, or anything else of the host's, has no use for JAX.
+    if name == "traffic":
+        return importlib.import_module(".traffic", __name__)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+for _name, _made_by in (
+    ("SearchBandit", "gymnasium_bandits:make_search_bandit"),
+    ("ReluBandit", "gymnasium_bandits:make_relu_bandit"),
+    ("Traffic", "traffic.sumo:make_traffic"),  # SUMO is needed when one is made
+):
+    if f"factorax/{_name}-v0" not in gym.registry:
+        gym.register(f"factorax/{_name}-v0", f"{__name__}.{_made_by}")

@@ -52,10 +52,3 @@ def make_search_bandit(n: int = 1000, k: int = 0, penalty: float = 0.0, seed: in
 def make_relu_bandit(n: int = 1000, seed: int = 0) -> BanditEnv:
     """``gymnasium.make("factorax/ReluBandit-v0", n=…, seed=…)``; `seed` draws the signs."""
     return BanditEnv(relu_bandit(np.random.default_rng(seed).choice([-1.0, 1.0], n)))
-
-
-def register() -> None:
-    """Make the environments known to Gymnasium; done by ``import factorax.problems``."""
-    for name, make in (("SearchBandit", make_search_bandit), ("ReluBandit", make_relu_bandit)):
-        if f"factorax/{name}-v0" not in gym.registry:
-            gym.register(f"factorax/{name}-v0", f"{__name__}:{make.__name__}")

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from ....structure import InfluenceNetwork
+from ...failures import EpisodeLost
 from ..grid import SPEED_LIMIT, Grid
 from ..observations import SEEN, Readings, observe
 from ..settings import Traffic
@@ -30,7 +31,8 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
     - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ are in ``info["vector_reward"]``, the cars in the grid in
       ``info["cars"]``, and Flow's reward, whatever the targets are, in ``info["global_reward"]``.
-    - **End**: truncated after `horizon` steps; terminated if cars collide, which was never seen.
+    - **End**: truncated after `horizon` steps. That cars collide was never seen: it would be a fault of the simulation,
+      and raises `EpisodeLost`, as an error of SUMO's does.
 
     **Arguments**
 
@@ -43,7 +45,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - `backend`, `gui`: traci instead of libsumo, slower, as many at once as you like; the window of sumo-gui.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(
         self,
@@ -107,15 +109,15 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.time += 1
         readings = self.read()
         psi = self.traffic.targets(readings)
-        collided = self.simulation.collided
+        if self.simulation.collided:
+            raise EpisodeLost(f"{self.simulation.where}: cars collided")
         info: dict[str, Any] = {
             "vector_reward": psi.astype(np.float32),
             "global_reward": float(global_reward(readings)),
             "cars": int(readings.cars.sum()),
-            "collided": collided,
         }
         truncated = self.time >= self.traffic.horizon
-        return self._observe(readings), float(self.weights @ psi), collided, truncated, info
+        return self._observe(readings), float(self.weights @ psi), False, truncated, info
 
     def read(self) -> Readings:
         """What the detectors read now, in double precision."""

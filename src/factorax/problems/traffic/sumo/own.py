@@ -33,7 +33,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - `horizon`, `begin`: how many seconds an episode has, and the second of the demand that it begins with.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ...failures import EpisodeLost
 from .network import MISSING, program
 
 Backend = Literal["libsumo", "traci"]
@@ -61,7 +62,8 @@ class Simulation:
         if self.backend == "libsumo" and other is not None and other.api is not None:
             raise SecondSimulation(
                 "a SUMO simulation is running in this process already, and libsumo has room for one: close() it, give "
-                "each environment a process of its own, or take the lane simulator, which runs thousands"
+                'each environment a process of its own (rollouts="processes" with as many workers as n_envs), or '
+                "take the lane simulator, which runs thousands"
             )
         module = _import(self.backend)
         c = module.constants
@@ -95,6 +97,11 @@ class Simulation:
         return list(found), columns[0], np.array(columns[1], float), np.array(columns[2], float)
 
     @property
+    def where(self) -> str:
+        """What repeats a failure."""
+        return f"SUMO, seed {self.seed}, second {self.step_count}"
+
+    @property
     def collided(self) -> bool:
         """Whether cars hit each other in this second, or one was taken away."""
         simulation = self.api.simulation
@@ -112,12 +119,11 @@ class Simulation:
     def _fail(self, error: Exception) -> None:
         if isinstance(error, SecondSimulation | ImportError):
             raise error
-        where = f"SUMO, seed {self.seed}, second {self.step_count}"
         try:
             self.close()
         except Exception:  # it is lost anyway
             self.api = None
-        raise RuntimeError(f"{where}: {error}") from error
+        raise EpisodeLost(f"{self.where}: {error}") from error
 
 
 class SecondSimulation(RuntimeError):

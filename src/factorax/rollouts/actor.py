@@ -1,0 +1,144 @@
+"""The policy in NumPy: what workers choose actions with, from parameters that are plain arrays.
+
+It has the distribution of the learner's policy, to rounding. What an environment is given depends on its own number,
+observation and random numbers alone, to the last bit: not on the environments beside it, so not on how they are spread
+over workers. BLAS rounds a row otherwise in a batch of another size, so rows are multiplied in tiles of a fixed one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .components import BERNOULLI, CATEGORICAL, Components
+
+TILE = 8
+_TINY = np.finfo(np.float32).tiny
+
+
+class Parameters(NamedTuple):
+    """Of a policy, in NumPy."""
+
+    weights: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+    """Of every layer; of independent policies with a component in front."""
+    identity: np.ndarray | None
+    """What tells a shared network which component it acts for, ``(c, k)``."""
+    log_std: np.ndarray
+    """``(c,)``"""
+    colour: np.ndarray
+    """(I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``."""
+    centre: np.ndarray | None = None
+    scale: np.ndarray | None = None
+    """Of observations, ``(d,)``, if they are normalised."""
+    clip: float = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Actor:
+    """How actions are chosen.
+
+    `factors` says which factor a component belongs to (None: each is its own), `local` makes what every factor sees of
+    observations (None: each sees all).
+    """
+
+    components: Components
+    kind: Literal["joint", "shared", "independent"]
+    factors: np.ndarray | None = None
+    local: Callable[[np.ndarray], Any] | None = None
+
+    def draw(self, rng: np.random.Generator, parameters: Parameters, n_steps: int) -> np.ndarray:
+        """The random part of `n_steps` actions of one environment, ``(T, c, width)``: to be added to what the network
+        gives. Gaussian, logistic and Gumbel noise; −∞ for choices that a component does not have."""
+        space = self.components
+        noise = np.zeros((n_steps, len(space), space.width), np.float32)
+        for kind, those in space.of_kind.items():
+            if kind in (BERNOULLI, CATEGORICAL):
+                width = space.width if kind == CATEGORICAL else 2
+                exponential = rng.standard_exponential((n_steps, len(those), width), np.float32)
+                gumbel = -np.log(np.maximum(exponential, _TINY))
+                if kind == CATEGORICAL:
+                    has = np.arange(width) < space.choices[those, None]
+                    noise[:, those] = np.where(has, gumbel, -np.inf)
+                else:
+                    noise[:, those, 0] = gumbel[..., 1] - gumbel[..., 0]
+            else:
+                deviation = np.exp(parameters.log_std[those])
+                noise[:, those, 0] = deviation * rng.standard_normal((n_steps, len(those)), np.float32)
+        if space.blocks is not None:
+            for block, colour in zip(space.blocks, parameters.colour, strict=True):
+                group = block[block < len(space)]
+                noise[:, group, 0] = noise[:, group, 0] @ colour[: len(group), : len(group)].T
+        return noise
+
+    def playing(self, parameters: Parameters, first: int, noise: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Actions ``(B, c)`` for observations ``(B, d)`` of environments `first`, `first` + 1, …, step after step; with
+        the noise of each, ``(T, B, c, width)``."""
+        steps: Iterator[np.ndarray] = iter(noise)
+        return lambda obs: self.choose(self.network(parameters, obs, first) + next(steps))
+
+    def choose(self, drawn: np.ndarray) -> np.ndarray:
+        """Actions ``(..., c)`` from what the network gives plus noise, ``(..., c, width)``."""
+        kinds = self.components.of_kind
+        if len(kinds) == 1:
+            return _pick(next(iter(kinds)), drawn)
+        actions = np.empty(drawn.shape[:-1], np.float32)
+        for kind, those in kinds.items():
+            actions[..., those] = _pick(kind, drawn[..., those, :])
+        return actions
+
+    def network(self, parameters: Parameters, obs: np.ndarray, first: int = 0) -> np.ndarray:
+        """The parameters of all components' distributions, ``(B, c, width)``, for raw observations ``(B, d)``."""
+        p, space = parameters, self.components
+        if p.centre is not None:
+            obs = np.clip((obs - p.centre) / p.scale, -p.clip, p.clip)
+        if self.kind == "joint":
+            out = _untiled(_layers(p, _tiled(obs, first)), first, len(obs))
+            return out.reshape(len(obs), len(space), space.width)
+        seen = self.see(obs)
+        if p.identity is not None:  # every row is a product of its own already
+            identity = np.broadcast_to(p.identity, (len(obs), *p.identity.shape))
+            return _layers(p, np.concatenate([seen, identity], axis=-1))
+        by_component = np.swapaxes(_tiled(seen, first), 1, 2)  # (tiles, c, TILE, l)
+        return _untiled(np.swapaxes(_layers(p, by_component), 1, 2), first, len(obs))
+
+    def see(self, obs: np.ndarray) -> np.ndarray:
+        """What every component sees, ``(B, c, l)``."""
+        if self.local is None:
+            return np.broadcast_to(obs[:, None], (len(obs), len(self.components), obs.shape[-1]))
+        seen = np.asarray(self.local(obs), np.float32)
+        return seen if self.factors is None else seen[:, self.factors]
+
+
+def _layers(p: Parameters, x: np.ndarray) -> np.ndarray:
+    for w, b in zip(p.weights[:-1], p.biases[:-1], strict=True):
+        x = np.tanh(x @ w + _beside(w, b))
+    return x @ p.weights[-1] + _beside(p.weights[-1], p.biases[-1])
+
+
+def _beside(w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return b if w.ndim == 2 else b[:, None, :]
+
+
+def _tiled(x: np.ndarray, first: int) -> np.ndarray:
+    """Rows ``(B, ...)`` of environments `first`, … at their places in whole tiles, ``(tiles, TILE, ...)``."""
+    before = first % TILE
+    if before == 0 and len(x) % TILE == 0:
+        return x.reshape(-1, TILE, *x.shape[1:])
+    tiles = -(-(before + len(x)) // TILE)
+    padded = np.zeros((tiles * TILE, *x.shape[1:]), np.float32)
+    padded[before : before + len(x)] = x
+    return padded.reshape(tiles, TILE, *x.shape[1:])
+
+
+def _untiled(x: np.ndarray, first: int, size: int) -> np.ndarray:
+    before = first % TILE
+    return x.reshape(-1, *x.shape[2:])[before : before + size]
+
+
+def _pick(kind: str, drawn: np.ndarray) -> np.ndarray:
+    if kind == CATEGORICAL:
+        return drawn.argmax(axis=-1).astype(np.float32)
+    first = drawn[..., 0]
+    return (first > 0).astype(np.float32) if kind == BERNOULLI else first

@@ -1,0 +1,26 @@
+"""Rollouts in this process: nothing to start, nothing to send."""
+
+from .playing import Iteration, Plan, Player
+from .rollouts import Rollouts
+from .transitions import Fragment
+
+
+class Inline(Rollouts):
+    """All environments in this process, and of this thread."""
+
+    def __init__(self, plan: Plan):
+        self._player = Player(plan, 0, plan.n_envs)
+        self._next: Iteration | None = None
+
+    def begin(self, iteration: Iteration) -> None:
+        """Nothing happens before it is asked for."""
+        self._next = iteration
+
+    def fragments(self) -> list[Fragment]:
+        """One, of all environments."""
+        assert self._next is not None
+        return [self._player.play(self._next)]
+
+    def close(self) -> None:
+        """Close all environments."""
+        self._player.close()

@@ -1,0 +1,40 @@
+"""The interface of all backends: fragments of trajectories for new parameters."""
+
+import warnings
+from abc import ABC, abstractmethod
+
+from .playing import Iteration
+from .transitions import Fragment, Transition, side_by_side
+
+
+class LostWarning(UserWarning):
+    """Something was lost in a rollout, and made good: an episode, or a worker."""
+
+
+class Rollouts(ABC):
+    """Environments and an actor somewhere. For the same iterations all backends give the same, bit for bit."""
+
+    @abstractmethod
+    def begin(self, iteration: Iteration) -> None:
+        """Let all environments play a fragment, with these parameters."""
+
+    @abstractmethod
+    def fragments(self) -> list[Fragment]:
+        """What they played, in the order of environments, once all are done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all environments and workers."""
+
+    def finish(self) -> Transition:
+        """The transitions of all environments, ``[T, B, ...]``, since `begin`; with a warning for every loss."""
+        found = self.fragments()
+        for fragment in found:
+            for message in fragment.messages:
+                warnings.warn(message, LostWarning, stacklevel=2)
+        return side_by_side([fragment.seen for fragment in found])
+
+    def collect(self, iteration: Iteration) -> Transition:
+        """`begin` and `finish`."""
+        self.begin(iteration)
+        return self.finish()

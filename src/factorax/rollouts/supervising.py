@@ -1,0 +1,160 @@
+"""Workers that may die: each is replaced, and its fragment played again as if nothing had happened.
+
+After every iteration the supervisor knows of every environment which episode it is in: the seed of its reset and all
+actions since. A new worker plays these again, and is then where the old one was when it began the fragment. That holds
+for environments that draw all that is random from the seed of their reset and keep nothing from one episode to the
+next. Whether it held is checked: if the observation is another one, the episode is lost (see `EpisodeLost`).
+"""
+
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .playing import Episode, Iteration, Plan, followed
+from .rollouts import Rollouts
+from .transitions import Fragment
+
+DEATHS = 3
+"""So many deaths of a worker over one fragment are an error."""
+START_SECONDS = 120.0
+"""For a worker to start and make its environments, beside the time for a fragment."""
+
+
+class WorkerDied(RuntimeError):
+    """A worker is no more; the message says why."""
+
+
+@dataclass
+class Worker:
+    """What is known of one."""
+
+    number: int
+    first: int
+    end: int
+    """Its environments are those from `first` to before `end`."""
+    handle: Any = None
+    deadline: float = np.inf
+    deaths: int = 0
+    fragment: Fragment | None = None
+    episodes: list[Episode] | None = None
+    """Those in progress after the last iteration."""
+
+
+class Supervised(Rollouts):
+    """Environments spread over workers, as evenly as can be."""
+
+    def __init__(self, plan: Plan, workers: int, seconds: float):
+        if not 1 <= workers <= plan.n_envs:
+            raise ValueError(f"workers: got {workers}, want from 1 to as many as there are environments, {plan.n_envs}")
+        self.plan, self.seconds = plan, seconds
+        bounds = np.linspace(0, plan.n_envs, workers + 1).round().astype(int)
+        self.workers = [Worker(w, int(bounds[w]), int(bounds[w + 1])) for w in range(workers)]
+        self._iteration: Iteration | None = None
+        self._messages: list[str] = []
+
+    @abstractmethod
+    def start(self, worker: Worker) -> None:
+        """Set the handle of a new worker that makes its environments. May raise `WorkerDied`."""
+
+    @abstractmethod
+    def ask(self, worker: Worker, iteration: Iteration, episodes: list[Episode] | None) -> None:
+        """Let one that is ready play a fragment, beginning where `episodes` say, or where it is. May raise
+        `WorkerDied`."""
+
+    @abstractmethod
+    def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
+        """Those of them that have something to say, or are no more, within so many seconds."""
+
+    @abstractmethod
+    def answer(self, worker: Worker) -> Fragment | None:
+        """A fragment; None from a new worker that has made its environments. Raises `WorkerDied`, or what the
+        environments raised."""
+
+    @abstractmethod
+    def kill(self, worker: Worker) -> None:
+        """End a worker at once: it may hang, or be no more."""
+
+    @abstractmethod
+    def dismiss(self, workers: Sequence[Worker]) -> None:
+        """Let workers close their environments and end."""
+
+    def begin(self, iteration: Iteration) -> None:
+        """Let all workers play a fragment; those that have to start, once they are waited for."""
+        self._iteration = iteration
+        for worker in self.workers:
+            worker.fragment, worker.deaths = None, 0
+            if worker.handle is None:
+                self._start(worker)
+            else:
+                self._ask(worker, None)
+
+    def fragments(self) -> list[Fragment]:
+        """Of every worker one, in the order of environments."""
+        try:
+            while waiting := [worker for worker in self.workers if worker.fragment is None]:
+                self._hear(waiting)
+        except BaseException:
+            self.close()  # fragments that nobody will ask for
+            raise
+        found = []
+        for worker in self.workers:
+            fragment, worker.fragment = worker.fragment, None
+            assert fragment is not None
+            worker.episodes = followed(worker.episodes, fragment.seen, fragment.running)
+            found.append(fragment)
+        found[0] = found[0]._replace(messages=(*self._messages, *found[0].messages))
+        self._messages = []
+        return found
+
+    def close(self) -> None:
+        """End all workers; they begin anew if they are needed, with new episodes."""
+        self.dismiss([worker for worker in self.workers if worker.handle is not None])
+        for worker in self.workers:
+            worker.handle = worker.episodes = None
+
+    def _hear(self, waiting: list[Worker]) -> None:
+        now = time.monotonic()
+        late = [worker for worker in waiting if worker.deadline <= now]
+        for worker in late:
+            self._replace(worker, WorkerDied(f"had not answered after {self.seconds:g} s (fragment_seconds)"))
+        if late:
+            return
+        for worker in self.wait(waiting, min(worker.deadline for worker in waiting) - now):
+            try:
+                worker.fragment = self.answer(worker)
+            except WorkerDied as error:
+                self._replace(worker, error)
+                continue
+            if worker.fragment is None:
+                self._ask(worker, worker.episodes)
+
+    def _start(self, worker: Worker) -> None:
+        worker.deadline = time.monotonic() + self.seconds + START_SECONDS
+        try:
+            self.start(worker)
+        except WorkerDied as error:
+            self._replace(worker, error)
+
+    def _ask(self, worker: Worker, episodes: list[Episode] | None) -> None:
+        assert self._iteration is not None
+        again = max((episode.length for episode in episodes or ()), default=0)
+        worker.deadline = time.monotonic() + self.seconds * (1 + again / self.plan.n_steps)
+        try:
+            self.ask(worker, self._iteration, episodes)
+        except WorkerDied as error:
+            self._replace(worker, error)
+
+    def _replace(self, worker: Worker, error: WorkerDied) -> None:
+        if worker.handle is not None:
+            self.kill(worker)
+            worker.handle = None
+        worker.deaths += 1
+        what = f"worker {worker.number} (environments {worker.first} to {worker.end - 1})"
+        if worker.deaths >= DEATHS:
+            raise WorkerDied(f"{what} was lost {DEATHS} times over one fragment; the last time it {error}") from error
+        self._messages.append(f"{what} was replaced, and its fragment is played again: it {error}")
+        self._start(worker)

@@ -1,0 +1,117 @@
+"""Environments for workers to step: quick, and made of NumPy alone."""
+
+import os
+import sys
+import time
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from factorax import InfluenceNetwork
+from factorax.problems.failures import EpisodeLost
+
+SPACES = {
+    "categorical": spaces.MultiDiscrete([2, 3, 4]),
+    "bernoulli": spaces.MultiBinary(3),
+    "gaussian": spaces.Box(-1.0, 1.0, (3,), np.float32),
+    "mixed": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1.0, 1.0, (1,), np.float32), spaces.MultiBinary(1)]),
+}
+
+
+class Drift(gym.Env):
+    """A point that goes where the actions and chance push it, with a target for every action; masks now and then."""
+
+    def __init__(self, kind="categorical", size=5, masks=False):
+        self.action_space, self.size, self.masks = SPACES[kind], size, masks
+        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
+        self.network, self.weights = InfluenceNetwork.identity(3), np.ones(3)
+
+    @staticmethod
+    def local(obs):
+        return np.stack([obs[..., i : i + 2] for i in range(3)], axis=-2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.time = self.np_random.normal(size=self.size), 0
+        return self.place.astype(np.float32), {}
+
+    def step(self, action):
+        flat = np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else np.ravel(action)
+        self.place = 0.9 * self.place + 0.3 * self.np_random.normal(size=self.size) + 0.1 * np.sin(flat.sum())
+        self.time += 1
+        psi = -np.abs(self.place[:3]) * (1 + flat)
+        info = {"vector_reward": psi}
+        if self.masks and self.time % 3 == 0 and self.place[0] > 0:
+            info["factor_mask"] = self.place[:3] > 0
+        cut = self.np_random.random() < 0.1
+        return self.place.astype(np.float32), float(psi.sum()), False, cut, info
+
+
+class Sensitive(Drift):
+    """Loses an episode when chance will have it, which is the same for the same seed."""
+
+    def step(self, action):
+        out = super().step(action)
+        if self.place[1] > 1.25:
+            raise EpisodeLost(f"step {self.time}: fell over the edge at {self.place[1]:.3f}")
+        return out
+
+
+class Hopeless(Drift):
+    def step(self, action):
+        raise EpisodeLost("never works")
+
+
+class Once(Drift):
+    """Does something terrible in the third step of the first process that comes to it, and leaves a mark."""
+
+    def __init__(self, mark, what, **options):
+        super().__init__(**options)
+        self.mark, self.what, self.count = mark, what, 0
+
+    def step(self, action):
+        self.count += 1
+        if self.count == 13 and not os.path.exists(self.mark):
+            with open(self.mark, "w") as file:
+                file.write(str(os.getpid()))
+            if self.what == "die":
+                os.kill(os.getpid(), 9)
+            elif self.what == "hang":
+                time.sleep(1000)
+        return super().step(action)
+
+
+class Mortal(Drift):
+    def step(self, action):
+        os.kill(os.getpid(), 9)
+
+
+class Forgetful(Drift):
+    """Draws from a generator that no seed of a reset reaches."""
+
+    def step(self, action):
+        out = super().step(action)
+        self.place = self.place + np.random.default_rng().normal(size=self.size)
+        return (self.place.astype(np.float32), *out[1:])
+
+
+class Broken(Drift):
+    def step(self, action):
+        raise KeyError("lane 7")
+
+
+class Sized(Drift):
+    """An observation that its space does not know of."""
+
+    def reset(self, *, seed=None, options=None):
+        return np.append(super().reset(seed=seed)[0], np.float32(0)), {}
+
+
+class Spy(Drift):
+    """Writes down what is loaded where it is made."""
+
+    def __init__(self, path):
+        super().__init__()
+        with open(path, "w") as file:
+            file.write("\n".join(sys.modules))
