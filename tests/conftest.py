@@ -1,5 +1,6 @@
 """Settings for every test, and the command `factorax` for those of it."""
 
+import os
 import signal
 import sys
 
@@ -10,6 +11,13 @@ from factorax import cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("factorax")
+
+
+def pytest_collection_modifyitems(items):
+    if "FACTORAX_NIGHTLY" not in os.environ:
+        for item in items:
+            if item.get_closest_marker("nightly"):
+                item.add_marker(pytest.mark.skip(reason="takes long: make nightly"))
 
 
 @pytest.fixture

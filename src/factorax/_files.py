@@ -23,6 +23,13 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         raise
 
 
+def remove_leftovers(folder: Path, *names: str) -> None:
+    """Remove what `write_whole` had begun to write under these names when its process was killed."""
+    for name in names:
+        for path in folder.glob(f".{name}.*"):
+            path.unlink(missing_ok=True)
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write strict JSON, for people too."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -4,10 +4,6 @@ import dataclasses
 import fcntl
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import gymnasium as gym
 import jax.numpy as jnp
@@ -135,29 +131,6 @@ def test_killed_and_continued_is_the_same_to_the_bit(checkpoint, whole, tmp_path
         assert len(rows(out)) == updates
     train(out)
     assert_same(out, whole)
-
-
-def test_killed_in_earnest(whole, tmp_path):
-    """kill −9, wherever the process happens to be; then to the end, compiled anew."""
-    out = tmp_path / "run"
-    code = (
-        "import sys; from pathlib import Path; from factorax.learning import Config, recording, runs\n"
-        "recording._SECONDS_BETWEEN_CHECKPOINTS = -1.0\n"
-        f"runs.train({PROBLEM!r}, {CONFIG!r}, Path(sys.argv[1]), progress_bar=False)\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(out)])
-    while len(lines(out)) < 2 and process.poll() is None:
-        time.sleep(0.001)
-    process.kill()
-    assert process.wait() in (0, -signal.SIGKILL)
-    assert len(lines(out)) >= 2
-    train(out)
-    assert_same(out, whole)
-
-
-def lines(out):
-    path = out / "metrics.jsonl"
-    return path.read_bytes().splitlines() if path.exists() else []
 
 
 def test_a_finished_run_is_left_as_it_is(whole):

@@ -18,14 +18,14 @@ def plan_of(make, policy="joint"):
     return Plan(make, actor, N_ENVS, N_STEPS, size, 3, 3, own_local=policy != "joint")
 
 
-def parameters(plan, seed):
+def parameters(plan, seed, hidden=8):
     """Of any policy that fits."""
     rng, policy, space = np.random.default_rng(seed), plan.actor.kind, plan.actor.components
     front = (len(space),) if policy == "independent" else ()
     sizes = {
-        "joint": (plan.n_inputs, 8, len(space) * space.width),
-        "shared": (2 + 4, 8, space.width),
-        "independent": (2, 8, space.width),
+        "joint": (plan.n_inputs, hidden, len(space) * space.width),
+        "shared": (2 + 4, hidden, space.width),
+        "independent": (2, hidden, space.width),
     }[policy]
 
     def some(*shape):

@@ -1,10 +1,13 @@
 """The policy in NumPy is the policy in JAX: its parameters, its distribution, whatever stands beside it."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from rollouts.environments import Drift
+from rollouts.helping import made, parameters, plan_of
 
 from factorax import Factorisation, InfluenceNetwork
 from factorax.learning import Config, Learner
@@ -54,14 +57,14 @@ def test_log_probabilities_are_those_of_the_learner(space, policy, normalise):
 @pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
 def test_a_row_is_the_same_beside_whatever_it_stands(policy):
     """Bit for bit, in any part of a long row, and where BLAS would use several threads."""
-    for hidden, size in (((16, 16), 5), ((600,), 5)):
-        config = Config(policy=policy, **SMALL | {"hidden": hidden})
-        learner = Learner.of(lambda size=size: Drift(size=size), config=config)
-        parameters, actor = learner.iteration(learner.init(0)).parameters, actor_of(learner)
+    for hidden, size in ((8, 5), (400, 3000)):
+        plan = plan_of(made(Drift, size=size), policy)
+        actor = replace(plan.actor, local=Drift.local)
+        given = parameters(plan, 0, hidden)
         obs = np.random.default_rng(0).normal(size=(3 * TILE + 1, size)).astype(np.float32)
-        whole = actor.network(parameters, obs)
+        whole = actor.network(given, obs)
         for first, end in ((0, 1), (1, 2), (3, 12), (7, 9), (8, 16), (20, 25)):
-            part = actor.network(parameters, obs[first:end], first)
+            part = actor.network(given, obs[first:end], first)
             np.testing.assert_array_equal(part, whole[first:end])
 
 

@@ -46,14 +46,13 @@ def train_seeds(
             model.config, model.state, model.history = own, first.learner.init(own.seed), []
             models.append(model)
             has_last = stack.enter_context(runs.opened(Path(out), problem, own, model, network=network, force=force))
-            recorders.append(Recorder(Path(out), model.learner.network_at_start, has_last=has_last))
+            recorders.append(Recorder(Path(out), model, has_last=has_last))
         _at_one_step(models)
         try:
             _learn(models, recorders, progress_bar)
         finally:
-            for model, recorder in zip(models, recorders, strict=True):
-                if model.timesteps:
-                    recorder.keep(model.save)
+            for recorder in recorders:
+                recorder.keep()
     return models
 
 
@@ -90,8 +89,8 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
                 progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
                 if recorders[0].due:
                     _give(states, models)
-                    for model, recorder in zip(models, recorders, strict=True):
-                        recorder.keep(model.save)
+                    for recorder in recorders:
+                        recorder.keep()
         finally:
             _give(states, models)
 

@@ -3,13 +3,17 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..structure import InfluenceNetwork
+
+if TYPE_CHECKING:
+    from .factored_ppo import FactoredPPO
 
 _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 _LONG = 256  # vectors longer than this are summarised in files
@@ -21,19 +25,17 @@ class Recorder:
     `has_last` says whether ``checkpoints/last.safetensors`` is there and whole.
     """
 
-    def __init__(self, out: Path, network: InfluenceNetwork, *, has_last: bool, tensorboard: bool = False):
-        self.out, self.network, self.has_last = out, network, has_last
-        self.folder = out / "checkpoints"
-        self.folder.mkdir(exist_ok=True)
+    def __init__(self, out: Path, model: "FactoredPPO", *, has_last: bool, tensorboard: bool = False):
+        self.out, self.model, self.has_last, self.saved = out, model, has_last, model.timesteps
         self.writer = _tensorboard(out) if tensorboard else None
         self.written = time.monotonic()
 
     def write(self, metrics: dict[str, Any]) -> None:
         """The metrics of an update."""
-        with (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        with room(self.out, self.saved), (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({name: plain(value) for name, value in metrics.items()}) + "\n")
         if self.writer is not None:
-            for name, value in scalars(metrics, self.network):
+            for name, value in scalars(metrics, self.model.learner.network_at_start):
                 self.writer.add_scalar(name, value, metrics["time/total_timesteps"])
 
     @property
@@ -41,14 +43,34 @@ class Recorder:
         """Whether it is time for a checkpoint."""
         return time.monotonic() - self.written > _SECONDS_BETWEEN_CHECKPOINTS
 
-    def keep(self, save: Callable[[Path], Any]) -> None:
-        """A checkpoint, and the one before it; at every moment one of them is whole and has a name that is known."""
-        new, last = self.folder / "new.safetensors", self.folder / "last.safetensors"
-        save(new)
-        if self.has_last:
-            os.replace(last, self.folder / "previous.safetensors")
-        os.replace(new, last)
-        self.has_last, self.written = True, time.monotonic()
+    def keep(self) -> None:
+        """A checkpoint of the model, if it has learnt since the last, which becomes the one before it.
+
+        At every moment one of them is whole and has a name that is known.
+        """
+        if self.model.timesteps <= self.saved and (self.has_last or not self.model.timesteps):
+            return
+        folder = self.out / "checkpoints"
+        new, last = folder / "new.safetensors", folder / "last.safetensors"
+        with room(self.out, self.saved):
+            self.model.save(new)
+            if self.has_last:
+                os.replace(last, folder / "previous.safetensors")
+            os.replace(new, last)
+        self.has_last, self.saved, self.written = True, self.model.timesteps, time.monotonic()
+
+
+@contextmanager
+def room(out: Path, saved: int) -> Iterator[None]:
+    """A disk that is full, or gone, stops a run with a sentence."""
+    try:
+        yield
+    except OSError as error:
+        kept = f"the checkpoint of step {saved} is whole" if saved else "there is no checkpoint yet"
+        raise OSError(
+            error.errno,
+            f"out: cannot write to {str(out)!r} ({error.strerror}); {kept}. Make room, and the same command goes on",
+        ) from error
 
 
 def _tensorboard(out: Path) -> Any:

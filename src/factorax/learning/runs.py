@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._files import write_json, write_whole
+from .._files import remove_leftovers, write_json, write_whole
 from ..structure import InfluenceNetwork
 from .config import WHO_STEPS, Config
 from .factored_ppo import FactoredPPO, Metrics
 from .naming import find_network, find_problem, is_file
-from .recording import Recorder
+from .recording import Recorder, room
 
 FORMAT = 1
 _OF_A_FILE = "network.json"
@@ -40,19 +40,18 @@ def train(
     out = Path(out)
     model = make(problem, network, dataclasses.asdict(config))
     with opened(out, problem, config, model, network=network, force=force) as has_last:
-        recorder = Recorder(out, model.learner.network_at_start, has_last=has_last, tensorboard=tensorboard)
+        recorder = Recorder(out, model, has_last=has_last, tensorboard=tensorboard)
 
         def after(model: FactoredPPO, metrics: Metrics) -> None:
             recorder.write(metrics)
             if recorder.due:
-                recorder.keep(model.save)
+                recorder.keep()
 
         try:
             model.learn(config.total_timesteps, progress_bar=progress_bar, callback=after)
         finally:
             model.close()
-            if model.timesteps:
-                recorder.keep(model.save)
+            recorder.keep()
     return model
 
 
@@ -64,13 +63,17 @@ def opened(
     out.mkdir(parents=True, exist_ok=True)
     with _held(out):
         ours = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
+        remove_leftovers(out, "config.json", "metrics.jsonl", _OF_A_FILE)
+        remove_leftovers(out / "checkpoints", "new.safetensors")
         _agree(out, ours, force)
         _agree_on_network(model.learner.network_at_start, out / _OF_A_FILE, force)
         has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
         # Only now: settings that fit no checkpoint leave the folder as it was.
-        write_json(out / "config.json", ours)
-        if is_file(network):
-            model.learner.network_at_start.save(out / _OF_A_FILE)
+        with room(out, model.timesteps):
+            write_json(out / "config.json", ours)
+            if is_file(network):
+                model.learner.network_at_start.save(out / _OF_A_FILE)
+            (out / "checkpoints").mkdir(exist_ok=True)
         yield has_last
 
 
@@ -105,7 +108,8 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
     if path.exists():
         kept = [row for row in metrics(out) if row["time/total_timesteps"] <= model.timesteps]
         text = "".join(json.dumps(row) + "\n" for row in kept)
-        write_whole(path, lambda file: file.write(text.encode()))
+        with _room(out, model.timesteps):
+            write_whole(path, lambda file: file.write(text.encode()))
     return restored
 
 
