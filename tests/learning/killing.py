@@ -1,5 +1,5 @@
-"""``python killing.py FOLDER KILLS SEED``: train into FOLDER/whole, and into FOLDER/killed, where it is killed by SIGKILL
-so many times at random moments.
+"""``python killing.py FOLDER KILLS SEED``: train into FOLDER/whole; and into FOLDER/killed, ended by SIGKILL so many
+times at random moments.
 
 Every life begins as a fork of this process, which has loaded everything and computed nothing, and compiles from a
 cache. A line for every death: how many steps the last whole checkpoint had then, and what lay about.
