@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test nightly check bench docs clean
+.PHONY: demo test test-ray nightly check bench docs clean
 
 demo: .venv/installed
 	$(BIN)/factorax reproduce search-baselines
@@ -13,6 +13,10 @@ demo: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-ray: .venv/installed
+	$(PIP) -e '.[ray]'
+	$(BIN)/python -m pytest -m ray tests
 
 nightly: .venv/installed
 	FACTORAX_NIGHTLY=1 $(BIN)/python -m pytest -m nightly

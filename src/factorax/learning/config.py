@@ -20,7 +20,7 @@ class Hyper(NamedTuple):
     max_grad_norm: Any
 
 
-WHO_STEPS = ("rollouts", "workers", "fragment_seconds")
+WHO_STEPS = ("rollouts", "workers", "fragment_seconds", "ray_address", "worker_cpus")
 """Settings that do not change what is learnt."""
 
 
@@ -94,12 +94,17 @@ class Config:
     bootstrap: Literal["auto", "never", "always"] = "auto"
     """Whether the end of an episode has a future. auto: as its flags say. never, always: whatever they say."""
 
-    rollouts: Literal["inline", "processes"] = "inline"
-    """Who steps the environments of the host: this process, or workers. What is learnt is the same, bit for bit."""
+    rollouts: Literal["inline", "processes", "ray"] = "inline"
+    """Who steps the environments of the host: this process, worker processes, or actors of Ray. What is learnt is the
+    same, bit for bit."""
     workers: int = 0
     """How many there are; 0: as many as cores, one for each environment where a process has room for no more."""
     fragment_seconds: float = 600.0
     """A worker that takes longer for its part of a rollout is replaced."""
+    ray_address: str = ""
+    """Of a Ray cluster, such as auto or host:6379; one on this machine is begun if left out."""
+    worker_cpus: float = 1.0
+    """Processors that a worker asks Ray for."""
 
     variance_report: bool = False
     """Measure in every update what the network saves: the terms of the variance of every factor's gradient."""
@@ -114,6 +119,8 @@ class Config:
             raise ValueError(f"workers: got {self.workers}, want at most one for each of n_envs = {self.n_envs}")
         if not self.fragment_seconds > 0:
             raise ValueError(f"fragment_seconds: got {self.fragment_seconds}, want more than 0")
+        if self.worker_cpus < 0:
+            raise ValueError(f"worker_cpus: got {self.worker_cpus}, want 0 or more")
         if self.n_envs * self.n_steps % self.batch_size:
             raise ValueError(
                 f"batch_size: got {self.batch_size}, want a divisor of n_envs × n_steps = {self.n_envs * self.n_steps}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._credit import credit
 from ..problems.problem import Problem
-from ..rollouts import Actor, Inline, Iteration, Plan, Processes, Rollouts, Transition
+from ..rollouts import Actor, Inline, Iteration, Plan, Processes, RayActors, Rollouts, Transition
 from ..structure import InfluenceNetwork, NetworkSchedule
 from .actions import ActionSpace
 from .collecting import JaxEnvironments
@@ -265,7 +265,9 @@ class Learner:
             return Inline(self.plan)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         workers = c.workers or (c.n_envs if self.one_per_process else min(cores, c.n_envs))
-        return Processes(self.plan, workers, c.fragment_seconds)
+        if c.rollouts == "processes":
+            return Processes(self.plan, workers, c.fragment_seconds)
+        return RayActors(self.plan, workers, c.fragment_seconds, address=c.ray_address, cpus=c.worker_cpus)
 
     def close(self) -> None:
         """End the environments of the host and who steps them; they begin anew if they are needed."""

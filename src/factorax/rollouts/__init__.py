@@ -8,6 +8,7 @@ from .inline import Inline as Inline
 from .playing import Iteration as Iteration
 from .playing import Plan as Plan
 from .processes import Processes as Processes
+from .ray_actors import RayActors as RayActors
 from .rollouts import LostWarning as LostWarning
 from .rollouts import Rollouts as Rollouts
 from .supervising import WorkerDied as WorkerDied

@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from multiprocessing import connection
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from .memory import Memory
 from .playing import Episode, Iteration, Plan
-from .supervising import Supervised, Worker, WorkerDied
+from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment
 
-_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _PATIENCE = 3.0  # seconds for all workers together to close their environments
 _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
@@ -41,7 +38,7 @@ class Processes(Supervised):
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
         super().__init__(plan, workers, seconds)
-        self._plan, self._memory = _pickled(plan), Memory(plan)
+        self._plan, self._memory = packed(plan), Memory(plan)
         self._iterations: tuple[Iteration | None, bytes] = None, b""
         self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory)
 
@@ -55,7 +52,7 @@ class Processes(Supervised):
                 pass_fds=handles,
                 stdin=subprocess.DEVNULL,
                 # No worker may take an accelerator from the learner.
-                env=os.environ | _ONE_THREAD | {"JAX_PLATFORMS": "cpu"},
+                env=os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu"},
             )
         worker.handle = _Process(process, connection.Connection(ours.detach()))
         self._send(worker, pickle.dumps(sys.path), self._plan, pickle.dumps((worker.first, worker.end)))
@@ -99,16 +96,6 @@ class Processes(Supervised):
                 worker.handle.connection.send_bytes(part)
         except _GONE:
             raise WorkerDied(_cause(worker.handle.process)) from None
-
-
-def _pickled(plan: Plan) -> bytes:
-    try:
-        return cloudpickle.dumps(plan)
-    except Exception as error:
-        raise ValueError(
-            f"problem: cannot be sent to a worker ({error}); want a function that makes the environment there, without "
-            "an environment, a file or a lock in it"
-        ) from error
 
 
 def _cause(process: subprocess.Popen) -> str:

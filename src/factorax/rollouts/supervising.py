@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from .playing import Episode, Iteration, Plan, followed
@@ -22,6 +23,9 @@ DEATHS = 3
 """So many deaths of a worker over one fragment are an error."""
 START_SECONDS = 120.0
 """For a worker to start and make its environments, beside the time for a fragment."""
+
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""For the environment variables of workers, who share their machine."""
 
 
 class WorkerDied(RuntimeError):
@@ -158,3 +162,14 @@ class Supervised(Rollouts):
             raise WorkerDied(f"{what} was lost {DEATHS} times over one fragment; the last time it {error}") from error
         self._messages.append(f"{what} was replaced, and its fragment is played again: it {error}")
         self._start(worker)
+
+
+def packed(plan: Plan) -> bytes:
+    """A plan for other processes: its functions by value, unless they can be imported."""
+    try:
+        return cloudpickle.dumps(plan)
+    except Exception as error:
+        raise ValueError(
+            f"problem: cannot be sent to a worker ({error}); want a function that makes the environment there, without "
+            "an environment, a file or a lock in it"
+        ) from error

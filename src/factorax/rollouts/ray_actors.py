@@ -1,0 +1,142 @@
+"""Rollouts by actors of Ray, on this machine or on a cluster; needs ``pip install 'factorax[ray]'``.
+
+Workers ask for processors. If the cluster has none to spare, because there are few or because a node is gone, a worker
+is squeezed in where others are; when there is room again it moves there, and its episodes are played again.
+"""
+
+import os
+import pickle
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .playing import Episode, Iteration, Plan, Player
+from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
+from .transitions import Fragment
+
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # Ray's own switch, read when it is imported: 0 means one machine alone
+_PATIENCE = 15.0  # seconds for Ray to find a place
+_ENVIRONMENT = ONE_THREAD | {"JAX_PLATFORMS": "cpu"}
+
+
+@dataclass
+class _Handle:
+    actor: Any
+    answer: Any
+    """A reference to what comes next."""
+    squeezed: bool
+    ready: bool = False
+    started: float = 0.0
+
+
+class RayActors(Supervised):
+    """An actor for every worker; Ray is started on this machine, for this machine alone, if no address is given."""
+
+    def __init__(self, plan: Plan, workers: int, seconds: float, *, address: str = "", cpus: float = 1.0):
+        super().__init__(plan, workers, seconds)
+        self._ray, self._cpus = connect(address), cpus
+        self._plan = self._ray.put(packed(plan))
+        self._iterations: tuple[Iteration | None, Any] = None, None
+        self._actor = self._ray.remote(_Actor)
+
+    def begin(self, iteration: Iteration) -> None:
+        """Move those that were squeezed in if there is room by now; then let all play."""
+        for worker in self.workers:
+            if worker.handle is not None and worker.handle.squeezed and self._room():
+                self.kill(worker)
+                worker.handle = None
+        super().begin(iteration)
+
+    def start(self, worker: Worker) -> None:
+        """An actor somewhere, as far from the others as can be."""
+        self._place(worker, squeeze=not self._room())
+
+    def _room(self) -> bool:
+        """Whether the nodes that are alive have processors for one more."""
+        placed = sum(w.handle is not None and not w.handle.squeezed for w in self.workers)
+        return (placed + 1) * self._cpus <= self._ray.cluster_resources().get("CPU", 0.0)
+
+    def _place(self, worker: Worker, *, squeeze: bool) -> None:
+        options = {"num_cpus": 0 if squeeze else self._cpus, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
+        actor = self._actor.options(**options, runtime_env={"env_vars": _ENVIRONMENT}).remote()
+        ready = actor.prepare.remote(sys.path, self._plan, worker.first, worker.end)
+        worker.handle = _Handle(actor, ready, squeeze, started=time.monotonic())
+
+    def ask(self, worker: Worker, iteration: Iteration, episodes: list[Episode] | None) -> None:
+        """Send parameters and entropy: once to every node."""
+        if self._iterations[0] is not iteration:
+            self._iterations = iteration, self._ray.put(iteration)
+        worker.handle.answer = worker.handle.actor.play.remote(self._iterations[1], episodes)
+
+    def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
+        """Those whose answer is there."""
+        by_answer = {worker.handle.answer: worker for worker in workers}
+        ready, _ = self._ray.wait(list(by_answer), num_returns=1, timeout=max(min(seconds, 1.0), 0.0))
+        if not ready:
+            for worker in workers:
+                handle = worker.handle
+                if not handle.ready and not handle.squeezed and time.monotonic() - handle.started > _PATIENCE:
+                    self.kill(worker)
+                    self._place(worker, squeeze=True)
+        return [by_answer[answer] for answer in ready]
+
+    def answer(self, worker: Worker) -> Fragment | None:
+        """From Ray's store."""
+        try:
+            found = self._ray.get(worker.handle.answer)
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except self._ray.exceptions.RayError as error:
+            raise WorkerDied(f"was lost by Ray: {str(error).strip().splitlines()[0]}") from error
+        worker.handle.ready = True
+        return found
+
+    def kill(self, worker: Worker) -> None:
+        """By Ray."""
+        self._ray.kill(worker.handle.actor, no_restart=True)
+
+    def dismiss(self, workers: Sequence[Worker]) -> None:
+        """Let them close their environments, those that do not play."""
+        closing = [worker.handle.actor.close.remote() for worker in workers]
+        self._ray.wait(closing, num_returns=len(closing), timeout=3.0) if closing else None
+        for worker in workers:
+            self.kill(worker)
+
+
+class _Actor:
+    """What runs there."""
+
+    def prepare(self, path: list[str], plan: bytes, first: int, end: int) -> None:
+        """Make the environments."""
+        sys.path += [folder for folder in path if folder not in sys.path]
+        self.player = Player(pickle.loads(plan), first, end)
+
+    def play(self, iteration: Iteration, episodes: list[Episode] | None) -> Fragment:
+        """A fragment."""
+        return self.player.play(iteration, episodes)
+
+    def close(self) -> None:
+        """Close the environments."""
+        self.player.close()
+
+
+def connect(address: str) -> Any:
+    """Ray, connected to the cluster at this address; or to one of its own, which listens on the loopback alone."""
+    if not address and "ray" not in sys.modules:
+        os.environ.setdefault(_LOOPBACK, "0")
+    try:
+        import ray  # pyright: ignore[reportMissingImports]
+        import ray.exceptions  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ImportError("rollouts: 'ray' needs the package ray; pip install 'factorax[ray]'") from None
+    if not ray.is_initialized():
+        if not address and os.environ.get(_LOOPBACK) != "0":
+            raise ValueError(
+                "ray_address: got none, and Ray was imported before, so that it would listen on all interfaces of this "
+                f"machine. Set {_LOOPBACK}=0 before it is imported, or call ray.init() as you like, or give an address"
+            )
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do, without a warning
+        ray.init(address=address or "local", include_dashboard=None if address else False, log_to_driver=False)
+    return ray
