@@ -16,6 +16,7 @@ from . import (
     bench_gradient,
     bench_learner,
     bench_rddl,
+    bench_rollouts,
     bench_traffic,
 )
 
@@ -28,6 +29,7 @@ BENCHES = (
     bench_environments,
     bench_rddl,
     bench_traffic,
+    bench_rollouts,
 )
 
 

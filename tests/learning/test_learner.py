@@ -308,6 +308,24 @@ def test_who_steps_the_environments_makes_no_difference(tmp_path):
         model(PROBLEMS["chain"], rollouts="processes")
 
 
+def test_a_host_goes_on_from_a_file_to_the_bit(tmp_path):
+    """In the middle of episodes, whose first steps are played again; by others than those who began them."""
+    make, settings = partial(gym.make, "CartPole-v1"), {"normalise_obs": True, "normalise_reward": True}
+    whole = model(make, **settings).learn(96, progress_bar=False)
+    part = model(make, **settings).learn(48, progress_bar=False)
+    part.save(tmp_path / "m.safetensors")
+    assert max(episode.length for episode in part._episodes) > 6  # some began before the last rollout
+    other = model(make, rollouts="processes", workers=2, **settings)
+    other.restore(tmp_path / "m.safetensors")
+    other.learn(96, progress_bar=False).close()
+    for a, b in zip(*(jax.tree.leaves(eqx.filter(m.state.agent, eqx.is_array)) for m in (whole, other)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for name in ("rollout/ep_rew_mean", "train/loss"):
+        assert whole.history[-1].get(name) == other.history[-1].get(name)
+    with pytest.raises(ValueError, match="was it made with other settings"):
+        model(make, n_envs=2, n_steps=12, **settings).restore(tmp_path / "m.safetensors")
+
+
 def test_an_evaluation_is_not_of_the_shortest_episodes():
     """Of two environments, one ends after 2 steps and one after 20: both count alike."""
     lengths = iter([2, 2, 20])  # the first is looked at for its spaces

@@ -1,6 +1,7 @@
 """Pytrees of arrays as safetensors files: data alone, with a format number; loading runs nothing."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from safetensors.numpy import save as save_tensors
 from .._files import write_whole
 
 FORMAT = 2
+_BESIDE = "beside:"
 
 
-def save(path: Path, tree: Any, about: dict[str, Any]) -> None:
-    """Write the arrays of a pytree, and a JSON object beside them; whole or not at all."""
+def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.ndarray] | None = None) -> None:
+    """Write the arrays of a pytree, and beside them a JSON object, and arrays by name; whole or not at all."""
     names, leaves = _named(tree)
     arrays = {name: np.asarray(_plain(leaf), order="C") for name, leaf in zip(names, leaves, strict=True)}
+    arrays |= {f"{_BESIDE}{name}": np.asarray(array, order="C") for name, array in (beside or {}).items()}
     header = {"factorax": json.dumps({"format": FORMAT} | about)}
     data = save_tensors(arrays, metadata=header)
     write_whole(path, lambda file: file.write(data))
@@ -31,9 +34,11 @@ def about(path: Path) -> dict[str, Any]:
     return _read(path)[1]
 
 
-def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
-    """Read a checkpoint into a pytree of the same structure, shapes and types as `like`; all of it or nothing."""
-    arrays, content = _read(path)
+def load(path: Path, like: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    """Read a checkpoint into a pytree of the same structure, shapes and types as `like`, all of it or nothing; and the
+    arrays beside it."""
+    arrays, _ = _read(path)
+    beside = {name.removeprefix(_BESIDE): arrays.pop(name) for name in list(arrays) if name.startswith(_BESIDE)}
     names, leaves = _named(like)
     if sorted(names) != sorted(arrays):
         odd = sorted(set(names) ^ set(arrays))
@@ -48,7 +53,7 @@ def load(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
             )
         new.append(jax.random.wrap_key_data(jnp.asarray(got)) if _is_key(leaf) else jnp.asarray(got))
     dynamic, static = eqx.partition(like, eqx.is_array)
-    return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), new), static), content
+    return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), new), static), beside
 
 
 def _named(tree: Any) -> tuple[list[str], list[Any]]:

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from .. import _progress
 from ..problems.failures import EpisodeLost
 from ..problems.problem import Problem
-from ..rollouts import HostEnvironments, LostWarning
+from ..rollouts import HostEnvironments, LostWarning, episodes
 from . import checkpoints
 from .config import Config
 from .learner import Learner, TrainState
@@ -52,6 +52,7 @@ class FactoredPPO:
         self.learner = Learner.of(problem, network, self.config, weights=weights, local=local)
         self.state: TrainState = self.learner.init()
         self.history: list[Metrics] = []
+        self._episodes: Sequence[episodes.Episode] | None = None
         self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
 
     @property
@@ -68,6 +69,9 @@ class FactoredPPO:
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
         last = np.nan
+        rollouts = None if isinstance(self.learner.problem, Problem) else self.learner.rollouts
+        if rollouts is not None and rollouts.episodes is None:
+            rollouts.episodes = self._episodes  # of an earlier life
         begun = time.perf_counter()
         with _progress.progress_bar(disable=not progress_bar) as progress:
             bar = progress.add_task("", total=total, completed=self.timesteps)
@@ -80,6 +84,8 @@ class FactoredPPO:
                 metrics["time/time_elapsed"] = now - begun
                 last = float(metrics.get("rollout/ep_rew_mean", last))
                 self.state = state
+                if rollouts is not None:
+                    self._episodes = rollouts.episodes
                 self.history.append(metrics)
                 shown = "–" if np.isnan(last) else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
@@ -175,9 +181,11 @@ class FactoredPPO:
         self.learner.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything needed to go on: the agent, the optimiser, the state of a JAX problem, the settings."""
+        """Write everything needed to go on: the agent, the optimiser, the settings, and the state of a JAX problem, or
+        seeds and actions of the episodes that environments of the host are in."""
         settings = dataclasses.asdict(self.config)
-        checkpoints.save(Path(path), self.state, {"config": settings, "timesteps": self.timesteps})
+        beside = {} if self._episodes is None else episodes.to_arrays(self._episodes)
+        checkpoints.save(Path(path), self.state, {"config": settings, "timesteps": self.timesteps}, beside)
 
     @classmethod
     def load(
@@ -190,9 +198,20 @@ class FactoredPPO:
         return model
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a file that `save` wrote, with the settings of this object."""
-        state, _ = checkpoints.load(Path(path), self.state)
-        self.state = state._replace(hyper=self.state.hyper)
+        """Go on from a file that `save` wrote, with the settings of this object.
+
+        Environments of the host play the episodes they were in again, at the next `learn`.
+        """
+        state, beside = checkpoints.load(Path(path), self.state)
+        found = None
+        if beside:
+            size = self.config.n_envs, self.learner.n_inputs, len(self.learner.space)
+            try:
+                found = episodes.from_arrays(beside, *size)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}; was it made with other settings?") from error
+        self.learner.close()
+        self.state, self._episodes = state._replace(hyper=self.state.hyper), found
 
 
 def finished(metrics: Metrics, config: Config, before: int) -> Metrics:

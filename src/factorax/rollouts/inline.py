@@ -11,6 +11,7 @@ class Inline(Rollouts):
     def __init__(self, plan: Plan):
         self._player = Player(plan, 0, plan.n_envs)
         self._next: Iteration | None = None
+        self._fresh = True
 
     def begin(self, iteration: Iteration) -> None:
         """Nothing happens before it is asked for."""
@@ -19,7 +20,8 @@ class Inline(Rollouts):
     def fragments(self) -> list[Fragment]:
         """One, of all environments."""
         assert self._next is not None
-        return [self._player.play(self._next)]
+        fresh, self._fresh = self._fresh, False
+        return [self._player.play(self._next, self.episodes if fresh else None)]
 
     def close(self) -> None:
         """Close all environments."""

@@ -4,7 +4,7 @@ All that is random in a fragment of an environment is drawn from one generator, 
 the environment's number. So it does not matter who plays it, beside what, or for the how manieth time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -14,8 +14,9 @@ import numpy as np
 
 from ..problems.failures import EpisodeLost
 from .actor import Actor, Parameters
+from .episodes import Episode
 from .host import HostEnvironments
-from .transitions import Fragment, Running, Transition, side_by_side
+from .transitions import Fragment, Transition, side_by_side
 
 ATTEMPTS = 10
 """How often a fragment may lose an episode before it is given up."""
@@ -46,31 +47,6 @@ class Iteration(NamedTuple):
     """First episodes are seeded with this plus the environment's number; None: as all others, by entropy."""
 
 
-class Episode(NamedTuple):
-    """An episode in progress: what it takes to play it again."""
-
-    seed: int
-    actions: tuple[np.ndarray, ...]
-    """Flat, ``(steps, c)`` for every rollout that had a part of it."""
-    obs: np.ndarray
-    """What it gave last, ``(d,)``."""
-
-    @property
-    def length(self) -> int:
-        """Steps so far."""
-        return sum(map(len, self.actions))
-
-
-def followed(before: list[Episode] | None, seen: Transition, running: Running) -> list[Episode]:
-    """The episodes in progress after one more rollout."""
-    episodes = []
-    for i, (seed, began) in enumerate(zip(running.seed, running.began, strict=True)):
-        earlier = before[i].actions if began < 0 and before is not None else ()
-        part = np.array(seen.action[max(began, 0) :, i], np.float32)
-        episodes.append(Episode(int(seed), (*earlier, part), np.array(running.obs[i], np.float32)))
-    return episodes
-
-
 class Player:
     """The environments from `first` to before `end`, and the actor for them."""
 
@@ -84,7 +60,7 @@ class Player:
         space = self.plan.actor.components
         return HostEnvironments(make, size, space, self.plan.n_targets, first=self.first + i)
 
-    def play(self, iteration: Iteration, episodes: list[Episode] | None = None) -> Fragment:
+    def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:
         """The fragments of all environments, one after the other where they were, or where `episodes` say.
 
         If an environment loses its episode (`EpisodeLost`), its fragment is discarded, whole; it is made anew, begins
@@ -144,7 +120,7 @@ class Player:
             f"environment {self.first + i} lost {ATTEMPTS} episodes one after the other, the last by: {errors[-1]}"
         ) from errors[-1]
 
-    def _restore(self, episodes: list[Episode], lost: dict[int, EpisodeLost]) -> None:
+    def _restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
         """Play all episodes again up to where they were; those that come out otherwise are lost."""
         hosts = self.hosts
         hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)

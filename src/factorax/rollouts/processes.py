@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from multiprocessing import connection
 from typing import Any, NamedTuple
 
+from .episodes import Episode
 from .memory import Memory
-from .playing import Episode, Iteration, Plan
+from .playing import Iteration, Plan
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment
 
@@ -57,7 +58,7 @@ class Processes(Supervised):
         worker.handle = _Process(process, connection.Connection(ours.detach()))
         self._send(worker, pickle.dumps(sys.path), self._plan, pickle.dumps((worker.first, worker.end)))
 
-    def ask(self, worker: Worker, iteration: Iteration, episodes: list[Episode] | None) -> None:
+    def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
         """Send parameters and entropy."""
         if self._iterations[0] is not iteration:  # pickled once for all workers
             self._iterations = iteration, pickle.dumps(iteration)

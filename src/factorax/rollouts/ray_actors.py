@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .playing import Episode, Iteration, Plan, Player
+from .episodes import Episode
+from .playing import Iteration, Plan, Player
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment
 
@@ -64,7 +65,7 @@ class RayActors(Supervised):
         ready = actor.prepare.remote(sys.path, self._plan, worker.first, worker.end)
         worker.handle = _Handle(actor, ready, squeeze, started=time.monotonic())
 
-    def ask(self, worker: Worker, iteration: Iteration, episodes: list[Episode] | None) -> None:
+    def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
         """Send parameters and entropy: once to every node."""
         if self._iterations[0] is not iteration:
             self._iterations = iteration, self._ray.put(iteration)
@@ -113,7 +114,7 @@ class _Actor:
         sys.path += [folder for folder in path if folder not in sys.path]
         self.player = Player(pickle.loads(plan), first, end)
 
-    def play(self, iteration: Iteration, episodes: list[Episode] | None) -> Fragment:
+    def play(self, iteration: Iteration, episodes: Sequence[Episode] | None) -> Fragment:
         """A fragment."""
         return self.player.play(iteration, episodes)
 

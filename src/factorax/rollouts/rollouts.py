@@ -2,9 +2,13 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+import numpy as np
+
+from .episodes import Episode, followed
 from .playing import Iteration
-from .transitions import Fragment, Transition, side_by_side
+from .transitions import Fragment, Running, Transition, side_by_side
 
 
 class LostWarning(UserWarning):
@@ -13,6 +17,10 @@ class LostWarning(UserWarning):
 
 class Rollouts(ABC):
     """Environments and an actor somewhere. For the same iterations all backends give the same, bit for bit."""
+
+    episodes: Sequence[Episode] | None = None
+    """Those in progress after the last iteration; None before the first. May be set before a first one: environments
+    then play these again, and go on from there."""
 
     @abstractmethod
     def begin(self, iteration: Iteration) -> None:
@@ -32,7 +40,10 @@ class Rollouts(ABC):
         for fragment in found:
             for message in fragment.messages:
                 warnings.warn(message, LostWarning, stacklevel=2)
-        return side_by_side([fragment.seen for fragment in found])
+        seen = side_by_side([fragment.seen for fragment in found])
+        running = Running(*map(np.concatenate, zip(*(fragment.running for fragment in found), strict=True)))
+        self.episodes = followed(self.episodes, seen, running)
+        return seen
 
     def collect(self, iteration: Iteration) -> Transition:
         """`begin` and `finish`."""

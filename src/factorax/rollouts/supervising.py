@@ -15,7 +15,8 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from .playing import Episode, Iteration, Plan, followed
+from .episodes import Episode
+from .playing import Iteration, Plan
 from .rollouts import Rollouts
 from .transitions import Fragment
 
@@ -44,8 +45,6 @@ class Worker:
     deadline: float = np.inf
     deaths: int = 0
     fragment: Fragment | None = None
-    episodes: list[Episode] | None = None
-    """Those in progress after the last iteration."""
 
 
 class Supervised(Rollouts):
@@ -65,7 +64,7 @@ class Supervised(Rollouts):
         """Set the handle of a new worker that makes its environments. May raise `WorkerDied`."""
 
     @abstractmethod
-    def ask(self, worker: Worker, iteration: Iteration, episodes: list[Episode] | None) -> None:
+    def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
         """Let one that is ready play a fragment, beginning where `episodes` say, or where it is. May raise
         `WorkerDied`."""
 
@@ -108,17 +107,16 @@ class Supervised(Rollouts):
         for worker in self.workers:
             fragment, worker.fragment = worker.fragment, None
             assert fragment is not None
-            worker.episodes = followed(worker.episodes, fragment.seen, fragment.running)
             found.append(fragment)
         found[0] = found[0]._replace(messages=(*self._messages, *found[0].messages))
         self._messages = []
         return found
 
     def close(self) -> None:
-        """End all workers; they begin anew if they are needed, with new episodes."""
+        """End all workers; new ones go on where they were, if they are needed."""
         self.dismiss([worker for worker in self.workers if worker.handle is not None])
         for worker in self.workers:
-            worker.handle = worker.episodes = None
+            worker.handle = None
 
     def _hear(self, waiting: list[Worker]) -> None:
         now = time.monotonic()
@@ -134,7 +132,7 @@ class Supervised(Rollouts):
                 self._replace(worker, error)
                 continue
             if worker.fragment is None:
-                self._ask(worker, worker.episodes)
+                self._ask(worker, self.episodes[worker.first : worker.end] if self.episodes is not None else None)
 
     def _start(self, worker: Worker) -> None:
         worker.deadline = time.monotonic() + self.seconds + START_SECONDS
@@ -143,7 +141,7 @@ class Supervised(Rollouts):
         except WorkerDied as error:
             self._replace(worker, error)
 
-    def _ask(self, worker: Worker, episodes: list[Episode] | None) -> None:
+    def _ask(self, worker: Worker, episodes: Sequence[Episode] | None) -> None:
         assert self._iteration is not None
         again = max((episode.length for episode in episodes or ()), default=0)
         worker.deadline = time.monotonic() + self.seconds * (1 + again / self.plan.n_steps)

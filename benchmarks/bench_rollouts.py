@@ -1,0 +1,129 @@
+"""Workers: what two of them bring, what they cost beside bare loops, and Ray beside processes.
+
+SUMO and Ray are no dependencies: without them (``pip install 'factorax[sumo,ray]'``) their rows are left out.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from factorax.problems.traffic import Traffic
+from factorax.rollouts import Actor, Components, Iteration, Parameters, Plan, Processes, RayActors, Rollouts
+
+from .timing import Row, at_least, medians
+
+STEPS = 400
+
+
+def plan(n_envs: int) -> Plan:
+    """A SUMO simulation of the 3×3 grid for every environment, and a policy shared by the lights."""
+    from factorax.problems.traffic.sumo import TrafficEnv
+
+    traffic = Traffic(3, 3)
+    actor = Actor(Components.of(traffic.action_space), "shared")
+    size = traffic.observation_space.shape[0]
+    return Plan(partial(TrafficEnv, traffic), actor, n_envs, STEPS, size, 9, traffic.n_targets, own_local=True)
+
+
+def iterations() -> Iterator[Iteration]:
+    """Parameters of two hidden layers of 64, and new random numbers every time."""
+    rng = np.random.default_rng(0)
+    sizes = 42 + 8, 64, 64, 1
+    weights = tuple(0.1 * rng.normal(size=(i, o)).astype(np.float32) for i, o in pairwise(sizes))
+    biases = tuple(np.zeros(o, np.float32) for o in sizes[1:])
+    parameters = Parameters(
+        weights, biases, np.zeros((9, 8), np.float32), np.zeros(9, np.float32), np.zeros((0, 0, 0), np.float32)
+    )
+    for k in range(10_000):
+        yield Iteration(parameters, (0, k), None)
+
+
+def playing(rollouts: Rollouts) -> Callable[[], Any]:
+    """An episode of 400 s in every environment."""
+    given = iterations()
+    return lambda: rollouts.collect(next(given))
+
+
+def bare(ready: Any, go: Any, done: Any) -> None:
+    """SUMO alone, stepped with the requests of a policy that knows nothing, as often as it is told to."""
+    from factorax.problems.traffic.sumo import TrafficEnv
+
+    env = TrafficEnv(Traffic(3, 3))
+    requests = np.random.default_rng(0).random((STEPS, 9)) < 0.5
+    seed = 0
+    ready.release()
+    while go.acquire():
+        seed += 1
+        env.reset(seed=seed)
+        for request in requests:
+            env.step(request)
+        done.release()
+
+
+class TwoLoops:
+    """Two processes with a bare loop each."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.go, self.done, ready = context.Semaphore(0), context.Semaphore(0), context.Semaphore(0)
+        self.processes = [context.Process(target=bare, args=(ready, self.go, self.done), daemon=True) for _ in "ab"]
+        for process in self.processes:
+            process.start()
+        for _ in self.processes:
+            ready.acquire()
+
+    def __call__(self) -> None:
+        for _ in self.processes:
+            self.go.release()
+        for _ in self.processes:
+            self.done.acquire()
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+
+
+def start_seconds() -> float:
+    """From nothing to the first step of a worker, on an environment that takes no time."""
+    import gymnasium as gym
+
+    make = partial(gym.make, "CartPole-v1")
+    actor = Actor(Components.of(make().action_space), "joint")
+    parameters = Parameters(
+        (np.zeros((4, 2), np.float32),), (np.zeros(2, np.float32),), None, np.zeros(1, np.float32), np.zeros((0, 0, 0))
+    )
+    rollouts = Processes(Plan(make, actor, 1, 1, 4, 1, 1), 1, 60.0)
+    begun = time.perf_counter()
+    rollouts.collect(Iteration(parameters, (0,), 0))
+    taken = time.perf_counter() - begun
+    rollouts.close()
+    return taken
+
+
+def rows() -> Iterator[Row]:
+    taken = start_seconds()
+    yield Row("a worker process, start to first step", f"{taken:.2f} s", "", taken, "–", True)
+    if find_spec("libsumo") is None:
+        return
+    one, two = Processes(plan(1), 1, 600.0), Processes(plan(2), 2, 600.0)
+    loops = TwoLoops()
+    try:
+        single, double, alone = medians(playing(one), playing(two), loops, repeats=7)
+    finally:
+        loops.close()
+        one.close()
+    name = "SUMO 3×3, 2 worker processes"
+    yield at_least(name, 2 * STEPS / double, STEPS / single, "1 worker", 1.7, "steps/s")
+    yield at_least(name, 2 * STEPS / double, 2 * STEPS / alone, "two bare loops", 0.85, "steps/s")
+    if find_spec("ray") is not None:
+        by_ray = RayActors(plan(2), 2, 600.0)
+        ours, theirs = medians(playing(by_ray), playing(two), repeats=7)
+        by_ray.close()
+        yield at_least("SUMO 3×3, 2 actors of Ray", 2 * STEPS / ours, 2 * STEPS / theirs, "processes", 0.8, "steps/s")
+    two.close()

@@ -1,0 +1,76 @@
+"""Episodes in progress: what it takes to play them again, in memory and in a file."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .transitions import Running, Transition
+
+
+class Episode(NamedTuple):
+    """An episode in progress."""
+
+    seed: int
+    """Of its reset."""
+    actions: tuple[np.ndarray, ...]
+    """Flat, ``(steps, c)`` for every rollout that had a part of it."""
+    obs: np.ndarray
+    """What it gave last, ``(d,)``."""
+
+    @property
+    def length(self) -> int:
+        """Steps so far."""
+        return sum(map(len, self.actions))
+
+
+def followed(before: Sequence[Episode] | None, seen: Transition, running: Running) -> list[Episode]:
+    """The episodes in progress after one more rollout."""
+    episodes = []
+    for i, (seed, began) in enumerate(zip(running.seed, running.began, strict=True)):
+        earlier = before[i].actions if began < 0 and before is not None else ()
+        part = np.array(seen.action[max(began, 0) :, i], np.float32)
+        episodes.append(Episode(int(seed), (*earlier, part), np.array(running.obs[i], np.float32)))
+    return episodes
+
+
+def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
+    """For a file."""
+    parts = [(i, len(part)) for i, episode in enumerate(episodes) for part in episode.actions]
+    return {
+        "seed": np.array([episode.seed for episode in episodes], np.int64),
+        "obs": np.stack([episode.obs for episode in episodes]),
+        "actions": np.concatenate([part for episode in episodes for part in episode.actions]),
+        "parts": np.array(parts, np.int64).reshape(-1, 2),
+    }
+
+
+def from_arrays(arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_components: int) -> list[Episode]:
+    """From a file that may come from anybody; raises ValueError if it does not fit."""
+    try:
+        seed, obs, actions, parts = (arrays[name] for name in ("seed", "obs", "actions", "parts"))
+    except KeyError as error:
+        raise ValueError(f"episodes: got no {error}") from None
+    want = {
+        "seed": ((n_envs,), np.int64),
+        "obs": ((n_envs, n_inputs), np.float32),
+        "actions": ((*actions.shape[:1], n_components), np.float32),
+        "parts": ((*parts.shape[:1], 2), np.int64),
+    }
+    for name, (shape, dtype) in want.items():
+        got = arrays[name]
+        if got.shape != shape or got.dtype != dtype:
+            raise ValueError(
+                f"episodes: {name} has shape {got.shape} and type {got.dtype}, want {shape} and {dtype.__name__}"
+            )
+    of, lengths = parts.T
+    fits = (of >= 0) & (of < n_envs) & (lengths >= 0) & (lengths <= len(actions))
+    if not fits.all() or lengths.sum() != len(actions) or (np.diff(of) < 0).any() or (seed < 0).any():
+        raise ValueError("episodes: their parts do not add up")
+    ends = np.cumsum(lengths)
+    found: list[list[np.ndarray]] = [[] for _ in range(n_envs)]
+    for i, length, end in zip(of, lengths, ends, strict=True):
+        found[i].append(np.asarray(actions[end - length : end], np.float32))
+    return [
+        Episode(int(s), tuple(rows), np.asarray(o, np.float32)) for s, rows, o in zip(seed, found, obs, strict=True)
+    ]
