@@ -1,7 +1,7 @@
 import jax
 import pytest
 
-IN_HASTE = ("test_exact", "test_killed", "test_learner", "test_ppo", "test_variants")
+IN_HASTE = ("test_exact", "test_killed", "test_learner", "test_plain", "test_ppo", "test_variants")
 
 
 @pytest.fixture(autouse=True, scope="module")

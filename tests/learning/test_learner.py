@@ -308,6 +308,27 @@ def test_who_steps_the_environments_makes_no_difference(tmp_path):
         model(PROBLEMS["chain"], rollouts="processes")
 
 
+def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
+    """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
+    models = [model(partial(gym.make, "CartPole-v1"), overlap=True, rollouts=r, workers=0) for r in BACKENDS]
+    first = models[0].state
+    batches, learn = [], models[0].learner._learn
+    models[0].learner.__dict__["_learn"] = lambda state, seen: batches.append(seen) or learn(state, seen)
+    for one in models:
+        one.learn(72, progress_bar=False).close()
+        assert [int(row["rollout/policy_lag"]) for row in one.history] == [0, 1, 1]
+    for a, b in zip(*(jax.tree.leaves(eqx.filter(m.state.agent, eqx.is_array)) for m in models), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for seen in batches[:2]:  # the second, too, is of the policy that had learnt nothing
+        out = first.agent.policy(jnp.asarray(seen.obs), None)
+        np.testing.assert_allclose(models[0].learner.space.log_prob(*out, seen.action), seen.log_prob, atol=1e-5)
+    assert (batches[0].action != batches[1].action).any()
+    with pytest.raises(ValueError, match="overlap: got objective 'a2c', want 'ppo'"):
+        Config(overlap=True, objective="a2c")
+    with pytest.raises(ValueError, match="overlap: got True, and the problem is a JAX problem"):
+        model(PROBLEMS["chain"], overlap=True)
+
+
 def test_a_host_goes_on_from_a_file_to_the_bit(tmp_path):
     """In the middle of episodes, whose first steps are played again; by others than those who began them."""
     make, settings = partial(gym.make, "CartPole-v1"), {"normalise_obs": True, "normalise_reward": True}

@@ -11,11 +11,11 @@ N_ENVS, N_STEPS = 5, 12
 made = partial
 
 
-def plan_of(make, policy="joint"):
+def plan_of(make, policy="joint", **options):
     env = make()
     actor = Actor(Components.of(env.action_space), policy)
     size = env.observation_space.shape[0]
-    return Plan(make, actor, N_ENVS, N_STEPS, size, 3, 3, own_local=policy != "joint")
+    return Plan(make, actor, N_ENVS, N_STEPS, size, 3, 3, own_local=policy != "joint", **options)
 
 
 def parameters(plan, seed, hidden=8):

@@ -8,7 +8,7 @@ from factorax.rollouts import Inline, LostWarning, Processes
 
 KINDS = {
     "categorical, joint": (made(Drift, "categorical"), {}),
-    "mixed, shared, masks": (made(Drift, "mixed", masks=True), {"policy": "shared"}),
+    "mixed, shared, masks": (made(Drift, "mixed", masks=True), {"policy": "shared", "log_probs": True}),
     "gaussian, independent": (made(Drift, "gaussian"), {"policy": "independent"}),
     "a lambda": (lambda: Drift("bernoulli"), {}),
 }

@@ -56,6 +56,20 @@ def test_a_worker_that_dies_again_and_again_is_an_error():
     assert all(worker.handle is None for worker in rollouts.workers)
 
 
+def test_who_has_answered_was_in_time_however_late_it_is_heard():
+    plan = plan_of(Drift)
+    rollouts = Processes(plan, 2, 1.0)
+    try:
+        first, second = iterations(plan, 2)
+        seen = [rollouts.collect(first)]
+        rollouts.begin(second)
+        time.sleep(1.5)  # the learner learns
+        seen.append(rollouts.finish())
+    finally:
+        rollouts.close()
+    assert_same(seen, inline(plan, 2))
+
+
 def test_an_environment_that_cannot_be_repeated_begins_anew(tmp_path):
     """Its transitions stay whole; only the results are no longer those of an undisturbed run."""
     plan = plan_of(Forgetful)

@@ -101,6 +101,9 @@ class Config:
     """How many there are; 0: as many as cores, one for each environment where a process has room for no more."""
     fragment_seconds: float = 600.0
     """A worker that takes longer for its part of a rollout is replaced."""
+    overlap: bool = False
+    """Play the next rollout while learning from the last: its policy is one update old, and its ratios are those to the
+    policy that acted. For problems of the host, and objective ppo."""
     ray_address: str = ""
     """Of a Ray cluster, such as auto or host:6379; one on this machine is begun if left out."""
     worker_cpus: float = 1.0
@@ -119,6 +122,8 @@ class Config:
             raise ValueError(f"workers: got {self.workers}, want at most one for each of n_envs = {self.n_envs}")
         if not self.fragment_seconds > 0:
             raise ValueError(f"fragment_seconds: got {self.fragment_seconds}, want more than 0")
+        if self.overlap and self.objective != "ppo":
+            raise ValueError(f"overlap: got objective {self.objective!r}, want 'ppo': only its ratios know who acted")
         if self.worker_cpus < 0:
             raise ValueError(f"worker_cpus: got {self.worker_cpus}, want 0 or more")
         if self.n_envs * self.n_steps % self.batch_size:

@@ -95,10 +95,11 @@ class Learner:
         own = getattr(source, "local", None) if local is None else None
         if not isinstance(problem, Problem):
             given.close()
-        if isinstance(problem, Problem) and config.rollouts != "inline":
+        if isinstance(problem, Problem) and (config.overlap or config.rollouts != "inline"):
+            name = "overlap" if config.overlap else "rollouts"
             raise ValueError(
-                f"rollouts: got {config.rollouts!r}, and the problem is a JAX problem, which the learner steps on its "
-                "own devices; leave it out"
+                f"{name}: got {getattr(config, name)!r}, and the problem is a JAX problem, which the learner steps on "
+                "its own devices; leave it out"
             )
         learner = cls(
             make,
@@ -254,7 +255,7 @@ class Learner:
         c, own = self.config, self.own_local and self.config.policy != "joint"
         actor = Actor(self.space.plain(), c.policy, self.factors, None if own or c.policy == "joint" else self.local)
         return Plan(
-            self.problem, actor, c.n_envs, c.n_steps, self.n_inputs, self.n_factors, self.n_targets, own_local=own
+            self.problem, actor, c.n_envs, c.n_steps, self.n_inputs, self.n_factors, self.n_targets, c.overlap, own
         )
 
     @cached_property
@@ -315,6 +316,7 @@ class Learner:
             seen.truncated,
             seen.factor_mask,
             seen.target_terminated,
+            seen.log_prob,
         )
         network = self.network.at(state.timesteps) if isinstance(self.network, NetworkSchedule) else self.network
         if c.estimator == "vanilla":
@@ -358,14 +360,22 @@ class Learner:
             )
             new, metrics = self.learn_from(state._replace(key=key, environments=inner), seen)
             return new, metrics | {"rollout/not_finite": _first_not_finite(seen)}
-        return self._learn(state, self.rollouts.collect(self.iteration(state)))
+        if not self.config.overlap:
+            return self._learn(state, self.rollouts.collect(self.iteration(state)))
+        lag = int(self.rollouts.in_flight)
+        if not lag:
+            self.rollouts.begin(self.iteration(state))
+        seen = self.rollouts.finish()
+        self.rollouts.begin(self.iteration(state, 1))  # for the next update
+        new, metrics = self._learn(state, seen)
+        return new, metrics | {"rollout/policy_lag": jnp.int32(lag)}
 
-    def iteration(self, state: TrainState) -> Iteration:
-        """What workers need to play on with the policy of this state."""
+    def iteration(self, state: TrainState, ahead: int = 0) -> Iteration:
+        """What workers need to play on with the policy of this state; for the update after the next, with `ahead`."""
         words = np.asarray(jax.random.key_data(state.key)).ravel()  # other ones after every update
         first = self.config.seed if int(state.timesteps) == 0 else None  # a run that goes on begins other episodes
         seen = state.obs if self.config.normalise_obs else None
-        return Iteration(plain(state.agent.policy, seen), tuple(int(word) for word in words), first)
+        return Iteration(plain(state.agent.policy, seen), (*(int(word) for word in words), ahead), first)
 
     def actor(self, state: TrainState, deterministic: bool = False) -> Callable[[Any, np.ndarray], np.ndarray]:
         """`act` for a loop of the host, compiled once: from the data of a key and raw observations to flat actions."""

@@ -52,6 +52,8 @@ class Batch(NamedTuple):
     """``[T, B, n]``"""
     target_terminated: jax.Array | None = None
     """``[T, B, m]``"""
+    log_prob: jax.Array | None = None
+    """Of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
 
 
 class Samples(NamedTuple):
@@ -132,11 +134,12 @@ class Update:
         if c.critic != "factor":
             advantage = credit(network, advantage, self.weights)
         out = agent.policy(batch.obs, batch.local)
+        acted = self.log_prob(out, batch.action) if batch.log_prob is None else self._by_factor(batch.log_prob)
         samples = Samples(
             batch.obs,
             batch.local,
             batch.action,
-            self.log_prob(out, batch.action),
+            acted,
             out[0],
             advantage,
             value,

@@ -11,9 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .components import BERNOULLI, CATEGORICAL, Components
+from .components import BERNOULLI, CATEGORICAL, SQUASHED, Components
 
 TILE = 8
+_LOG_2, _HALF_LOG_2PI = np.float32(np.log(2)), np.float32(0.5 * np.log(2 * np.pi))
 _TINY = np.finfo(np.float32).tiny
 
 
@@ -72,11 +73,45 @@ class Actor:
                 noise[:, group, 0] = noise[:, group, 0] @ colour[: len(group), : len(group)].T
         return noise
 
-    def playing(self, parameters: Parameters, first: int, noise: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def playing(
+        self, parameters: Parameters, first: int, noise: np.ndarray, given: list[np.ndarray] | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
         """Actions ``(B, c)`` for observations ``(B, d)`` of environments `first`, `first` + 1, …, step after step; with
-        the noise of each, ``(T, B, c, width)``."""
+        the noise of each, ``(T, B, c, width)``. What the network gives is added to `given`, if it is wanted."""
         steps: Iterator[np.ndarray] = iter(noise)
-        return lambda obs: self.choose(self.network(parameters, obs, first) + next(steps))
+
+        def act(obs: np.ndarray) -> np.ndarray:
+            out = self.network(parameters, obs, first)
+            if given is not None:
+                given.append(out)
+            return self.choose(out + next(steps))
+
+        return act
+
+    def log_prob(self, parameters: Parameters, out: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """log π of every component, ``(..., c)``, for what the network gave, ``(..., c, width)``."""
+        space, first = self.components, out[..., 0]
+        left = action - first
+        if space.blocks is not None:
+            for block, colour in zip(space.blocks, parameters.colour, strict=True):
+                group = block[block < len(space)]
+                left[..., group] = left[..., group] @ np.linalg.inv(colour[: len(group), : len(group)]).T
+        found = np.empty(action.shape, np.float32)
+        for kind, those in space.of_kind.items():
+            a, x = action[..., those], first[..., those]
+            if kind == BERNOULLI:
+                found[..., those] = -_softplus(np.where(a > 0.5, -x, x))
+            elif kind == CATEGORICAL:
+                has = np.arange(space.width) < space.choices[those, None]
+                logits = np.where(has, out[..., those, :], -np.inf)
+                chosen = np.take_along_axis(logits, a[..., None].astype(np.int64), axis=-1)[..., 0]
+                found[..., those] = chosen - np.logaddexp.reduce(logits, axis=-1)
+            else:
+                log_std = parameters.log_std[those]
+                found[..., those] = -0.5 * (left[..., those] * np.exp(-log_std)) ** 2 - log_std - _HALF_LOG_2PI
+                if kind == SQUASHED:  # log of the derivative of tanh
+                    found[..., those] -= 2 * (_LOG_2 - a - _softplus(-2 * a))
+        return found
 
     def choose(self, drawn: np.ndarray) -> np.ndarray:
         """Actions ``(..., c)`` from what the network gives plus noise, ``(..., c, width)``."""
@@ -135,6 +170,10 @@ def _tiled(x: np.ndarray, first: int) -> np.ndarray:
 def _untiled(x: np.ndarray, first: int, size: int) -> np.ndarray:
     before = first % TILE
     return x.reshape(-1, *x.shape[2:])[before : before + size]
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    return np.logaddexp(x, np.float32(0))
 
 
 def _pick(kind: str, drawn: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ class Inline(Rollouts):
         self._next: Iteration | None = None
         self._fresh = True
 
-    def begin(self, iteration: Iteration) -> None:
+    def send(self, iteration: Iteration) -> None:
         """Nothing happens before it is asked for."""
         self._next = iteration
 

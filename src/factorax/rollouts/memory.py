@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .playing import Plan
-from .transitions import OPTIONAL, Fragment, Running, Transition
+from .transitions import Fragment, Running, Transition
 
 _ALIGN = 64
 
@@ -28,6 +28,7 @@ def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
         "target_terminated": ((*steps, plan.n_targets), "?"),
         "episode_psi": ((*steps, plan.n_targets), "f8"),
         "episode_length": (steps, "i8"),
+        "log_prob": ((*steps, c), "f4"),
         "running.seed": ((plan.n_envs,), "i8"),
         "running.began": ((plan.n_envs,), "i8"),
         "running.obs": ((plan.n_envs, plan.n_inputs), "f4"),
@@ -49,19 +50,18 @@ class Memory:
         }
 
     def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Leave a fragment in its columns; returns the optional fields it has, and its messages."""
+        """Leave a fragment in its columns; returns the fields it has, and its messages."""
         for name, array in zip(Transition._fields, fragment.seen, strict=True):
             if array is not None:
                 self.arrays[name][:, first:end] = array
         for name, array in zip(Running._fields, fragment.running, strict=True):
             self.arrays[f"running.{name}"][first:end] = array
-        return tuple(name for name in OPTIONAL if getattr(fragment.seen, name) is not None), fragment.messages
+        return tuple(name for name in Transition._fields if getattr(fragment.seen, name) is not None), fragment.messages
 
     def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str, ...]) -> Fragment:
         """A copy of the fragment in these columns."""
         seen: dict[str, Any] = {
-            name: self.arrays[name][:, first:end].copy() if name in has or name not in OPTIONAL else None
-            for name in Transition._fields
+            name: self.arrays[name][:, first:end].copy() if name in has else None for name in Transition._fields
         }
         running = Running(*(self.arrays[f"running.{name}"][first:end].copy() for name in Running._fields))
         return Fragment(Transition(**seen), running, messages)

@@ -33,6 +33,8 @@ class Plan:
     n_inputs: int
     n_factors: int
     n_targets: int
+    log_probs: bool = False
+    """Whether the log-probabilities of actions are wanted, too."""
     own_local: bool = False
     """Whether what factors see is made by the environment's own `local`, which need not be sent to a worker then."""
 
@@ -94,8 +96,12 @@ class Player:
                 seeds = [iteration.seed + i for i in numbers]
             hosts.begin(seeds, lost)
         self._check_inputs(hosts)
-        act = self.actor.playing(iteration.parameters, hosts.first, np.stack(noise, axis=1))
-        return hosts.collect(act, plan.n_steps, lost)
+        given: list[np.ndarray] | None = [] if plan.log_probs else None
+        act = self.actor.playing(iteration.parameters, hosts.first, np.stack(noise, axis=1), given)
+        seen = hosts.collect(act, plan.n_steps, lost)
+        if given is None:
+            return seen
+        return seen._replace(log_prob=self.actor.log_prob(iteration.parameters, np.stack(given), seen.action))
 
     def _check_inputs(self, hosts: HostEnvironments) -> None:
         assert hosts.obs is not None

@@ -42,13 +42,13 @@ class RayActors(Supervised):
         self._iterations: tuple[Iteration | None, Any] = None, None
         self._actor = self._ray.remote(_Actor)
 
-    def begin(self, iteration: Iteration) -> None:
+    def send(self, iteration: Iteration) -> None:
         """Move those that were squeezed in if there is room by now; then let all play."""
         for worker in self.workers:
             if worker.handle is not None and worker.handle.squeezed and self._room():
                 self.kill(worker)
                 worker.handle = None
-        super().begin(iteration)
+        super().send(iteration)
 
     def start(self, worker: Worker) -> None:
         """An actor somewhere, as far from the others as can be."""

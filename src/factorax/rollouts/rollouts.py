@@ -22,9 +22,12 @@ class Rollouts(ABC):
     """Those in progress after the last iteration; None before the first. May be set before a first one: environments
     then play these again, and go on from there."""
 
+    in_flight = False
+    """Whether fragments have been begun that nobody has asked for yet."""
+
     @abstractmethod
-    def begin(self, iteration: Iteration) -> None:
-        """Let all environments play a fragment, with these parameters."""
+    def send(self, iteration: Iteration) -> None:
+        """Give parameters to all who play."""
 
     @abstractmethod
     def fragments(self) -> list[Fragment]:
@@ -34,8 +37,14 @@ class Rollouts(ABC):
     def close(self) -> None:
         """End all environments and workers."""
 
+    def begin(self, iteration: Iteration) -> None:
+        """Let all environments play a fragment, with these parameters; return at once."""
+        self.send(iteration)
+        self.in_flight = True
+
     def finish(self) -> Transition:
         """The transitions of all environments, ``[T, B, ...]``, since `begin`; with a warning for every loss."""
+        self.in_flight = False
         found = self.fragments()
         for fragment in found:
             for message in fragment.messages:

@@ -85,7 +85,7 @@ class Supervised(Rollouts):
     def dismiss(self, workers: Sequence[Worker]) -> None:
         """Let workers close their environments and end."""
 
-    def begin(self, iteration: Iteration) -> None:
+    def send(self, iteration: Iteration) -> None:
         """Let all workers play a fragment; those that have to start, once they are waited for."""
         self._iteration = iteration
         for worker in self.workers:
@@ -119,13 +119,11 @@ class Supervised(Rollouts):
             worker.handle = None
 
     def _hear(self, waiting: list[Worker]) -> None:
-        now = time.monotonic()
-        late = [worker for worker in waiting if worker.deadline <= now]
-        for worker in late:
-            self._replace(worker, WorkerDied(f"had not answered after {self.seconds:g} s (fragment_seconds)"))
-        if late:
-            return
-        for worker in self.wait(waiting, min(worker.deadline for worker in waiting) - now):
+        ready = self.wait(waiting, min(worker.deadline for worker in waiting) - time.monotonic())
+        for worker in waiting if not ready else ():  # whoever has answered was in time, however late it is heard
+            if worker.deadline <= time.monotonic():
+                self._replace(worker, WorkerDied(f"had not answered after {self.seconds:g} s (fragment_seconds)"))
+        for worker in ready:
             try:
                 worker.fragment = self.answer(worker)
             except WorkerDied as error:

@@ -22,6 +22,8 @@ class Transition(NamedTuple):
     episode_psi: Any
     """The targets of an episode that ended here, ``(B, m)``; else nought."""
     episode_length: Any
+    log_prob: Any = None
+    """Of every component's action under the policy that acted, ``(B, c)``, where that may not be the learner's."""
 
 
 OPTIONAL = {"factor_mask": True, "target_terminated": False}

@@ -31,27 +31,29 @@ def actor_of(learner):
 
 
 @pytest.mark.parametrize(
-    ("space", "policy", "normalise"),
+    ("space", "policy", "settings"),
     [
-        ("categorical", "joint", False),
-        ("gaussian", "joint", True),
-        ("mixed", "shared", True),
-        ("bernoulli", "shared", False),
-        ("mixed", "independent", False),
+        ("categorical", "joint", {}),
+        ("gaussian", "joint", {"normalise_obs": True, "squash": True}),
+        ("mixed", "shared", {"normalise_obs": True}),
+        ("bernoulli", "shared", {}),
+        ("mixed", "independent", {}),
     ],
 )
-def test_log_probabilities_are_those_of_the_learner(space, policy, normalise):
-    learner, state = learner_of(space, policy, normalise_obs=normalise)
+def test_log_probabilities_are_those_of_the_learner(space, policy, settings):
+    learner, state = learner_of(space, policy, **settings)
     obs = np.random.default_rng(0).normal(size=(11, 5)).astype(np.float32) * 3
-    ours = actor_of(learner).network(learner.iteration(state).parameters, obs)
+    actor, parameters = actor_of(learner), learner.iteration(state).parameters
+    ours = actor.network(parameters, obs)
     seen = learner._normalised(state.obs, obs)
     theirs, spread = state.agent.policy(seen, learner.see(seen))
     action = learner.act(state, jax.random.key(0), obs)
     np.testing.assert_allclose(
         learner.space.log_prob(jnp.asarray(ours), spread, action),
-        learner.space.log_prob(theirs, spread, action),
+        want := learner.space.log_prob(theirs, spread, action),
         atol=1e-5,
     )
+    np.testing.assert_allclose(actor.log_prob(parameters, ours, np.asarray(action)), want, atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
@@ -97,7 +99,13 @@ def test_a_covariance_within_a_factor():
     whole = jax.tree.map(lambda x: x, state.agent.policy)
     policy = type(whole)(whole.net, spread)
     state = state._replace(agent=type(state.agent)(policy, state.agent.critic))
-    drawn = actor_of(learner).draw(np.random.default_rng(0), learner.iteration(state).parameters, 50_000)[..., 0]
+    actor, parameters = actor_of(learner), learner.iteration(state).parameters
+    drawn = actor.draw(np.random.default_rng(0), parameters, 50_000)[..., 0]
     theirs = learner.space.sample(jax.random.key(0), jnp.zeros((50_000, 3, 1)), spread)
     np.testing.assert_allclose(np.cov(drawn.T), np.cov(np.asarray(theirs).T), atol=0.06)
+    ours, want = (
+        actor.log_prob(parameters, np.zeros((9, 3, 1)), drawn[:9]),
+        learner.space.log_prob(jnp.zeros((9, 3, 1)), spread, drawn[:9]),
+    )
+    np.testing.assert_allclose(ours, want, atol=1e-5)
     assert abs(np.cov(drawn.T)[0, 1]) < 0.03 < np.cov(drawn.T)[0, 2]
