@@ -16,7 +16,7 @@ from pathlib import Path
 
 warnings.simplefilter("ignore")  # JAX has its doubts about forks in general
 
-from factorax.learning import Config, checkpoints, runs  # noqa: E402
+from factorax.learning import Config, checkpoints, recording, runs  # noqa: E402
 
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalise_obs": True}
 CONFIG = Config(total_timesteps=6000, normalise_reward=True, kl_target=0.01, **SMALL)
@@ -25,7 +25,7 @@ CONFIG = Config(total_timesteps=6000, normalise_reward=True, kl_target=0.01, **S
 def life(out: Path) -> int:
     pid = os.fork()
     if pid == 0:
-        runs._SECONDS_BETWEEN_CHECKPOINTS = -1.0
+        recording._SECONDS_BETWEEN_CHECKPOINTS = -1.0
         runs.train("chain:3", CONFIG, out, progress_bar=False)
         os._exit(0)
     return pid

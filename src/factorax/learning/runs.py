@@ -108,7 +108,7 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
     if path.exists():
         kept = [row for row in metrics(out) if row["time/total_timesteps"] <= model.timesteps]
         text = "".join(json.dumps(row) + "\n" for row in kept)
-        with _room(out, model.timesteps):
+        with room(out, model.timesteps):
             write_whole(path, lambda file: file.write(text.encode()))
     return restored
 
