@@ -1,7 +1,17 @@
 import jax
 import pytest
 
-IN_HASTE = ("test_exact", "test_killed", "test_learner", "test_plain", "test_ppo", "test_variants")
+IN_HASTE = (
+    "test_exact",
+    "test_killed",
+    "test_learner",
+    "test_many",
+    "test_plain",
+    "test_ppo",
+    "test_runs",
+    "test_variants",
+    "test_watching",
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
