@@ -75,7 +75,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         length = int.from_bytes(data[:8], "little")
         content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["factorax"])
         arrays = load_tensors(data)
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"{path}: not a factorax checkpoint, or damaged") from error
     if content.get("format") != FORMAT:
         raise ValueError(f"{path}: format {content.get('format')}, want {FORMAT}; it is of another version of factorax")

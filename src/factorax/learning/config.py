@@ -1,7 +1,8 @@
 """Every setting of a run, with a sentence for each: the command line is made of it."""
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 PolicyKind = Literal["joint", "shared", "independent"]
 CriticKind = Literal["target", "factor", "none"]
@@ -18,6 +19,21 @@ class Hyper(NamedTuple):
     ent_coef: Any
     vf_coef: Any
     max_grad_norm: Any
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    """Whether a value of JSON is of a type of the settings below."""
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, list | tuple) and all(_is_a(each, get_args(kind)[0]) for each in value)
+    if get_origin(kind) is UnionType:
+        return any(_is_a(value, each) for each in get_args(kind))
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, kind)
 
 
 WHO_STEPS = ("rollouts", "workers", "fragment_seconds", "ray_address", "worker_cpus")
@@ -138,6 +154,19 @@ class Config:
                 raise ValueError(f"anneal: got {name!r}, want some of {', '.join(get_args(Annealed))}")
         if self.objective == "natural" and not self.kl_target:
             raise ValueError(f"kl_target: got {self.kl_target}, want the length of a natural step, such as 0.01")
+
+    @classmethod
+    def read(cls, settings: Any) -> "Config":
+        """From JSON that may come from anybody; raises ValueError at what is no setting, or of another kind."""
+        known = {field.name: field for field in fields(cls)}
+        if not isinstance(settings, dict):
+            raise ValueError(f"settings: got {type(settings).__name__}, want an object")
+        for name, value in settings.items():
+            if name not in known:
+                raise ValueError(f"{name}: no setting of this version of factorax")
+            if not _is_a(value, known[name].type):
+                raise ValueError(f"{name}: got {value!r:.60}, want {known[name].type}")
+        return cls(**settings)
 
     @property
     def passes(self) -> int:

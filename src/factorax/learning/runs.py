@@ -98,7 +98,13 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     path = Path(run) / "metrics.jsonl"
     if not path.exists():
         raise FileNotFoundError(f"{path}: no metrics; want the folder of a run")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        if not all(isinstance(row["time/total_timesteps"], int) for row in rows):
+            raise ValueError("steps that are no whole numbers")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+    return rows
 
 
 def _resume(model: FactoredPPO, out: Path) -> Path | None:
@@ -133,10 +139,14 @@ def read_config(run: Path) -> dict[str, Any]:
     """Format, problem and settings of a run."""
     try:
         content = json.loads((run / "config.json").read_bytes())
-        return {key: content[key] for key in ("format", "problem", "network", "config")}
+        found = {key: content[key] for key in ("format", "problem", "network", "config")}
+        if found["format"] != FORMAT or not all(isinstance(found[key], str) for key in ("problem", "network")):
+            raise ValueError(f"format {found['format']!r:.60}, want {FORMAT}, and names of a problem and a network")
+        Config.read(found["config"])
+        return found
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{run / 'config.json'}: damaged ({error})") from error
 
 

@@ -15,6 +15,7 @@ from .network import InfluenceNetwork
 
 FORMAT = "factorax.InfluenceNetwork"
 VERSION = 1
+_LARGEST = 2**32
 
 
 def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
@@ -73,9 +74,15 @@ def _load_json(path: Path) -> InfluenceNetwork:
 
 def _load_npz(path: Path) -> InfluenceNetwork:
     try:
+        with zipfile.ZipFile(path) as file:
+            size = sum(part.file_size for part in file.infolist())
+        if size > _LARGEST:  # before anything is unpacked
+            raise _NotOurs(f"would take {size:,} bytes of memory, and a network takes {_LARGEST:,} at most")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             content = dict(archive)
         header = json.loads(str(content.pop("header")))
+    except _NotOurs:
+        raise
     except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
         raise _NotOurs("not a factorax network, or damaged: no readable header") from error
     _check_header(header)
