@@ -16,6 +16,8 @@ from . import experiments
 from ._files import write_json
 from .experiments.claims import Claim, collected, published
 from .learning.config import Config
+from .problems.failures import EpisodeLost
+from .rollouts.supervising import WorkerDied
 
 if TYPE_CHECKING:
     from .learning.factored_ppo import FactoredPPO
@@ -336,7 +338,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         return 130
-    except (ValueError, TypeError, OSError, FloatingPointError, ImportError) as error:
+    except (ValueError, TypeError, OSError, FloatingPointError, ImportError, EpisodeLost, WorkerDied) as error:
         print(f"factorax: {error}", file=sys.stderr)
         return 1
     return 0

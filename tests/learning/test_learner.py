@@ -308,6 +308,30 @@ def test_who_steps_the_environments_makes_no_difference(tmp_path):
         model(PROBLEMS["chain"], rollouts="processes")
 
 
+def test_environments_that_need_a_process_each():
+    class Alone(Counter):
+        metadata = {"one_per_process": True}  # noqa: RUF012
+        there = 0
+
+        def reset(self, *, seed=None, options=None):
+            assert Alone.there in (0, id(self))
+            Alone.there = id(self)
+            return super().reset(seed=seed)
+
+        def close(self):
+            Alone.there = 0
+
+    for settings, got in (({}, "'inline'"), ({"rollouts": "processes", "workers": 2}, "'processes' with 2 workers")):
+        with pytest.raises(
+            ValueError, match=rf"rollouts: got {got} for 4 environments, .* with workers=4, or n_envs=1"
+        ):
+            model(lambda: Alone(cut=3), **settings).learn(24, progress_bar=False)
+    ppo = model(lambda: Alone(cut=3), rollouts="processes")
+    assert len(ppo.learner.rollouts.workers) == 4
+    ppo.close()
+    assert len(ppo.evaluate(3)["episodes"]) == 3  # one after the other
+
+
 def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
     """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
     models = [model(partial(gym.make, "CartPole-v1"), overlap=True, rollouts=r, workers=0) for r in BACKENDS]

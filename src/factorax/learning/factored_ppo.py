@@ -125,7 +125,7 @@ class FactoredPPO:
             else:
                 raise RuntimeError("evaluate: an episode did not end within 640,000 steps")
         else:
-            count = min(episodes, self.config.n_envs)
+            count = 1 if self.learner.one_per_process else min(episodes, self.config.n_envs)
             environments: Any = HostEnvironments(problem, count, self.learner.space, self.learner.n_targets)
             environments.init(seed)
             done: list[list[np.ndarray]] = [[] for _ in range(count)]

@@ -262,6 +262,12 @@ class Learner:
     def rollouts(self) -> Rollouts:
         """Who steps the environments of the host."""
         c = self.config
+        if self.one_per_process and c.n_envs > 1 and (c.rollouts == "inline" or 0 < c.workers < c.n_envs):
+            got = f"rollouts: got {c.rollouts!r}" + (f" with {c.workers} workers" if c.workers else "")
+            raise ValueError(
+                f"{got} for {c.n_envs} environments, and a process has room for one of these; want 'processes' or "
+                f"'ray' with workers={c.n_envs}, or n_envs=1"
+            )
         if c.rollouts == "inline":
             return Inline(self.plan)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
