@@ -74,6 +74,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self._remove_files = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         write_demand(self.traffic, folder / "demand.rou.xml", stochastic=stochastic)
         arguments = ["-n", str(build(self.grid)), "-r", str(folder / "demand.rou.xml")]
+        arguments += ["--collision.check-junctions", "true"]
         if program == "actuated":
             actuated(self.grid, folder / "lights.add.xml")
             arguments += ["-a", str(folder / "lights.add.xml")]

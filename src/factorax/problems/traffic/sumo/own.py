@@ -23,7 +23,8 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - **Action**: ``MultiBinary(n)``, 1 asks a light to leave its green phase. Phases without green, or with yellow,
       last as long as the network's own programme says.
     - **Reward**: the scalar Σⱼ ψⱼ; the targets, one for every street, are in ``info["vector_reward"]``.
-    - **End**: truncated after `horizon` steps; terminated if cars collide.
+    - **End**: truncated after `horizon` steps. Cars that hit each other, which on streets with turns they now and then do,
+      are taken away as SUMO has it by default; ``info["collided"]`` says so.
 
     **Arguments**
 
@@ -102,9 +103,10 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.time += 1
         edge, speed = self._cars()
         psi = self._targets(edge, speed)
-        info = {"vector_reward": psi.astype(np.float32), "cars": len(edge)}
+        collided = self.simulation.collided
+        info = {"vector_reward": psi.astype(np.float32), "cars": len(edge), "collided": collided}
         truncated = self.time >= self.horizon
-        return self._observe(edge, speed), float(psi.sum()), self.simulation.collided, truncated, info
+        return self._observe(edge, speed), float(psi.sum()), False, truncated, info
 
     def _can_switch(self, i: int) -> bool:
         return is_green(self.streets.phases[i][self.phase[i]])

@@ -19,7 +19,7 @@ Backend = Literal["libsumo", "traci"]
 _running: "weakref.ref[Simulation] | None" = None
 _QUIET = ["--no-step-log", "--no-warnings", "--duration-log.disable", "--xml-validation", "never"]
 _WINDOW = ["--start", "--quit-on-end", "--delay", "100"]
-_SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1", "--collision.check-junctions", "true"]
+_SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1"]
 
 
 class Simulation:
