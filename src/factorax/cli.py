@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -318,23 +319,25 @@ def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
 
 
 def main() -> int:
-    """Parse the command line; errors that the user can mend are one line, not a traceback."""
+    """Parse the command line; errors that the user can mend are one line, not a traceback, and so are warnings."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            {
-                "reproduce": reproduce,
-                "claims": claims,
-                "train": train,
-                "evaluate": evaluate,
-                "watch": watch,
-                "plot": plot,
-                "compare": compare,
-            },
-            prog="factorax",
-            config=(tyro.conf.FlagCreatePairsOff,),
-            description="Factored policy gradients: credit every action with the objectives it influences.",
-        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _each_once()
+            tyro.extras.subcommand_cli_from_dict(
+                {
+                    "reproduce": reproduce,
+                    "claims": claims,
+                    "train": train,
+                    "evaluate": evaluate,
+                    "watch": watch,
+                    "plot": plot,
+                    "compare": compare,
+                },
+                prog="factorax",
+                config=(tyro.conf.FlagCreatePairsOff,),
+                description="Factored policy gradients: credit every action with the objectives it influences.",
+            )
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         return 130
@@ -342,6 +345,18 @@ def main() -> int:
         print(f"factorax: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _each_once() -> Any:
+    """Show a warning on the error stream, without its place in the code, and none twice."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *where: Any, **options: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            print(f"factorax: warning: {message}", file=sys.stderr)
+
+    return show
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - **Action**: ``MultiBinary(n)``, 1 asks a light to leave its green phase. Phases without green, or with yellow,
       last as long as the network's own programme says.
     - **Reward**: the scalar Σⱼ ψⱼ; the targets, one for every street, are in ``info["vector_reward"]``.
-    - **End**: truncated after `horizon` steps. Cars that hit each other, which on streets with turns they now and then do,
-      are taken away as SUMO has it by default; ``info["collided"]`` says so.
+    - **End**: truncated after `horizon` steps. Cars that hit each other, as now and then they do where there are turns,
+      are dealt with as SUMO does by default; ``info["collided"]`` says so.
 
     **Arguments**
 
