@@ -174,3 +174,16 @@ def test_flows_inflows():
     enters = Traffic(2, 6, flow_inflows=True).inflows
     grid = Grid(2, 6)
     assert [grid.routes[x][0] for x in np.flatnonzero(~enters)] == ["right0_2", "right0_3", "right0_4", "right0_5"]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("size", [(1, 1), (3, 4)])
+def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
+    grid, rng = Grid(*size), np.random.default_rng(0)
+    width = 27 * grid.n_lights + 2 * grid.n_edges
+    obs = (rng.random((5, 2, width)) * (rng.random((5, 2, width)) < 0.7)).astype(np.float32)
+    before = obs.copy()
+    ours = local_observations(grid, obs, by_name=by_name)
+    np.testing.assert_array_equal(ours, local_observations(grid, jnp.asarray(obs), by_name=by_name))
+    np.testing.assert_array_equal(obs, before)
+    assert ours.dtype == np.float32

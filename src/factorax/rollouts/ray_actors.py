@@ -4,10 +4,12 @@ Workers ask for processors. If the cluster has none to spare, because there are 
 is squeezed in where others are; when there is room again it moves there, and its episodes are played again.
 """
 
+import logging
 import os
 import pickle
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,5 +141,12 @@ def connect(address: str) -> Any:
                 f"machine. Set {_LOOPBACK}=0 before it is imported, or call ray.init() as you like, or give an address"
             )
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do, without a warning
-        ray.init(address=address or "local", include_dashboard=None if address else False, log_to_driver=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "os.fork")  # JAX has its doubts; here another program is begun at once
+            ray.init(
+                address=address or "local",
+                include_dashboard=None if address else False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     return ray

@@ -117,6 +117,7 @@ class Supervised(Rollouts):
         self.dismiss([worker for worker in self.workers if worker.handle is not None])
         for worker in self.workers:
             worker.handle = None
+        self.in_flight = False
 
     def _hear(self, waiting: list[Worker]) -> None:
         ready = self.wait(waiting, min(worker.deadline for worker in waiting) - time.monotonic())
