@@ -79,6 +79,7 @@ class Actor:
         """Actions ``(B, c)`` for observations ``(B, d)`` of environments `first`, `first` + 1, …, step after step; with
         the noise of each, ``(T, B, c, width)``. What the network gives is added to `given`, if it is wanted."""
         steps: Iterator[np.ndarray] = iter(noise)
+        parameters = _with_identity(parameters)  # once, not in every step
 
         def act(obs: np.ndarray) -> np.ndarray:
             out = self.network(parameters, obs, first)
@@ -132,9 +133,8 @@ class Actor:
             out = _untiled(_layers(p, _tiled(obs, first)), first, len(obs))
             return out.reshape(len(obs), len(space), space.width)
         seen = self.see(obs)
-        if p.identity is not None:  # every row is a product of its own already
-            identity = np.broadcast_to(p.identity, (len(obs), *p.identity.shape))
-            return _layers(p, np.concatenate([seen, identity], axis=-1))
+        if self.kind == "shared":  # every row is a product of its own already
+            return _layers(_with_identity(p), seen)
         by_component = np.swapaxes(_tiled(seen, first), 1, 2)  # (tiles, c, TILE, l)
         return _untiled(np.swapaxes(_layers(p, by_component), 1, 2), first, len(obs))
 
@@ -146,10 +146,23 @@ class Actor:
         return seen if self.factors is None else seen[:, self.factors]
 
 
+def _with_identity(p: Parameters) -> Parameters:
+    """What tells a shared network which component it acts for, as a bias of its first layer, ``(c, h)``."""
+    if p.identity is None:
+        return p
+    w, size = p.weights[0], len(p.weights[0]) - p.identity.shape[1]
+    bias = p.biases[0] + p.identity @ w[size:]
+    return p._replace(weights=(w[:size], *p.weights[1:]), biases=(bias, *p.biases[1:]), identity=None)
+
+
 def _layers(p: Parameters, x: np.ndarray) -> np.ndarray:
     for w, b in zip(p.weights[:-1], p.biases[:-1], strict=True):
-        x = np.tanh(x @ w + _beside(w, b))
-    return x @ p.weights[-1] + _beside(p.weights[-1], p.biases[-1])
+        x = x @ w
+        x += _beside(w, b)
+        np.tanh(x, out=x)
+    x = x @ p.weights[-1]
+    x += _beside(p.weights[-1], p.biases[-1])
+    return x
 
 
 def _beside(w: np.ndarray, b: np.ndarray) -> np.ndarray:
