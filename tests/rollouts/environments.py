@@ -96,6 +96,12 @@ class Forgetful(Drift):
         return (self.place.astype(np.float32), *out[1:])
 
 
+class Slow(Drift):
+    def step(self, action):
+        time.sleep(0.04)
+        return super().step(action)
+
+
 class Broken(Drift):
     def step(self, action):
         raise KeyError("lane 7")
