@@ -197,7 +197,7 @@ def evaluate(
     """
     from .learning import naming, runs
 
-    model = runs.load(run)
+    model = runs.load(run, trusted=problem)
     name = runs.read_config(run)["problem"] if problem == "own" else problem
     if sim == "sumo":
         name = naming.in_sumo(name)

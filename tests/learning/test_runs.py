@@ -4,6 +4,7 @@ import dataclasses
 import fcntl
 import json
 import shutil
+import sys
 
 import gymnasium as gym
 import jax.numpy as jnp
@@ -342,3 +343,16 @@ def test_long_vectors_are_summarised():
         "factor/kl/median": 150,
         "time/fps": 2,
     }
+
+
+def test_a_strangers_folder_runs_no_code(tmp_path, monkeypatch):
+    """Its problem may be a function of some module: that is imported if its name is given again, and not otherwise."""
+    out = tmp_path / "run"
+    (tmp_path / "stranger.py").write_text("from factorax.problems import chain\nprint('it runs')\nmake = chain\n")
+    monkeypatch.chdir(tmp_path)
+    runs.train("stranger:make", Config(total_timesteps=40, **SMALL), out, progress_bar=False)
+    del sys.modules["stranger"]
+    with pytest.raises(ValueError, match="which is code to be run; if you trust it, say so with"):
+        runs.load(out)
+    assert "stranger" not in sys.modules
+    assert runs.load(out, trusted="stranger:make").timesteps == 40

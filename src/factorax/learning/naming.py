@@ -66,6 +66,16 @@ def find_problem(name: str) -> Any:
     )
 
 
+def runs_code(name: str) -> bool:
+    """Whether finding this problem imports a module that is neither ours nor Gymnasium's own.
+
+    >>> runs_code("traffic:3x3"), runs_code("CartPole-v1"), runs_code("package.module:function")
+    (False, False, True)
+    """
+    head, colon, _ = name.partition(":")
+    return bool(colon) and head not in (*_JAX_PROBLEMS, "sumo", "rddl")
+
+
 def in_sumo(name: str) -> str:
     """The same traffic in SUMO.
 

@@ -12,7 +12,7 @@ from .._files import remove_leftovers, write_json, write_whole
 from ..structure import InfluenceNetwork
 from .config import WHO_STEPS, Config
 from .factored_ppo import FactoredPPO, Metrics
-from .naming import find_network, find_problem, is_file
+from .naming import find_network, find_problem, is_file, runs_code
 from .recording import Recorder, room
 
 FORMAT = 1
@@ -77,9 +77,18 @@ def opened(
         yield has_last
 
 
-def load(run: Path) -> FactoredPPO:
-    """The model of a run folder, as of its last checkpoint."""
+def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
+    """The model of a run folder, as of its last checkpoint.
+
+    A folder may come from a stranger. If its problem is a ``package.module:function``, that code is run only if its
+    name is given again, as `trusted`.
+    """
     made = read_config(Path(run))
+    if runs_code(made["problem"]) and made["problem"] != trusted:
+        raise ValueError(
+            f"{run}: was trained on {made['problem']!r}, which is code to be run; if you trust it, say so with "
+            f"--problem {made['problem']}"
+        )
     network = str(Path(run) / _OF_A_FILE) if is_file(made["network"]) else made["network"]
     model = make(made["problem"], network, made["config"])
     if not _restore(model, Path(run) / "checkpoints"):
