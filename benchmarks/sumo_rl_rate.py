@@ -2,7 +2,8 @@
 
 A program of its own, in an environment of its own (`make .venv-sumo-rl/installed`), for sumo-rl 1.4.5 does not work
 with the PettingZoo of today. Arguments: the network, the routes, the seconds of an episode, and the seconds between two
-decisions. Observations, rewards and infos are sumo-rl's own. Resets count.
+decisions. It is sumo-rl's PettingZoo environment, which is the one for several lights, with its own observations,
+rewards and infos. Resets count.
 """
 
 import json
@@ -18,11 +19,11 @@ QUIET = "--no-step-log --duration-log.disable --xml-validation never --collision
 
 def main(net: str, routes: str, seconds: int, every: int, repeats: int = 6) -> None:
     import numpy as np
-    from sumo_rl import SumoEnvironment  # pyright: ignore[reportMissingImports]
+    from sumo_rl import parallel_env  # pyright: ignore[reportMissingImports]
 
-    env = SumoEnvironment(
-        net,
-        routes,
+    env = parallel_env(
+        net_file=net,
+        route_file=routes,
         num_seconds=seconds,
         delta_time=every,
         yellow_time=min(2, every - 1),  # it must be shorter than what is between decisions
@@ -31,11 +32,10 @@ def main(net: str, routes: str, seconds: int, every: int, repeats: int = 6) -> N
     )
     rng, taken = np.random.default_rng(0), []
     for _ in range(repeats):
-        start, done = time.process_time(), False
+        start = time.process_time()
         env.reset(seed=0)
-        while not done:
-            _, _, dones, _ = env.step(dict(zip(env.ts_ids, rng.integers(0, 2, len(env.ts_ids)).tolist(), strict=True)))
-            done = dones["__all__"]
+        while env.agents:
+            env.step(dict(zip(env.agents, rng.integers(0, 2, len(env.agents)).tolist(), strict=True)))
         taken.append(time.process_time() - start)
     env.close()
     print(json.dumps(seconds / min(taken[1:])))
