@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+import jax
 import pytest
 from hypothesis import settings
 
@@ -18,6 +19,16 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("nightly"):
                 item.add_marker(pytest.mark.skip(reason="takes long: make nightly"))
+
+
+@pytest.fixture(scope="module")
+def compiled_in_haste():
+    """Programs that run for a moment: XLA's optimisations take longer than they save."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+    jax.clear_caches()  # what was compiled in haste rounds otherwise, and must not serve other tests
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from factorax.experiments import traffic_gradients
 from factorax.experiments.traffic_gradients import EXPERIMENT, PRESETS, Settings, _square, figures_of
 from factorax.learning.networks import Policy
 
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 SMALL = Settings(1, 2, n_envs=2, batches=3, iterations=1, steps=16)
 
 

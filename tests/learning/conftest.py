@@ -1,4 +1,3 @@
-import jax
 import pytest
 
 IN_HASTE = (
@@ -15,13 +14,7 @@ IN_HASTE = (
 
 
 @pytest.fixture(autouse=True, scope="module")
-def compiled_in_haste(request):
-    """Most programs here are compiled once and run for a moment: XLA's optimisations take longer than they save."""
-    if not request.module.__name__.endswith(IN_HASTE):
-        yield
-        return
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-    jax.clear_caches()  # what was compiled in haste rounds otherwise, and must not serve other tests
+def in_haste(request):
+    """Most programs here are compiled once and run for a moment."""
+    if request.module.__name__.endswith(IN_HASTE):
+        request.getfixturevalue("compiled_in_haste")

@@ -2,7 +2,6 @@
 
 import importlib.util
 
-import jax
 import pytest
 
 
@@ -34,10 +33,5 @@ def sumo():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def compiled_in_haste():
-    """Programs here run for a moment: XLA's optimisations take longer than they save."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-    jax.clear_caches()  # what was compiled in haste rounds otherwise, and must not serve other tests
+def in_haste(compiled_in_haste):
+    """All of these."""
