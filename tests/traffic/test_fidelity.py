@@ -95,7 +95,7 @@ def test_stock_cars_with_copied_wishes(size, sumo):
             for controller in (always, gap_out):
                 close_to(pair, controller(pair.grid), 1e-9, 1e-6, seed=seed)
         asked = np.random.default_rng(0).random((400, pair.grid.n_lights)) < 0.1
-        close_to(pair, lambda obs, t: asked[t], 1e-5, 1e-4)
+        close_to(pair, replay(asked), 1e-5, 1e-4)
 
 
 def test_large_grids_begin_with_cars_everywhere(sumo):

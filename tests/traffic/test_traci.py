@@ -19,7 +19,7 @@ def episode(env, seed, steps):
     obs, _ = env.reset(seed=seed)
     seen, psi = [obs], []
     for t in range(steps):
-        obs, *_ = env.step(controller(obs, t))
+        obs, *_ = env.step(controller.act(obs, t, ())[0])
         seen.append(obs)
         psi.append(env.traffic.targets(env.read()))
     return np.array(seen), np.array(psi)
@@ -46,7 +46,7 @@ def test_several_at_once():
     controller = gap_out(traffic.grid)
     for t in range(30):  # in turn
         for env, obs in zip(envs, seen, strict=True):
-            obs.append(env.step(controller(obs[-1], t))[0])
+            obs.append(env.step(controller.act(obs[-1], t, ())[0])[0])
     envs[0].close()
     envs[1].step(np.zeros(2))  # lives on
     envs[1].close()
