@@ -132,13 +132,7 @@ def train(
         tensorboard=tensorboard,
         progress_bar=console.is_terminal,
     )
-    result = _evaluated(model, out)
-    console.print(
-        f"{model.timesteps:,} steps; return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; "
-        f"the run is in {escape(str(out))}",
-        soft_wrap=True,
-        highlight=False,
-    )
+    _score(console, model, out, f"{model.timesteps:,} steps; ")
 
 
 def _train_seeds(
@@ -152,21 +146,19 @@ def _train_seeds(
     bar = console.is_terminal
     models = train_seeds(problem, config, outs, network=network, force=force, progress_bar=bar)
     for model, out in zip(models, outs, strict=True):
-        result = _evaluated(model, out)
-        console.print(
-            f"seed {model.config.seed}: return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; the run "
-            f"is in {escape(str(out))}",
-            soft_wrap=True,
-            highlight=False,
-        )
+        _score(console, model, out, f"seed {model.config.seed}: ")
 
 
-def _evaluated(model: "FactoredPPO", out: Path) -> dict[str, Any]:
-    """The final policy's return over ten episodes, most probable actions and drawn ones, beside the run."""
+def _score(console: Console, model: "FactoredPPO", out: Path, what: str) -> None:
+    """Say the final policy's return over ten episodes, and write it, and that of drawn actions, beside the run."""
     result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
     found = {"return": result["return"], "episodes": result["episodes"].tolist()}
     write_json(out / "evaluation.json", found | {"sampled": sampled["return"]})
-    return result
+    console.print(
+        f"{what}return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; the run is in {escape(str(out))}",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 def _suffix(network: str) -> str:

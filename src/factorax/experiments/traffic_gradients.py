@@ -9,7 +9,7 @@ corridor, which is exact for lights that do not react, the bias.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,8 @@ from matplotlib.figure import Figure
 from .._credit import credit
 from ..learning import Config, Learner, TrainState
 from ..learning.advantages import gae
-from ..learning.collecting import JaxEnvironments
 from ..problems.traffic import lanes
+from ..structure import InfluenceNetwork
 from . import figures
 from .claims import Claim, verdict
 from .experiment import Experiment
@@ -59,16 +59,17 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
     def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
         learner = _learner(settings)
-        # What a critic has not learnt is bias of none, for values depend on no action; so a few updates of it will do.
         state, update = learner.init(seed), eqx.filter_jit(learner.update)
         measure = eqx.filter_jit(partial(street_gradients, learner))
+        problem = lanes(settings.rows, settings.columns)
+        nets = [problem.influence(name, **options) for name, options in PRESETS.items()]
         total, done = settings.iterations + 2 * settings.batches, 0
         found = {}
         for stage in STAGES:
             batches = []
             for i in range(settings.batches):
                 _go_on(stop)
-                batches.append(_by_preset(settings, np.asarray(measure(state, jax.random.key(1000 * (seed + 1) + i)))))
+                batches.append(_by_network(nets, np.asarray(measure(state, jax.random.key(1000 * (seed + 1) + i)))))
                 done += 1
                 tick(done / total)
             found |= {f"{stage}/{name}": value for name, value in figures_of(np.array(batches)).items()}
@@ -109,7 +110,6 @@ def _learner(settings: Settings) -> Learner:
 def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax.Array:
     """Gᵢₑ of a batch of whole episodes, ``(n, parameters, m)``."""
     environments, c = learner.environments, learner.config
-    assert isinstance(environments, JaxEnvironments)
     first, second = jax.random.split(key)
     _, seen = environments.collect(environments.init(first), partial(learner.act, state), second, c.n_steps)
     agent, rule = state.agent, learner.update_rule
@@ -142,11 +142,9 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
     return jax.lax.map(of_light, jnp.arange(learner.n_factors))
 
 
-def _by_preset(settings: Settings, streets: np.ndarray) -> np.ndarray:
-    """The gradients of every light by every network, ``(presets, n, parameters)``."""
-    problem = lanes(settings.rows, settings.columns)
+def _by_network(nets: Sequence[InfluenceNetwork], streets: np.ndarray) -> np.ndarray:
+    """The gradients of every light by every network, ``(networks, n, parameters)``."""
     light = np.arange(len(streets))
-    nets = [problem.influence(name, **options) for name, options in PRESETS.items()]
     return np.stack([credit(net, streets.astype(float))[light, :, light] for net in nets])
 
 

@@ -1,7 +1,8 @@
 """Other people's environments in, our problems out: Gymnasium, MO-Gymnasium, PettingZoo, RDDL, Stable-Baselines3."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import loaded_when_needed
 
 if TYPE_CHECKING:
     from . import rddl as rddl
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from .wrapping import wrap as wrap
 
 _HOMES = {
+    "rddl": "rddl",
     "FactoredEnv": "canonical",
     "to_gymnasium": "views",
     "to_pettingzoo": "parallel_view",
@@ -19,11 +21,5 @@ _HOMES = {
     "wrap": "wrapping",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded when needed: the packages behind them are extras.
-    if name == "rddl":
-        return importlib.import_module(".rddl", __name__)
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded when needed: the packages behind them are extras.
+__getattr__ = loaded_when_needed(__name__, _HOMES)

@@ -1,8 +1,8 @@
 """Learning with factor baselines: policies, critics, advantages by target, PPO. JAX."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._lazy import loaded_when_needed
 from .config import Config as Config
 from .config import Hyper as Hyper
 
@@ -31,9 +31,5 @@ _HOMES = {
     "Update": "ppo",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded when needed: the command line knows all settings without JAX.
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded when needed: the command line knows all settings without JAX.
+__getattr__ = loaded_when_needed(__name__, _HOMES)

@@ -19,7 +19,7 @@ from ..problems.failures import EpisodeLost
 from ..problems.problem import Problem
 from ..rollouts import HostEnvironments, LostWarning, episodes
 from . import checkpoints
-from .config import Config
+from .config import WHO_STEPS, Config
 from .learner import Learner, TrainState
 from .networks import Policy, Shared
 from .ppo import Agent
@@ -157,23 +157,22 @@ class FactoredPPO:
         A shared policy may go to any number of factors, if what each of them sees has the same size.
         """
         # One environment: there are simulators that have room for one in a process.
-        settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1}
+        settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1, "overlap": False}
+        settings = {name: value for name, value in settings.items() if name not in WHO_STEPS}
         other = FactoredPPO(problem, network, **settings)
         policy, theirs = self.state.agent.policy, other.state.agent.policy
         if isinstance(policy.net, Shared) and len(self.learner.space) != len(other.learner.space):
             spread = jax.tree.map(_averaged, policy.spread, theirs.spread)
             policy = Policy(policy.net.averaged(len(other.learner.space)), spread)
-        ours = policy, self.state.obs
-        if not self.config.normalise_obs:
-            ours = policy, other.state.obs
-        if _shapes(ours) != _shapes((theirs, other.state.obs)):
+        obs = self.state.obs if self.config.normalise_obs else other.state.obs
+        if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
             a, b = self.learner, other.learner
             raise ValueError(
                 f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
                 f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
                 "that was trained as shared, on local observations and without normalise_obs"
             )
-        other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=ours[1])
+        other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=obs)
         return other
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import gymnasium as gym
 import jax
 import numpy as np
 
@@ -75,6 +76,6 @@ def _controller(name: str, model: FactoredPPO | None, traffic: Traffic, *, sampl
     if model is None:
         return CONTROLLERS[name](traffic.grid)
     if model.learner.n_factors != traffic.grid.n_lights:
-        kind = "gaussian" if "Box" in type(model.learner.action_space).__name__ else "bits"
+        kind = "gaussian" if isinstance(model.learner.action_space, gym.spaces.Box) else "bits"
         model = model.on(find_problem(f"traffic:{traffic.rows}x{traffic.columns},action={kind}"))
     return trained(model, sampled=sampled, seed=seed)

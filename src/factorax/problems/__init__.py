@@ -1,10 +1,10 @@
 """What to train on: bandits of known structure, small problems, and grids of traffic lights."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 
+from .._lazy import loaded_when_needed
 from .failures import EpisodeLost as EpisodeLost
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .small import queues as queues
 
 _HOMES = {
+    "traffic": "traffic",
     "Bandit": "bandits",
     "draw_centre": "bandits",
     "relu_bandit": "bandits",
@@ -35,14 +36,8 @@ _HOMES = {
     "queues": "small",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded when needed: a worker that steps SUMO, or anything else of the host's, has no use for JAX.
-    if name == "traffic":
-        return importlib.import_module(".traffic", __name__)
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded when needed: a worker that steps SUMO, or anything else of the host's, has no use for JAX.
+__getattr__ = loaded_when_needed(__name__, _HOMES)
 
 
 for _name, _made_by in (

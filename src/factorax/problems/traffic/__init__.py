@@ -1,8 +1,8 @@
 """Grids of traffic lights: the paper's large problem, in SUMO and as an exact JAX twin of it."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..._lazy import loaded_when_needed
 from .grid import Grid as Grid
 from .influence import influence as influence
 from .observations import Readings as Readings
@@ -27,9 +27,5 @@ _HOMES = {
     "play_in_sumo": "playing",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded when needed: workers that step SUMO have no use for JAX.
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Loaded when needed: workers that step SUMO have no use for JAX.
+__getattr__ = loaded_when_needed(__name__, _HOMES)
