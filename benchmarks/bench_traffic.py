@@ -34,18 +34,20 @@ SUMO_RL = HERE.parent / ".venv-sumo-rl" / "bin" / "python"
 def lane_steps(rows: int, columns: int, n_envs: int, steps: int, **settings: Any) -> Callable[[], Any]:
     """So many steps of so many grids under random requests, with observations and targets, compiled."""
     problem = lanes(rows, columns, **settings)
-    n = rows * columns
+    # Grids are the last axis, as in the learner's rollouts.
+    every = jax.vmap(problem.step, in_axes=(None, -1, -1), out_axes=-1)
+    unused = jax.random.key(0)
 
-    def step(carry: Any, key: jax.Array) -> tuple[Any, None]:
+    def step(carry: Any, request: jax.Array) -> tuple[Any, None]:
         states, total = carry
-        request = jax.random.bernoulli(key, 0.5, (n_envs, n))
-        new = jax.vmap(problem.step, in_axes=(None, 0, 0))(key, states, request)
+        new = every(unused, states, request)
         return (new.state, total + new.psi.sum() + new.obs.sum()), None
 
-    states, _ = jax.jit(jax.vmap(problem.reset))(jax.random.split(jax.random.key(0), n_envs))
-    keys = jax.random.split(jax.random.key(1), steps)
-    run = jax.jit(lambda states: jax.lax.scan(step, (states, 0.0), keys)[0][1])
-    return lambda: jax.block_until_ready(run(states))
+    reset = jax.jit(jax.vmap(problem.reset, out_axes=-1))
+    states, _ = reset(jax.random.split(jax.random.key(0), n_envs))
+    requests = jax.random.bernoulli(jax.random.key(1), 0.5, (steps, rows * columns, n_envs))
+    run = jax.jit(lambda states, requests: jax.lax.scan(step, (states, 0.0), requests)[0][1])
+    return lambda: jax.block_until_ready(run(states, requests))
 
 
 def cpu_rate(function: Callable[[], Any], steps: int, repeats: int = 5) -> float:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..problems.problem import Problem
+from ..problems.problem import Problem, Step
 from ..rollouts.transitions import Transition
 from .actions import ActionSpace
 
@@ -25,15 +25,25 @@ Act = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class JaxEnvironments:
-    """B episodes of a JAX problem, each begun anew when it ends."""
+    """B episodes of a JAX problem, each begun anew when it ends.
+
+    Of states the last axis is that of episodes, ``(..., B)``: an episode has little, and loops over long rows are fast
+    on every device.
+    """
 
     def __init__(self, problem: Problem, n_envs: int, space: ActionSpace):
         self.problem, self.n_envs, self.space = problem, n_envs, space
         self.n_targets = problem.network.shape[1]
+        self.reset = jax.vmap(problem.reset, out_axes=(-1, 0))
+        self.step = jax.vmap(self._step, in_axes=(0, -1, 0), out_axes=(-1, 0))
+
+    def _step(self, key: jax.Array, state: Any, action: jax.Array) -> tuple[Any, Step]:
+        new = self.problem.step(key, state, self.space.to_environment(action, jnp))
+        return new.state, new._replace(state=None)
 
     def init(self, key: jax.Array) -> Any:
         """States, observations and empty episodes."""
-        states, obs = jax.vmap(self.problem.reset)(jax.random.split(key, self.n_envs))
+        states, obs = self.reset(jax.random.split(key, self.n_envs))
         return states, obs, Episodes(jnp.zeros((self.n_envs, self.n_targets)), jnp.zeros(self.n_envs, jnp.int32))
 
     def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
@@ -43,14 +53,9 @@ class JaxEnvironments:
             states, obs, episodes = state
             for_action, for_step, for_reset = jax.random.split(key, 3)
             action = act(for_action, obs)
-            given = jax.vmap(lambda a: self.space.to_environment(a, jnp))(action)
-            new = jax.vmap(self.problem.step)(jax.random.split(for_step, self.n_envs), states, given)
+            following, new = self.step(jax.random.split(for_step, self.n_envs), states, action)
             ended = new.terminated | new.truncated
-            fresh, first = jax.vmap(self.problem.reset)(jax.random.split(for_reset, self.n_envs))
-
-            def choose(a: jax.Array, b: jax.Array) -> jax.Array:
-                return jnp.where(ended.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-
+            fresh, first = self.reset(jax.random.split(for_reset, self.n_envs))
             psi = new.psi.astype(jnp.float32)
             total, length = episodes.psi + psi, episodes.length + 1
             transition = Transition(
@@ -66,6 +71,7 @@ class JaxEnvironments:
                 jnp.where(ended, length, 0),
             )
             running = Episodes(jnp.where(ended[:, None], 0.0, total), jnp.where(ended, 0, length))
-            return (jax.tree.map(choose, fresh, new.state), choose(first, new.obs), running), transition
+            states = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, following)
+            return (states, jnp.where(ended[:, None], first, new.obs), running), transition
 
         return jax.lax.scan(step, state, jax.random.split(key, n_steps))

@@ -7,6 +7,7 @@ what concerns all routes alike is one operation on long rows.
 """
 
 import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -68,14 +69,9 @@ def _shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
     return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])
 
 
-def _total(x: jax.Array) -> jax.Array:
-    """The sum over the first axis, by halves: on a CPU XLA makes vector code of it, and none of a reduction."""
-    while len(x) > 1:
-        half = len(x) // 2
-        rest = x[2 * half :]
-        x = x[:half] + x[half : 2 * half]
-        x = jnp.concatenate([x[:1] + rest, x[1:]]) if len(rest) else x
-    return x[0]
+def _total(terms: Iterable[jax.Array]) -> jax.Array:
+    """The sum of some terms, in one loop over long rows, where XLA would make a reduction of many short ones."""
+    return functools.reduce(jnp.add, terms)
 
 
 class _Stop(NamedTuple):
@@ -133,6 +129,7 @@ class LaneSimulator:
         self.has_light = np.arange(self.longest)[:, None] < self.n_lights_of
         self.inner = np.flatnonzero((where[:, 0] > 0) & (grid.lengths != EXIT))
         self.at = where[:, 0] * grid.n_routes + where[:, 1]  # where a street is in a flat (K + 1, L)
+        self.approach = self.at[grid.incoming]
 
     def reset(self, key: jax.Array) -> Lanes:
         """The first cars, which stand; how fast they want to be is drawn."""
@@ -183,8 +180,10 @@ class LaneSimulator:
         """table[index[s, i], i] of every slot s and route i."""
         if self.longest > FEW:
             return jnp.take_along_axis(table, index.astype(jnp.int32), axis=0)
-        hit = index == np.arange(len(table))[:, None, None]
-        return _total(jnp.where(hit, table[:, None], 0))
+        found = table[-1]
+        for k in range(len(table) - 1):
+            found = jnp.where(index == k, table[k], found)
+        return found
 
     # ---- driving ------------------------------------------------------------------------------------------
 
@@ -247,21 +246,34 @@ class LaneSimulator:
         sections = np.arange(self.longest + 1)[:, None]
         found = []
         for past in (1, 2):
-            slot = self._count_from(location, past) - 1
-            at = jnp.maximum(slot, 0)
-            section, place, v = (jnp.take_along_axis(x, at, axis=0) for x in (state.section, state.place, state.speed))
-            found.append(_once((jnp.where(slot < 0, FAR, SECTION * (section - sections) + place), v), place))
+            if self.longest <= FEW:
+                section, place, v = self._last_beyond(state, location, 2 * sections + past)
+            else:
+                section, place, v = self._looked_up(state, self._count_from(location, past) - 1)
+            found.append(_once((jnp.where(place < FAR, SECTION * (section - sections) + place, FAR), v), v))
         return found[0], found[1]
+
+    def _last_beyond(self, state: Lanes, location: jax.Array, line: np.ndarray) -> tuple[jax.Array, ...]:
+        """Section, place (FAR if there is none) and speed of the last car of a route that is at a line or beyond."""
+        shape = *line.shape[:1], self.grid.n_routes
+        found = tuple(jnp.full(shape, x, self.dtype) for x in (0, FAR, 0))
+        for slot, here in enumerate(location):  # the foremost first
+            values = state.section[slot], state.place[slot], state.speed[slot]
+            found = tuple(jnp.where(here >= line, new, old) for new, old in zip(values, found, strict=True))
+        return found
+
+    def _looked_up(self, state: Lanes, slot: jax.Array) -> tuple[jax.Array, ...]:
+        """Section, place (FAR if there is none) and speed of the cars in some slots, ``(K + 1, L)``; none is −1."""
+        at = jnp.maximum(slot, 0)
+        section, place, v = (jnp.take_along_axis(x, at, axis=0) for x in (state.section, state.place, state.speed))
+        return section, jnp.where(slot < 0, FAR, place), v
 
     def _count_from(self, location: jax.Array, past: int) -> jax.Array:
         """How many cars of a route are at location 2j + past or beyond, for every section j, ``(K + 1, L)``."""
-        sections = np.arange(self.longest + 1)
-        if self.longest <= FEW:
-            return _total((location[:, None] >= (2 * sections + past)[:, None]).astype(jnp.int32))
-        routes = self.grid.n_routes
+        sections, routes = self.longest + 1, self.grid.n_routes
         j = jnp.floor((location - past) / 2).astype(jnp.int32)  # the last section that it is past
-        flat = jnp.where(j < 0, len(sections) * routes, j * routes + np.arange(routes)).reshape(-1)
-        counts = jax.ops.segment_sum(jnp.ones_like(flat), flat, len(sections) * routes).reshape(-1, routes)
+        flat = jnp.where(j < 0, sections * routes, j * routes + np.arange(routes)).reshape(-1)
+        counts = jax.ops.segment_sum(jnp.ones_like(flat), flat, sections * routes).reshape(-1, routes)
         return jnp.cumsum(counts[::-1], axis=0)[::-1]
 
     # ---- moving -------------------------------------------------------------------------------------------
@@ -297,7 +309,7 @@ class LaneSimulator:
         slot = jnp.arange(self.slots)[:, None]
 
         def of_last(x: jax.Array) -> jax.Array:
-            return _total(jnp.where(slot == state.cars - 1, x, 0))
+            return _total(jnp.where(state.cars - 1 == s, here, 0) for s, here in enumerate(x))
 
         position, v = _once(
             (SECTION * of_last(state.section) + of_last(state.place), of_last(state.speed)),
@@ -338,20 +350,23 @@ class LaneSimulator:
             (occupied & (v <= self.traffic.standstill), one),
         )
         values = [jnp.where(mask, x, 0) for mask, x in parts]
-        sums = self._sums_by_street(state.section, values)
-        approach = [each[self.grid.incoming] for each in sums[:5]]  # (n, 4)
+        sums = self._sums_by_section(state.section, values)
+        approach = [each[self.approach] for each in sums[:5]]  # (n, 4)
         present = approach[4][..., None] > np.arange(2)
-        return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *sums[4:])
+        streets = [each[self.at] for each in sums[4:]]
+        return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
 
-    def _sums_by_street(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
-        """Of values ``(S, L)`` the sums over the cars of every street, ``(m,)``."""
+    def _sums_by_section(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
+        """Of values ``(S, L)`` the sums over the cars of every section, flat ``((K + 1) L,)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         if self.longest <= FEW:
-            hit = section[:, None] == np.arange(sections)[:, None]  # (S, K + 1, L)
-            return [_total(jnp.where(hit, x[:, None], 0)).reshape(-1)[self.at] for x in values]
+            hits = [here == np.arange(sections)[:, None] for here in section]  # (K + 1, L) each
+            return [
+                _total(jnp.where(hit, here, 0) for hit, here in zip(hits, x, strict=True)).reshape(-1) for x in values
+            ]
         flat = (section.astype(jnp.int32) * routes + np.arange(routes)).reshape(-1)
         columns = jnp.stack([x.reshape(-1) for x in values], axis=-1)
-        return list(jax.ops.segment_sum(columns, flat, sections * routes).T[:, self.at])
+        return list(jax.ops.segment_sum(columns, flat, sections * routes).T)
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Whether the state is beyond what the simulator is exact for: a route is full, or a queue might reach back
