@@ -333,7 +333,16 @@ def main() -> int:
     except KeyboardInterrupt:
         print("stopped; the same command continues where it was", file=sys.stderr)
         return 130
-    except (ValueError, TypeError, OSError, FloatingPointError, ImportError, EpisodeLost, WorkerDied) as error:
+    except (
+        ValueError,
+        TypeError,
+        OSError,
+        FloatingPointError,
+        ImportError,
+        MemoryError,
+        EpisodeLost,
+        WorkerDied,
+    ) as error:
         print(f"factorax: {error}", file=sys.stderr)
         return 1
     return 0

@@ -16,7 +16,7 @@ BANDITS = (
     "search-discrepancy",
     "variance-decomposition",
 )
-NAMES = (*BANDITS, "traffic-3x3", "traffic-2x6", "traffic-gradients", "uav-4", "uav-5")
+NAMES = (*BANDITS, "traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city", "uav-4", "uav-5")
 _TOGETHER = {"traffic-3x3": "traffic", "traffic-2x6": "traffic", "uav-4": "uav", "uav-5": "uav"}
 """Modules with several experiments."""
 

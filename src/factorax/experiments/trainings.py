@@ -62,14 +62,15 @@ def trainings(plan: Callable[[Any, int], Sequence[Training]]) -> Callable[[Any, 
 
     def part(training: Training) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return _run(training, checkpoint.parent.parent / "runs" / training.name, tick, stop)
+            return run(training, checkpoint.parent.parent / "runs" / training.name, tick, stop)
 
         return Part(training.name, training.steps * training.seeds, compute)
 
     return lambda settings, seed: [part(training) for training in plan(settings, seed)]
 
 
-def _run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+    """Run it in a folder, or go on there, to the end."""
     out.parent.mkdir(exist_ok=True)
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]

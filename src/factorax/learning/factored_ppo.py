@@ -18,7 +18,7 @@ from .. import _progress
 from ..problems.failures import EpisodeLost
 from ..problems.problem import Problem
 from ..rollouts import HostEnvironments, LostWarning, episodes
-from . import checkpoints
+from . import checkpoints, device_memory
 from .config import WHO_STEPS, Config
 from .learner import Learner, TrainState
 from .networks import Policy, Shared
@@ -82,6 +82,7 @@ class FactoredPPO:
                 after, now = int(state.timesteps), time.perf_counter()
                 metrics["time/fps"] = (after - before) / (now - started)
                 metrics["time/time_elapsed"] = now - begun
+                metrics |= device_memory.peak()
                 last = float(metrics.get("rollout/ep_rew_mean", last))
                 self.state = state
                 if rollouts is not None:

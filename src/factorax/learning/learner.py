@@ -16,6 +16,7 @@ from .._credit import credit
 from ..problems.problem import Problem
 from ..rollouts import Actor, Inline, Iteration, Plan, Processes, RayActors, Rollouts, Transition
 from ..structure import InfluenceNetwork, NetworkSchedule
+from . import device_memory
 from .actions import ActionSpace
 from .collecting import JaxEnvironments
 from .config import Config, Hyper
@@ -398,7 +399,7 @@ class Learner:
 
     def episodes(self, n: int, deterministic: bool) -> tuple[JaxEnvironments, Callable[..., Any]]:
         """For a JAX problem: n environments, and 64 steps of them, compiled once, from a state, theirs and a key."""
-        made = self._episodes
+        made = self._programs
         if (n, deterministic) not in made:
             assert isinstance(self.problem, Problem)
             environments = JaxEnvironments(self.problem, n, self.space)
@@ -410,17 +411,20 @@ class Learner:
         return made[n, deterministic]
 
     @cached_property
-    def _episodes(self) -> dict[tuple[int, bool], Any]:
-        return {}
-
-    @cached_property
     def _learn(self) -> Callable[..., Any]:
         return eqx.filter_jit(self.learn_from)
 
+    def compiled(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        """`update`, compiled as far as it can be: once, for all states like the first."""
+        if not isinstance(self.problem, Problem):
+            return self.update(state)
+        if "update" not in self._programs:
+            self._programs["update"] = device_memory.compiled(self.update, state, self.config)
+        return self._programs["update"](state)
+
     @cached_property
-    def compiled(self) -> Callable[[TrainState], tuple[TrainState, dict[str, jax.Array]]]:
-        """`update`, compiled as far as it can be."""
-        return eqx.filter_jit(self.update) if isinstance(self.problem, Problem) else self.update
+    def _programs(self) -> dict[Any, Any]:
+        return {}
 
 
 def _first_not_finite(seen: Transition) -> jax.Array:

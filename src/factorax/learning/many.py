@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _progress
 from ..problems.problem import Problem
-from . import runs
+from . import device_memory, runs
 from .config import Config
 from .factored_ppo import FactoredPPO, finished
 from .learner import TrainState
@@ -68,8 +68,8 @@ def _at_one_step(models: Sequence[FactoredPPO]) -> None:
 
 def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progress_bar: bool) -> None:
     config, learner = models[0].config, models[0].learner
-    update = eqx.filter_jit(eqx.filter_vmap(learner.update))
     states = _stacked([model.state for model in models])
+    update = device_memory.compiled(eqx.filter_vmap(learner.update), states, config, len(models))
     begun, steps = time.perf_counter(), models[0].timesteps
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
@@ -80,6 +80,7 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
                 metrics = {name: np.asarray(value) for name, value in metrics.items()}
                 now = time.perf_counter()
                 times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - begun}
+                times |= device_memory.peak()
                 each = [finished({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))]
                 for recorder, own in zip(recorders, each, strict=True):
                     recorder.write(own | times)

@@ -1,0 +1,153 @@
+"""From nine lights to ten thousand: what a light earns in the end, and what a step of it costs, by the size of a grid.
+
+Every grid has as many steps and as many gradient steps. The more lights there are, the more samples has the policy that
+they share, and the more of what is not a light's own doing is in the reward of all.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ..learning import runs
+from ..learning.comparing import PALETTE
+from . import figures, trainings
+from .claims import Claim, verdict
+from .experiment import Experiment
+from .parts import Arrays, Part
+from .table import Table, where
+from .trainings import Training, train
+
+NEAR, ALL = "near streets", "all streets"
+NETWORKS = {NEAR: "incident", ALL: "complete"}
+N_STEPS = 400
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of the experiment."""
+
+    sizes: tuple[int, ...]
+    """Rows, and as many columns."""
+    iterations: int = 40
+    n_envs: int = 8
+
+
+def plan(settings: Settings, seed: int) -> list[Training]:
+    """Both methods on every grid."""
+    s = settings
+    options = "--policy shared --identity 0 --critic factor --hidden 32 32 32 --discount 0.95 --gae-lambda 0.95"
+    options += " --learning-rate 1e-3 --ent-coef 0.02 --anneal learning_rate ent_coef --n-epochs 5"
+    options += f" --n-steps {N_STEPS} --n-envs {s.n_envs} --batch-size {s.n_envs * N_STEPS // 10}"
+    return [
+        train(
+            f"{method}, {size}x{size}",
+            f"traffic:{size}x{size},initial=everywhere",
+            seed,
+            s.iterations * s.n_envs * N_STEPS,
+            *options.split(),
+            "--network",
+            NETWORKS[method],
+        )
+        for size in s.sizes
+        for method in NETWORKS
+    ]
+
+
+def _parts(settings: Settings, seed: int) -> list[Part]:
+    def part(training: Training) -> Part:
+        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+            out = checkpoint.parent.parent / "runs" / training.name
+            result = trainings.run(training, out, tick, stop)
+            rows = runs.metrics(out)
+            rate = np.median([row["time/fps"] for row in rows[1:] or rows])  # the first has the compilation in it
+            peak = rows[-1].get("time/peak_gib", np.nan)
+            return result | {"rate": np.array([rate]), "peak": np.array([peak])}
+
+        return Part(training.name, training.steps, compute)
+
+    return [part(training) for training in plan(settings, seed)]
+
+
+def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+    """A row for each run: returns are those of a light and an episode."""
+    names = [(size, method) for size in settings.sizes for method in NETWORKS]
+    lights = np.array([size**2 for size, _ in names])
+    rates = np.array([r["rate"][0] for r in results])
+    first, last = (np.array([part(r["returns"][0]) for r in results]) for part in (_first, _last))
+    return {
+        "method": np.array([method for _, method in names]),
+        "lights": lights,
+        "before": first / lights,
+        "return": last / lights,
+        "final": np.array([r["final"][0] for r in results]) / lights,
+        "steps_per_second": rates,
+        "nanoseconds": 1e9 / (rates * lights),
+        "peak_gib": np.array([r["peak"][0] for r in results]),
+    }
+
+
+def _first(returns: np.ndarray) -> float:
+    return float(returns[0])
+
+
+def _last(returns: np.ndarray) -> float:
+    return float(returns[-max(len(returns) // 10, 1) :].mean())
+
+
+def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
+    names = [name for name in table if name != "method"]
+    return {method: {name: where(table, method=method)[name].tolist() for name in names} for method in NETWORKS}
+
+
+def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+    figure, (left, middle, right) = figures.canvas(3, width=12, height=3.6)
+    for (method, row), colour in zip(summary.items(), PALETTE, strict=False):
+        left.plot(row["lights"], row["return"], "o-", color=colour, label=method)
+        left.plot(row["lights"], row["before"], "o:", color=colour, alpha=0.4, label=f"{method}, before training")
+        middle.plot(row["lights"], row["nanoseconds"], "o-", color=colour)
+        right.plot(row["lights"], row["peak_gib"], "o-", color=colour)
+    left.set(xscale="log", ylabel="return of an episode, a light", title="at the end of training")
+    middle.set(xscale="log", yscale="log", ylabel="nanoseconds", title="training, for a second of a light")
+    right.set(xscale="log", yscale="log", ylabel="GiB", title="most memory in use")
+    for ax in (left, middle, right):
+        ax.set(xlabel="traffic lights")
+    figures.legend_beside(right, handles=left.get_legend_handles_labels()[0])
+    return figure
+
+
+def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+    near, everything = summary[NEAR], summary[ALL]
+    gains = [a - b for a, b in zip(near["return"], everything["return"], strict=True)]
+    seen = "; ".join(
+        f"{n} lights {a:.1f} and {b:.1f}".replace(" -", " −")
+        for n, a, b in zip(near["lights"], near["return"], everything["return"], strict=True)
+    )
+    return [
+        Claim(
+            "The more lights there are, the more is gained by crediting each with near streets alone.",
+            "Sec. 5",
+            "said of large systems in general, without numbers",
+            f"return of a light at the end of training, with near streets and with all: {seen}; one seed of "
+            f"{settings.iterations} iterations of {settings.n_envs} episodes",
+            verdict(gains[-1] > gains[0], all(gain > 0 for gain in gains)),
+        )
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="traffic-city",
+    title="Grids of more and more traffic lights, by what a light is credited with",
+    paper="Beyond the paper",
+    budgets={"quick": Settings((3, 6), iterations=10, n_envs=4), "paper": Settings((3, 10, 30, 100))},
+    parts=_parts,
+    tabulate=_tabulate,
+    summarise=_summarise,
+    draw=_draw,
+    claims=_claims,
+    alone=True,
+)
