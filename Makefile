@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-ray nightly check bench docs clean
+.PHONY: demo test test-ray test-rllib nightly check bench docs clean
 
 demo: .venv/installed
 	$(BIN)/factorax reproduce search-baselines
@@ -17,6 +17,9 @@ test: .venv/installed
 test-ray: .venv/installed
 	$(PIP) -e '.[ray]'
 	$(BIN)/python -m pytest -m ray tests
+
+test-rllib: .venv-rllib/installed
+	.venv-rllib/bin/python -m pytest -m rllib tests
 
 nightly: .venv/installed
 	FACTORAX_NIGHTLY=1 $(BIN)/python -m pytest -m nightly
@@ -43,8 +46,15 @@ docs: .venv/installed-docs
 		eclipse-sumo==1.28.0 libsumo==1.28.0 traci==1.28.0 sumolib==1.28.0
 	touch $@
 
+# RLlib wants a Gymnasium of its own: an older one than that of constraints.txt.
+.venv-rllib/installed: pyproject.toml constraints-rllib.txt
+	$(PYTHON) -m venv .venv-rllib
+	.venv-rllib/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt \
+		-e '.[rllib,sumo]' pytest hypothesis
+	touch $@
+
 clean:
-	rm -rf .venv .venv-sumo-rl docs/_build docs/_generated out
+	rm -rf .venv .venv-rllib .venv-sumo-rl docs/_build docs/_generated out
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'factorax needs Python 3.11 or newer')"

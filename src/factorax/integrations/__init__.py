@@ -1,4 +1,4 @@
-"""Other people's environments in, our problems out: Gymnasium, MO-Gymnasium, PettingZoo, RDDL, Stable-Baselines3."""
+"""Other people's environments in, our problems out: Gymnasium, PettingZoo, RDDL, Stable-Baselines3, RLlib."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ from .._lazy import loaded_when_needed
 
 if TYPE_CHECKING:
     from . import rddl as rddl
+    from . import rllib as rllib
     from .canonical import FactoredEnv as FactoredEnv
     from .parallel_view import to_pettingzoo as to_pettingzoo
     from .stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "rddl": "rddl",
+    "rllib": "rllib",
     "FactoredEnv": "canonical",
     "to_gymnasium": "views",
     "to_pettingzoo": "parallel_view",

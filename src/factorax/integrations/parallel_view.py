@@ -80,7 +80,7 @@ class ParallelView(_Base):
             raise ValueError(f"actions: there is none for agent {missing[0]!r}; want one for each of `agents`")
         row = factors.together([actions[agent] for agent in agents])
         obs, reward, terminated, truncated, info = self.env.step(factors.space.to_environment(row))
-        rewards = factors.credit(np.ravel(info.get("vector_reward", reward))).tolist()
+        rewards = factors.credit(factors.targets(reward, info)).tolist()
         acted = info.get("factor_mask")
         infos = [{} for _ in agents] if acted is None else [{"acted": bool(x)} for x in acted]
         seen = self._observe(obs)

@@ -101,6 +101,17 @@ class Factors:
         """[K(λ∘ψ)] of targets ``(..., m)``, in 64 bits."""
         return credit(self.network, np.asarray(psi, np.float64), self.weights)
 
+    def targets(self, reward: Any, info: dict[str, Any]) -> np.ndarray:
+        """The targets that a step gave, ``(m,)``: the parts of its reward, or the reward itself."""
+        psi, m = np.array(info.get("vector_reward", reward), np.float64).ravel(), self.network.shape[1]
+        if psi.size != m:
+            got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "the reward alone"
+            raise ValueError(
+                f'problem: a step gave {got}, and the network has {m} targets; want all in info["vector_reward"], or '
+                "say where they are: fx.wrap(make, network, reward=…)"
+            )
+        return psi
+
     def see(self, obs: np.ndarray) -> np.ndarray:
         """What every factor sees of flat observations ``(..., d)``, ``(..., n, l)``."""
         if self._local is None:
@@ -116,6 +127,11 @@ class Factors:
     def spaces(self) -> list[gym.Space]:
         """The actions of every factor; choices are counted from nought."""
         return [self._space(group) for group in self.groups]
+
+    @cached_property
+    def joint_space(self) -> gym.Space:
+        """The actions of all factors together, with the components in their order."""
+        return self._space(np.arange(len(self.space)))
 
     def _space(self, group: Any) -> gym.Space:
         kinds, choices = [self.space.kinds[k] for k in group], self.space.choices[list(group)]

@@ -1,0 +1,65 @@
+"""Any problem as the single-agent environment that the factored PPO of RLlib is trained on."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ..views import Factors, to_gymnasium
+from .multi_agent import named
+
+
+class JointEnv(gym.Env):
+    """A problem with one agent for all factors: the scalar reward λ·r, and its parts in ``info["vector_reward"]``.
+
+    - `config`: a dictionary, RLlib's `env_config`, with ``"problem"``, and ``"network"`` and ``"weights"`` if they are
+      not the problem's own, all as for `to_rllib`.
+
+    The action space is one that RLlib has a distribution for, with the components in their order: a Box, a
+    MultiDiscrete (switches too, which RLlib does not know as a MultiBinary), a Discrete, or a Tuple of single ones.
+
+    >>> env = JointEnv({"problem": "contextual-bandit:3"})
+    >>> env.action_space
+    MultiDiscrete([2 2 2])
+    >>> obs, _ = env.reset(seed=0)
+    >>> env.step((obs > 0).astype(int))[4]["vector_reward"]
+    array([1., 1., 1.])
+    """
+
+    metadata: Any = {"render_modes": []}  # noqa: RUF012 (Gymnasium's)
+
+    def __init__(self, config: Any):
+        if "problem" not in config:
+            raise ValueError(
+                f"env_config: got {sorted(config)}, want 'problem', a name, a Problem or a function that makes an "
+                "environment; FactoredPPOConfig().problem(…) puts it there"
+            )
+        problem, network = named(config["problem"], config.get("network"))
+        self._factors = Factors(problem, network, config.get("weights"), None, "global")
+        self.env = to_gymnasium(problem)
+        self.network, self.weights = self._factors.network, self._factors.weights
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self._factors.learner.n_inputs,), np.float32)
+        self.action_space = self._factors.joint_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        obs, info = self.env.reset(seed=seed, options=options)
+        return np.array(obs, np.float32).ravel(), info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Act."""
+        row = np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else np.ravel(action)
+        given = self._factors.space.to_environment(row.astype(np.float32))
+        obs, reward, terminated, truncated, info = self.env.step(given)
+        psi = self._factors.targets(reward, info)
+        info = {**info, "vector_reward": psi}
+        return np.array(obs, np.float32).ravel(), float(self.weights @ psi), bool(terminated), bool(truncated), info
+
+    def render(self) -> Any:
+        """What the environment renders."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()

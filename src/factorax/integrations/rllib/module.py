@@ -1,0 +1,68 @@
+"""RLlib's PPO networks with a value for every target, and its distributions component by component."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from ._packages import (
+    DefaultPPOTorchRLModule,
+    PPOCatalog,
+    TorchMultiCategorical,
+    TorchMultiDistribution,
+    torch,
+)
+
+
+class TargetValuesCatalog(PPOCatalog):
+    """What RLlib builds for PPO, with ``model_config["n_targets"]`` outputs of the critic instead of one."""
+
+    def __init__(self, observation_space: Any, action_space: Any, model_config_dict: dict[str, Any]):
+        super().__init__(observation_space, action_space, model_config_dict)
+        self.vf_head_config.output_layer_dim = model_config_dict["n_targets"]
+
+
+class TargetValuesModule(DefaultPPOTorchRLModule):
+    """The policy of RLlib's PPO, with all that `model_config` says of it, and a vector critic v(s) ∈ ℝᵐ."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        kwargs["catalog_class"] = kwargs.get("catalog_class") or TargetValuesCatalog
+        super().__init__(*args, **kwargs)
+
+    def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Any:
+        """The value of every target, ``(N, m)``."""
+        values = super().compute_values(batch, embeddings)
+        return values if values.ndim == 2 else values[:, None]  # RLlib drops an axis of one
+
+
+def singles(dist: Any) -> list[Any]:
+    """The PyTorch distributions that one of RLlib is the product of, in the order of the action's parts."""
+    if isinstance(dist, TorchMultiDistribution):
+        return [single for child in dist._flat_child_distributions for single in singles(child)]
+    return [cat._dist for cat in dist._cats] if isinstance(dist, TorchMultiCategorical) else [dist._dist]
+
+
+def log_prob(dist: Any, action: Any) -> Any:
+    """log π of every component, ``(N, c)``; RLlib itself has the sum alone."""
+    return _together(one.log_prob(part) for one, part in zip(singles(dist), _parts(dist, action), strict=True))
+
+
+def entropy(dist: Any) -> Any:
+    """Of every component, ``(N, c)``."""
+    return _together(one.entropy() for one in singles(dist))
+
+
+def kl(old: Any, new: Any) -> Any:
+    """KL(old ‖ new) of every component, ``(N, c)``."""
+    pairs = zip(singles(old), singles(new), strict=True)
+    return _together(torch.distributions.kl_divergence(one, other) for one, other in pairs)
+
+
+def _parts(dist: Any, action: Any) -> list[Any]:
+    if isinstance(dist, TorchMultiDistribution):
+        children = zip(dist._flat_child_distributions, action, strict=True)
+        return [part for child, given in children for part in _parts(child, given)]
+    return list(action.unbind(-1)) if isinstance(dist, TorchMultiCategorical) else [action]
+
+
+def _together(parts: Iterable[Any]) -> Any:
+    """A Gaussian has its components in an axis of their own, a choice is one component."""
+    return torch.cat([part if part.ndim == 2 else part[:, None] for part in parts], dim=-1)

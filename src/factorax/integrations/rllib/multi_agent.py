@@ -1,0 +1,89 @@
+"""Any problem as a MultiAgentEnv of RLlib: an agent for every factor, its reward the factor's credit."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ...learning.naming import find_network, find_problem
+from ..parallel_view import ParallelView
+from ..views import Factors, Observe
+from ._packages import MultiAgentEnv, need
+
+
+def to_rllib(
+    problem: Any,
+    network: Any = None,
+    *,
+    weights: Any = None,
+    local: Any = None,
+    observe: Observe = "local",
+    identity: bool = False,
+) -> "MultiAgentView":
+    """A problem as a MultiAgentEnv, so that every multi-agent algorithm of RLlib becomes a factored one.
+
+    **Arguments**
+
+    - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`; or names of a problem and of a network, as
+      ``factorax train`` takes them.
+    - `observe`: ``"local"``, an agent sees its local observation, where the problem has such; ``"global"``: all of it.
+    - `identity`: add which factor an agent is, one-hot, for a policy that serves them all.
+
+    The agents are the rows of the network; the reward of agent i is [K(λ∘r)]ᵢ, so that RLlib's PPO, which lets every
+    agent maximise its own return, follows the factored policy gradient. RLlib has no masks: an agent whose factor did
+    not act has ``infos[agent]["acted"]`` False, and learns from its credit all the same.
+    """
+    need("to_rllib")
+    found, net = named(problem, network)
+    return MultiAgentView(ParallelView(found, Factors(found, net, weights, local, observe)), identity)
+
+
+def named(problem: Any, network: Any) -> tuple[Any, Any]:
+    """The problem and the network, where names of them are given."""
+    found = find_problem(problem) if isinstance(problem, str) else problem
+    return found, find_network(found, network) if isinstance(network, str) else network
+
+
+class MultiAgentView(MultiAgentEnv):
+    """What `to_rllib` makes."""
+
+    metadata: Any = {"render_modes": []}  # noqa: RUF012 (Gymnasium's)
+    render_mode = None
+
+    def __init__(self, view: ParallelView, identity: bool):
+        self._view = view
+        self.network, self.weights = view.network, view.weights
+        self.possible_agents, self.agents = list(view.possible_agents), list(view.possible_agents)  # none ever leaves
+        n = len(self.possible_agents)
+        self._identity = dict(zip(self.possible_agents, np.eye(n, dtype=np.float32), strict=True)) if identity else None
+        self.action_spaces = view.action_spaces
+        size = view.observation_spaces[self.agents[0]].shape[0] + (n if identity else 0)
+        self.observation_spaces = {
+            agent: gym.spaces.Box(-np.inf, np.inf, (size,), np.float32) for agent in self.possible_agents
+        }
+        super().__init__()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        """Begin an episode."""
+        obs, infos = self._view.reset(seed=seed, options=options)
+        return self._identified(obs), infos
+
+    def step(self, action_dict: dict[str, Any]) -> tuple[Any, Any, Any, Any, Any]:
+        """Act with all agents."""
+        obs, rewards, terminated, truncated, infos = self._view.step(action_dict)
+        for flags in (terminated, truncated):
+            flags["__all__"] = all(flags.values())
+        return self._identified(obs), rewards, terminated, truncated, infos
+
+    def _identified(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if self._identity is None:
+            return obs
+        return {agent: np.concatenate([seen, self._identity[agent]]) for agent, seen in obs.items()}
+
+    def render(self) -> Any:
+        """What the environment renders."""
+        return self._view.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._view.close()
