@@ -39,11 +39,12 @@ docs: .venv/installed-docs
 	$(PIP) -e '.[bench,sumo]'
 	touch $@
 
-# Of benchmarks/sumo_rl_rate.py only: sumo-rl needs an old PettingZoo.
-.venv-sumo-rl/installed:
+# Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.
+.venv-sumo-rl/installed: Makefile
 	$(PYTHON) -m venv .venv-sumo-rl
 	.venv-sumo-rl/bin/python -m pip install --quiet --disable-pip-version-check sumo-rl==1.4.5 pettingzoo==1.24.3 \
-		eclipse-sumo==1.28.0 libsumo==1.28.0 traci==1.28.0 sumolib==1.28.0
+		eclipse-sumo==1.28.0 libsumo==1.28.0 traci==1.28.0 sumolib==1.28.0 \
+		stable-baselines3==2.9.2 torch==2.13.0 SuperSuit==3.9.3
 	touch $@
 
 # RLlib wants a Gymnasium of its own: an older one than that of constraints.txt.

@@ -17,6 +17,7 @@ from . import (
     bench_learner,
     bench_rddl,
     bench_rollouts,
+    bench_sumo_training,
     bench_traffic,
 )
 
@@ -30,6 +31,7 @@ BENCHES = (
     bench_rddl,
     bench_traffic,
     bench_rollouts,
+    bench_sumo_training,
 )
 
 

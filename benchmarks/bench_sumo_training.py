@@ -1,0 +1,81 @@
+"""Complete training on SUMO's 3×3 grid with two worker processes, against sumo-rl with Stable-Baselines3's PPO.
+
+Both on two cores, with two simulations, rollouts of one episode of each, two minibatches and as many passes, two layers
+of 64 units for a policy that serves all nine lights, and Adam. Simulated seconds for a second of wall clock, learning
+and resets included, without the first rollout. SUMO and sumo-rl's environment are no dependencies: without them the
+rows are left out.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import factorax as fx
+from factorax.problems.traffic import Traffic
+
+from .bench_traffic import EPISODE, HERE, SUMO_RL, best
+from .timing import Row, at_least
+
+COPIES = 2
+EPOCHS = 10
+
+
+def our_rate(rounds: int = 4) -> float:
+    """Of `factorax train sumo:3x3 --rollouts processes`, decisions, observations and targets every second."""
+    from factorax.problems.traffic.sumo import make_traffic
+
+    times = []
+    ppo = fx.FactoredPPO(
+        partial(make_traffic, 3, 3),
+        policy="shared",
+        rollouts="processes",
+        workers=COPIES,
+        n_envs=COPIES,
+        n_steps=EPISODE,
+        batch_size=COPIES * EPISODE // 2,
+        n_epochs=EPOCHS,
+    )
+    total = (rounds + 1) * COPIES * EPISODE
+    ppo.learn(total, progress_bar=False, callback=lambda model, metrics: times.append(time.perf_counter()))
+    ppo.close()
+    return COPIES * EPISODE * (len(times) - 1) / (times[-1] - times[0])
+
+
+def their_rate(every: int) -> float:
+    """Of sumo-rl with Stable-Baselines3, with a decision every so many seconds."""
+    from factorax.problems.traffic.sumo.network import build, write_demand
+
+    traffic = Traffic(3, 3)
+    with tempfile.TemporaryDirectory() as folder:
+        routes = Path(folder) / "demand.rou.xml"
+        write_demand(traffic, routes)
+        program = [SUMO_RL, HERE / "sumo_rl_training.py", build(traffic.grid), routes, EPISODE, every, COPIES, EPOCHS]
+        done = subprocess.run([str(part) for part in program], capture_output=True, text=True, check=True, timeout=300)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def rows() -> Iterator[Row]:
+    if find_spec("libsumo") is None:
+        return
+    if not SUMO_RL.exists():
+        print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[:2])  # whoever is begun from here has the same two
+    try:
+        ours, default, same = best(our_rate, partial(their_rate, 5), partial(their_rate, 1), rounds=2)
+    finally:
+        os.sched_setaffinity(0, cores)
+    name, unit = "SUMO 3×3, training with 2 worker processes", "simulated s/s"
+    what = "sumo-rl with Stable-Baselines3 that decides"
+    yield at_least(name, ours, same, f"{what} every second, as ours", 2.0, unit)
+    # A fifth of the decisions, and of the samples to learn from: for comparison, without a bound.
+    row = at_least(name, ours, default, f"{what} every 5 s, its default", 0.0, unit)
+    yield replace(row, bound="–")
