@@ -1,5 +1,6 @@
 """Factored PPO in RLlib: its advantages and its gradient are ours, and with one factor and one target RLlib's own."""
 
+import os
 import warnings
 
 import gymnasium as gym
@@ -340,6 +341,23 @@ def test_what_is_wrong_is_said():
     data.infos = lambda t, b: {}
     with pytest.raises(ValueError, match=r'info of a step has no "vector_reward", and the network has 2 targets'):
         data.train_batch(of)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="a learner asks for a processor")
+def test_two_learners_of_their_own():
+    config = (
+        FactoredPPOConfig()
+        .problem("contextual-bandit:4")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
+        .learners(num_learners=2)
+        .training(lr=1e-2, train_batch_size_per_learner=128, minibatch_size=64, num_epochs=4)
+        .debugging(seed=0)
+    )
+    algorithm = config.build_algo()
+    for _ in range(6):
+        found = algorithm.train()["env_runners"]
+    algorithm.stop()
+    assert found["episode_return_mean"] > 0.75 * 4  # chance has half of it
 
 
 def test_an_environment_of_rllibs_own_way():

@@ -42,7 +42,7 @@ class TargetAdvantages(ConnectorV2):
         """Add the columns."""
         part, n_targets = batch[DEFAULT_MODULE_ID], self.network.shape[1]
         with torch.no_grad():
-            predicted = rl_module[DEFAULT_MODULE_ID].compute_values(part)
+            predicted = rl_module[DEFAULT_MODULE_ID].unwrapped().compute_values(part)
         if tuple(predicted.shape[1:]) != (n_targets,):
             raise ValueError(
                 f"rl_module: its compute_values gave shape {tuple(predicted.shape)}, want (N, {n_targets}), a value "
