@@ -338,6 +338,9 @@ def test_what_is_wrong_is_said():
     data = Data(SPACES["box"], 3, 3)
     with pytest.raises(ValueError, match=r'info\["vector_reward"\] has 3 parts, and the network 2 columns'):
         data.train_batch(of)
+    data.infos = lambda t, b: {"vector_reward": np.zeros(2), "factor_mask": [True]}
+    with pytest.raises(ValueError, match=r'info\["factor_mask"\] has shape \(1,\), want \(3,\)'):
+        data.train_batch(of)
     data.infos = lambda t, b: {}
     with pytest.raises(ValueError, match=r'info of a step has no "vector_reward", and the network has 2 targets'):
         data.train_batch(of)

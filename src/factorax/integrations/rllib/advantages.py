@@ -9,7 +9,7 @@ from ...structure import InfluenceNetwork
 from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
 
 FACTOR_MASK = "factor_mask"
-"""The column of a batch that says who acted, ``(N, n)``."""
+"""The entry of `info`, and the column of a batch, that says who acted, ``(N, n)``."""
 
 
 class TargetAdvantages(ConnectorV2):
@@ -51,21 +51,16 @@ class TargetAdvantages(ConnectorV2):
         infos = [info for episode in self.single_agent_episode_iterator(episodes) for info in steps(episode, n_targets)]
         psi = np.stack([info["vector_reward"] for info in infos])
         real = part[Columns.LOSS_MASK].cpu().numpy()
-        terminated, truncated = (
-            part[name].cpu().numpy()[:, None] for name in (Columns.TERMINATEDS, Columns.TRUNCATEDS)
-        )
-        ended = terminated | truncated
-        stops = [info.get("target_terminated") for info in infos]
-        if any(stop is not None for stop in stops):
-            terminated = terminated | np.stack([np.zeros(n_targets, bool) if stop is None else stop for stop in stops])
+        terminated = part[Columns.TERMINATEDS].cpu().numpy()[:, None]
+        ended = terminated | part[Columns.TRUNCATEDS].cpu().numpy()[:, None]
+        stops = _told(infos, "target_terminated", n_targets, otherwise=False)
+        if stops is not None:
+            terminated = terminated | stops
         values = predicted.cpu().numpy().astype(np.float64)
         advantages = target_advantages(
             psi, values, terminated=terminated, ended=ended, discount=self.gamma, trace=self.lambda_
         )
-        masks = [info.get("factor_mask") for info in infos]
-        acted = None
-        if any(mask is not None for mask in masks):
-            acted = np.stack([np.ones(self.network.shape[0], bool) if mask is None else mask for mask in masks])
+        acted = _told(infos, FACTOR_MASK, self.network.shape[0], otherwise=True)
         credits = credit(self.network, advantages, self.weights)
         if self.standardise:
             credits = _standardised(credits, real, acted)
@@ -96,6 +91,19 @@ def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
             )
         found.append({**info, "vector_reward": psi})
     return [*found, {"vector_reward": np.zeros(n_targets)}]
+
+
+def _told(infos: list[dict[str, Any]], name: str, size: int, *, otherwise: bool) -> np.ndarray | None:
+    """What the steps say under a name, ``(N, size)``; None if none says anything."""
+    if not any(name in info for info in infos):
+        return None
+    found = np.full((len(infos), size), otherwise)
+    for row, info in zip(found, infos, strict=True):
+        if name in info:
+            if np.shape(info[name]) != (size,):
+                raise ValueError(f'environment: info["{name}"] has shape {np.shape(info[name])}, want ({size},)')
+            row[:] = info[name]
+    return found
 
 
 def target_advantages(
