@@ -36,7 +36,7 @@ def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-WHO_STEPS = ("rollouts", "workers", "fragment_seconds", "ray_address", "worker_cpus")
+WHO_STEPS = ("rollouts", "workers", "fragment_seconds", "ray_address", "worker_cpus", "devices")
 """Settings that do not change what is learnt."""
 
 
@@ -124,6 +124,9 @@ class Config:
     """Of a Ray cluster, such as auto or host:6379; one on this machine is begun if left out."""
     worker_cpus: float = 1.0
     """Processors that a worker asks Ray for."""
+    devices: int = 0
+    """Local devices that share the environments of a JAX problem; 0: as many as n_envs and batch_size can be shared out
+    to evenly. What is learnt is the same, to rounding."""
 
     variance_report: bool = False
     """Measure in every update what the network saves: the terms of the variance of every factor's gradient."""
@@ -140,6 +143,8 @@ class Config:
             raise ValueError(f"fragment_seconds: got {self.fragment_seconds}, want more than 0")
         if self.overlap and self.objective != "ppo":
             raise ValueError(f"overlap: got objective {self.objective!r}, want 'ppo': only its ratios know who acted")
+        if self.devices < 0:
+            raise ValueError(f"devices: got {self.devices}, want 0 for as many as there are, or a number of them")
         if self.worker_cpus < 0:
             raise ValueError(f"worker_cpus: got {self.worker_cpus}, want 0 or more")
         if self.n_envs * self.n_steps % self.batch_size:

@@ -11,12 +11,13 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from .._credit import credit
 from ..problems.problem import Problem
 from ..rollouts import Actor, Inline, Iteration, Plan, Processes, RayActors, Rollouts, Transition
 from ..structure import InfluenceNetwork, NetworkSchedule
-from . import device_memory
+from . import device_memory, sharding
 from .actions import ActionSpace
 from .collecting import JaxEnvironments
 from .config import Config, Hyper
@@ -118,7 +119,7 @@ class Learner:
 
     def check_shapes(self) -> None:
         """Raise if factors, components and inputs do not fit together."""
-        _ = self.factors, self.n_inputs
+        _ = self.factors, self.n_inputs, self.devices
 
     @cached_property
     def space(self) -> ActionSpace:
@@ -165,7 +166,12 @@ class Learner:
     @cached_property
     def update_rule(self) -> Update:
         """The losses."""
-        return Update(self.space, self.n_factors, self.weights, self.factors, self.config)
+        return Update(self.space, self.n_factors, self.weights, self.factors, self.config, self.devices)
+
+    @cached_property
+    def devices(self) -> Mesh | None:
+        """Those that share the environments of a JAX problem; None if it is one."""
+        return sharding.mesh(self.config) if isinstance(self.problem, Problem) else None
 
     @cached_property
     def n_inputs(self) -> int:
@@ -418,9 +424,14 @@ class Learner:
         """`update`, compiled as far as it can be: once, for all states like the first."""
         if not isinstance(self.problem, Problem):
             return self.update(state)
+        state = sharding.place(self.devices, state)
         if "update" not in self._programs:
-            self._programs["update"] = device_memory.compiled(self.update, state, self.config)
+            self._programs["update"] = device_memory.compiled(self._placed_update, state, self.config)
         return self._programs["update"](state)
+
+    def _placed_update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        new, metrics = self.update(state)
+        return sharding.place(self.devices, new), metrics
 
     @cached_property
     def _programs(self) -> dict[Any, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _progress
 from ..problems.problem import Problem
-from . import device_memory, runs
+from . import device_memory, runs, sharding
 from .config import Config
 from .factored_ppo import FactoredPPO, finished
 from .learner import TrainState
@@ -68,8 +68,15 @@ def _at_one_step(models: Sequence[FactoredPPO]) -> None:
 
 def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progress_bar: bool) -> None:
     config, learner = models[0].config, models[0].learner
-    states = _stacked([model.state for model in models])
-    update = device_memory.compiled(eqx.filter_vmap(learner.update), states, config, len(models))
+    if models[0].timesteps >= config.total_timesteps:
+        return
+    states = sharding.place(learner.devices, _stacked([model.state for model in models]), lead=1)
+
+    def update_all(states: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        new, metrics = eqx.filter_vmap(learner.update)(states)
+        return sharding.place(learner.devices, new, lead=1), metrics
+
+    update = device_memory.compiled(update_all, states, config, len(models))
     begun, steps = time.perf_counter(), models[0].timesteps
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)

@@ -14,9 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
+from . import sharding
 from .actions import ActionSpace, Spread
 from .advantages import gae
 from .config import Config, Hyper
@@ -85,6 +87,8 @@ class Update:
     factors: np.ndarray | None
     """Which factor a component belongs to, ``(c,)``; None: each is its own."""
     config: Config
+    devices: Mesh | None = None
+    """Those that share a minibatch; None if it is one."""
 
     def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
         """log π of every factor, ``(..., n)``, from what the policy gave."""
@@ -303,7 +307,7 @@ class Update:
 
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
             agent, state = carry
-            part = jax.tree.map(lambda x: x[indices], samples)
+            part = sharding.minibatch(self.devices, jax.tree.map(lambda x: x[indices], samples))
             (_, metrics), gradient = gradient_of(agent, part, old, kl_coef, hyper)
             updates, state = optimiser.update(gradient, state, agent)
             return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}

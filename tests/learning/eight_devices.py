@@ -1,0 +1,63 @@
+"""Run with eight devices: training on one of them and on all, alone and with seeds side by side."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from factorax.learning import Config, FactoredPPO, Learner
+from factorax.learning.many import train_seeds
+from factorax.problems import contextual_bandit
+from factorax.problems.traffic import lanes
+
+SETTINGS = {"n_envs": 16, "n_steps": 10, "batch_size": 40, "n_epochs": 2, "hidden": (8,), "learning_rate": 1e-3}
+
+
+def leaves(model):
+    """Everything that changes in training, as one vector each."""
+    arrays = jax.tree.leaves(eqx.filter(model.state._replace(key=None), eqx.is_inexact_array))
+    return [np.asarray(x, float).ravel() for x in arrays if x.size]
+
+
+def difference(one, other):
+    """The largest there is, over the largest number of its array."""
+    return max(abs(a - b).max() / max(abs(a).max(), 1e-3) for a, b in zip(leaves(one), leaves(other), strict=True))
+
+
+def trained(problem, **settings):
+    return FactoredPPO(problem, **{**SETTINGS, **settings}).learn(3 * 160, progress_bar=False)
+
+
+def main():
+    assert len(jax.devices()) == 8
+    found = {}
+    traffic = lanes(2, 2, slots=8, horizon=20)
+    for name, problem, settings in [
+        ("normalised", contextual_bandit(4), {"normalise_obs": True, "normalise_reward": True}),
+        ("shared", traffic, {"policy": "shared", "critic": "factor"}),
+    ]:
+        one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
+        found[name] = difference(one, all_of_them)
+    program = all_of_them.learner._programs["update"].compiled.as_text()
+    states, obs, _ = all_of_them.state.environments
+    found["reduces"] = program.count("all-reduce")
+    found["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
+    found["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
+    found["by itself"] = Learner.of(traffic, config=Config(**SETTINGS)).devices.size
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [Path(folder) / f"{i}" for i in range(2)]
+        config = Config(**SETTINGS, total_timesteps=3 * 160, devices=8)
+        both = train_seeds("contextual-bandit:4", config, outs, progress_bar=False)
+        found["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1), both[1])
+        found["another seed"] = difference(*both)
+        loaded = FactoredPPO.load(outs[1] / "checkpoints" / "last.safetensors", contextual_bandit(4))
+        found["loaded"] = difference(both[1], loaded)
+        loaded.learn(4 * 160, progress_bar=False)
+    json.dump(found, sys.stdout)
+
+
+main()
