@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import time
 
 import gymnasium as gym
@@ -85,6 +86,14 @@ class Once(Drift):
 class Mortal(Drift):
     def step(self, action):
         os.kill(os.getpid(), 9)
+
+
+class Littering(Drift):
+    """Keeps a folder among the temporary ones, as simulators do."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.folder = tempfile.mkdtemp(prefix="littering-")
 
 
 class Forgetful(Drift):

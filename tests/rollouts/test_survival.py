@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
 import pytest
-from rollouts.environments import Drift, Forgetful, Mortal, Once
+from rollouts.environments import Drift, Forgetful, Littering, Mortal, Once
 from rollouts.helping import N_STEPS, assert_same, inline, iterations, made, plan_of, play
 
 from factorax.rollouts import LostWarning, Processes, WorkerDied
@@ -44,6 +45,18 @@ def test_killed_from_without_while_it_waits():
     finally:
         rollouts.close()
     assert_same(seen, inline(plan, 2))
+
+
+def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    plan = plan_of(Littering)
+    rollouts = Processes(plan, 2, 60.0)
+    rollouts.collect(*iterations(plan, 1))
+    assert len(list(tmp_path.glob("*/littering-*"))) == plan.n_envs
+    for worker in rollouts.workers:
+        worker.handle.process.kill()
+    rollouts.close()
+    assert not list(tmp_path.glob("*/littering-*"))
 
 
 def test_a_worker_that_dies_again_and_again_is_an_error():

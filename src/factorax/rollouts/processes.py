@@ -2,14 +2,17 @@
 
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing import connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .episodes import Episode
@@ -41,7 +44,8 @@ class Processes(Supervised):
         super().__init__(plan, workers, seconds)
         self._plan, self._memory = packed(plan), Memory(plan)
         self._iterations: tuple[Iteration | None, bytes] = None, b""
-        self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory)
+        self._folder = tempfile.TemporaryDirectory(prefix="factorax-workers-", ignore_cleanup_errors=True)
+        self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory, self._folder)
 
     def start(self, worker: Worker) -> None:
         """A process that has its plan and is at work to make its environments."""
@@ -52,8 +56,8 @@ class Processes(Supervised):
                 [sys.executable, "-m", "factorax.rollouts.worker", *map(str, handles)],
                 pass_fds=handles,
                 stdin=subprocess.DEVNULL,
-                # No worker may take an accelerator from the learner.
-                env=os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu"},
+                # No worker may take an accelerator from the learner, or leave files behind when it is killed.
+                env=os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu", "TMPDIR": self._folder.name},
             )
         worker.handle = _Process(process, connection.Connection(ours.detach()))
         self._send(worker, pickle.dumps(sys.path), self._plan, pickle.dumps((worker.first, worker.end)))
@@ -91,6 +95,12 @@ class Processes(Supervised):
         """Close their sockets, and wait a little."""
         _dismiss([worker.handle for worker in workers])
 
+    def close(self) -> None:
+        """And remove what they left in their temporary folder."""
+        super().close()
+        for left in Path(self._folder.name).iterdir():
+            shutil.rmtree(left, ignore_errors=True)
+
     def _send(self, worker: Worker, *parts: bytes) -> None:
         try:
             for part in parts:
@@ -123,6 +133,7 @@ def _dismiss(handles: Sequence[_Process]) -> None:
             handle.process.wait()
 
 
-def _end_all(workers: list[Worker], memory: Memory) -> None:
+def _end_all(workers: list[Worker], memory: Memory, folder: tempfile.TemporaryDirectory[str]) -> None:
     _dismiss([worker.handle for worker in workers if worker.handle is not None])
     memory.close()
+    folder.cleanup()

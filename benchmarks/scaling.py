@@ -1,0 +1,152 @@
+"""Workers by the thousand, as a discrete-event simulation: ``python -m benchmarks.scaling`` prints the table of
+docs/scaling.md.
+
+What goes in is measured first: the time of a SUMO fragment, what is sent and returned, what it costs to take a fragment
+in, and what an update takes. The simulation adds a network, on which the learner's machine has one link that everything
+passes.
+"""
+
+import heapq
+import os
+import time
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from .bench_rollouts import STEPS, iterations, plan
+
+LINK = 1.25e9
+"""Bytes a second: ten gigabits."""
+LATENCY = 2e-4
+NODE = 50
+"""Workers on one machine."""
+H200 = 0.377 / (16 * 20_000)
+"""Seconds of ten epochs for a step of the 3×3 grid: 16 seeds with 20,000 steps each, see docs/benchmarks.md."""
+ITERATIONS = 30
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one machine does."""
+
+    fragments: np.ndarray
+    """Seconds of some."""
+    sent: int
+    """Bytes of the parameters."""
+    returned: int
+    """Bytes of a fragment."""
+    taken_in: float
+    """Seconds of the learner for a fragment, beside the link."""
+    update: float
+    """Seconds of the learner for a step of a fragment."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of the time of all workers."""
+
+    playing: float
+    parameters: float
+    others: float
+    link: float
+    learner: float
+
+
+def simulate(measured: Measured, workers: int, *, overlap: bool, seed: int = 0) -> Shares:
+    """What workers do with their time.
+
+    Parameters go once to every machine. A worker plays and asks for the link, which takes one fragment after the other;
+    the learner begins when it has all. With `overlap` it learns while they play the next.
+    """
+    rng = np.random.default_rng(seed)
+    spent = dict.fromkeys(("playing", "parameters", "others", "link"), 0.0)
+    now, free = 0.0, 0.0  # the workers' clock, and when the learner is
+    for _ in range(ITERATIONS):
+        node = 1 + np.arange(workers) // NODE
+        begun = now + LATENCY + node * measured.sent / LINK
+        played = rng.choice(measured.fragments, workers)
+        events = [(t, i) for i, t in enumerate((begun + played).tolist())]
+        heapq.heapify(events)
+        link, first_done, returned = 0.0, 0.0, np.zeros(workers)
+        while events:
+            t, i = heapq.heappop(events)
+            link = max(link, t + LATENCY) + measured.returned / LINK + measured.taken_in
+            returned[i], first_done = link, t
+        spent["parameters"] += (begun - now).sum()
+        spent["playing"] += played.sum()
+        finished = begun + played
+        spent["others"] += (first_done - finished).sum()  # the last to play
+        spent["link"] += workers * (link - first_done)
+        learns_at = max(link, free)
+        free = learns_at + workers * STEPS * measured.update
+        now = learns_at if overlap else free
+    total = workers * now
+    return Shares(**{k: v / total for k, v in spent.items()}, learner=1 - sum(spent.values()) / total)
+
+
+def measure() -> Measured:
+    """On this machine: SUMO's 3×3 grid with a worker process, and the learner of the traffic study on the CPU."""
+    from factorax.learning import Config, Learner
+    from factorax.problems.traffic import lanes
+    from factorax.rollouts import Processes
+
+    rollouts, given = Processes(plan(1), 1, 600.0), iterations()
+    taken = []
+    for parameters in (next(given) for _ in range(21)):
+        begun = time.perf_counter()
+        seen = rollouts.collect(parameters)
+        taken.append(time.perf_counter() - begun)
+    rollouts.close()
+    arrays = [np.asarray(x) for x in jax.tree.leaves(seen)]
+    begun = time.perf_counter()
+    for _ in range(100):
+        copies = [x.copy() for x in arrays]
+    taken_in = (time.perf_counter() - begun) / 100
+    returned = sum(x.nbytes for x in copies)
+    sent = sum(np.asarray(x).nbytes for x in jax.tree.leaves(parameters.parameters))
+
+    config = Config(n_envs=8, n_steps=100, batch_size=200, n_epochs=10, hidden=(32, 32, 32), policy="shared")
+    learner = Learner.of(lanes(3, 3, slots=16), config=config)
+    state = learner.init()
+    _, seen = learner.environments.collect(
+        state.environments, lambda key, obs: learner.act(state, key, obs), jax.random.key(0), 100
+    )
+    learn = jax.jit(learner.learn_from)
+    jax.block_until_ready(learn(state, seen))
+    begun = time.perf_counter()
+    jax.block_until_ready(learn(state, seen))
+    return Measured(np.array(taken[1:]), sent, returned, taken_in, (time.perf_counter() - begun) / 800)
+
+
+def main() -> None:
+    """Print what was measured, and the table."""
+    here = measure()
+    console = Console(width=110)
+    console.print(
+        f"a fragment of {STEPS} steps {np.median(here.fragments):.3f} s ({here.fragments.min():.3f} to "
+        f"{here.fragments.max():.3f}), {here.returned / 1e6:.2f} MB returned, {here.sent / 1e3:.0f} kB sent, taken in in "
+        f"{1e3 * here.taken_in:.2f} ms; update {1e6 * here.update:.0f} µs a step on this CPU ({os.cpu_count()} cores), "
+        f"{1e6 * H200:.2f} µs on an H200"
+    )
+    slow = replace(here, fragments=20 * here.fragments, update=H200)
+    options = {
+        "SUMO 3×3, learner on this CPU": (here, False),
+        "learner on an H200": (replace(here, update=H200), False),
+        "and --overlap": (replace(here, update=H200), True),
+        "and --n-epochs 1": (replace(here, update=H200 / 10), True),
+        "a simulator 20 × as slow, H200": (slow, False),
+        "and --overlap ": (slow, True),
+    }
+    table = Table("", "workers", "playing", "parameters", "others", "link", "learner")
+    for name, (measured, overlap) in options.items():
+        for workers in (50, 500, 5000):
+            shares = simulate(measured, workers, overlap=overlap)
+            table.add_row(name, f"{workers:,}", *(f"{100 * x:.0f} %" for x in vars(shares).values()))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
