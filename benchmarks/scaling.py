@@ -10,6 +10,7 @@ import heapq
 import os
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,8 +19,8 @@ from rich.table import Table
 
 from .bench_rollouts import STEPS, iterations, plan
 
-LINK = 1.25e9
-"""Bytes a second: ten gigabits."""
+GIGABITS = 10.0
+"""Of the learner's link."""
 LATENCY = 2e-4
 NODE = 50
 """Workers on one machine."""
@@ -55,33 +56,40 @@ class Shares:
     learner: float
 
 
-def simulate(measured: Measured, workers: int, *, overlap: bool, seed: int = 0) -> Shares:
+def simulate(
+    measured: Measured,
+    workers: int,
+    *,
+    overlap: bool = False,
+    gigabits: float = GIGABITS,
+    episodes: int = 1,
+    seed: int = 0,
+) -> Shares:
     """What workers do with their time.
 
-    Parameters go once to every machine. A worker plays and asks for the link, which takes one fragment after the other;
-    the learner begins when it has all. With `overlap` it learns while they play the next.
+    Parameters go once to every machine. A worker plays some episodes and asks for the link, which takes one worker's
+    fragment after the other; the learner begins when it has all. With `overlap` it learns while they play the next.
     """
-    rng = np.random.default_rng(seed)
+    rng, speed = np.random.default_rng(seed), gigabits * 1e9 / 8
     spent = dict.fromkeys(("playing", "parameters", "others", "link"), 0.0)
     now, free = 0.0, 0.0  # the workers' clock, and when the learner is
     for _ in range(ITERATIONS):
         node = 1 + np.arange(workers) // NODE
-        begun = now + LATENCY + node * measured.sent / LINK
-        played = rng.choice(measured.fragments, workers)
+        begun = now + LATENCY + node * measured.sent / speed
+        played = rng.choice(measured.fragments, (episodes, workers)).sum(axis=0)
         events = [(t, i) for i, t in enumerate((begun + played).tolist())]
         heapq.heapify(events)
-        link, first_done, returned = 0.0, 0.0, np.zeros(workers)
+        link, last_played = 0.0, 0.0
         while events:
-            t, i = heapq.heappop(events)
-            link = max(link, t + LATENCY) + measured.returned / LINK + measured.taken_in
-            returned[i], first_done = link, t
+            last_played, _ = heapq.heappop(events)
+            link = max(link, last_played + LATENCY) + episodes * (measured.returned / speed + measured.taken_in)
         spent["parameters"] += (begun - now).sum()
         spent["playing"] += played.sum()
         finished = begun + played
-        spent["others"] += (first_done - finished).sum()  # the last to play
-        spent["link"] += workers * (link - first_done)
+        spent["others"] += (last_played - finished).sum()
+        spent["link"] += workers * (link - last_played)
         learns_at = max(link, free)
-        free = learns_at + workers * STEPS * measured.update
+        free = learns_at + workers * episodes * STEPS * measured.update
         now = learns_at if overlap else free
     total = workers * now
     return Shares(**{k: v / total for k, v in spent.items()}, learner=1 - sum(spent.values()) / total)
@@ -94,18 +102,20 @@ def measure() -> Measured:
     from factorax.rollouts import Processes
 
     rollouts, given = Processes(plan(1), 1, 600.0), iterations()
-    taken = []
-    for parameters in (next(given) for _ in range(21)):
+    parameters = next(given)
+    seen, taken = rollouts.collect(parameters), []
+    for _ in range(20):
         begun = time.perf_counter()
-        seen = rollouts.collect(parameters)
+        seen = rollouts.collect(next(given))
         taken.append(time.perf_counter() - begun)
     rollouts.close()
     arrays = [np.asarray(x) for x in jax.tree.leaves(seen)]
     begun = time.perf_counter()
     for _ in range(100):
-        copies = [x.copy() for x in arrays]
+        for x in arrays:
+            x.copy()
     taken_in = (time.perf_counter() - begun) / 100
-    returned = sum(x.nbytes for x in copies)
+    returned = sum(x.nbytes for x in arrays)
     sent = sum(np.asarray(x).nbytes for x in jax.tree.leaves(parameters.parameters))
 
     config = Config(n_envs=8, n_steps=100, batch_size=200, n_epochs=10, hidden=(32, 32, 32), policy="shared")
@@ -118,7 +128,7 @@ def measure() -> Measured:
     jax.block_until_ready(learn(state, seen))
     begun = time.perf_counter()
     jax.block_until_ready(learn(state, seen))
-    return Measured(np.array(taken[1:]), sent, returned, taken_in, (time.perf_counter() - begun) / 800)
+    return Measured(np.array(taken), sent, returned, taken_in, (time.perf_counter() - begun) / 800)
 
 
 def main() -> None:
@@ -127,23 +137,24 @@ def main() -> None:
     console = Console(width=110)
     console.print(
         f"a fragment of {STEPS} steps {np.median(here.fragments):.3f} s ({here.fragments.min():.3f} to "
-        f"{here.fragments.max():.3f}), {here.returned / 1e6:.2f} MB returned, {here.sent / 1e3:.0f} kB sent, taken in in "
-        f"{1e3 * here.taken_in:.2f} ms; update {1e6 * here.update:.0f} µs a step on this CPU ({os.cpu_count()} cores), "
-        f"{1e6 * H200:.2f} µs on an H200"
+        f"{here.fragments.max():.3f}); {here.returned / 1e6:.2f} MB returned, taken in within "
+        f"{1e3 * here.taken_in:.2f} ms; {here.sent / 1e3:.0f} kB sent; an update {1e6 * here.update:.0f} µs a step on this CPU ({os.cpu_count()} "
+        f"cores), {1e6 * H200:.2f} µs on an H200"
     )
-    slow = replace(here, fragments=20 * here.fragments, update=H200)
-    options = {
-        "SUMO 3×3, learner on this CPU": (here, False),
-        "learner on an H200": (replace(here, update=H200), False),
-        "and --overlap": (replace(here, update=H200), True),
-        "and --n-epochs 1": (replace(here, update=H200 / 10), True),
-        "a simulator 20 × as slow, H200": (slow, False),
-        "and --overlap ": (slow, True),
+    fast, slow = replace(here, update=H200), replace(here, fragments=20 * here.fragments, update=H200)
+    options: dict[str, tuple[Measured, dict[str, Any]]] = {
+        "SUMO 3×3, learner on this CPU": (here, {}),
+        "learner on an H200": (fast, {}),
+        "and --overlap": (fast, {"overlap": True}),
+        "and --n-steps 4000": (fast, {"overlap": True, "episodes": 10}),
+        "and a link of 100 Gb/s": (fast, {"overlap": True, "episodes": 10, "gigabits": 100}),
+        "a simulator 20 times as slow": (slow, {}),
+        "with --overlap, --n-steps 4000": (slow, {"overlap": True, "episodes": 10}),
     }
     table = Table("", "workers", "playing", "parameters", "others", "link", "learner")
-    for name, (measured, overlap) in options.items():
+    for name, (measured, given) in options.items():
         for workers in (50, 500, 5000):
-            shares = simulate(measured, workers, overlap=overlap)
+            shares = simulate(measured, workers, **given)
             table.add_row(name, f"{workers:,}", *(f"{100 * x:.0f} %" for x in vars(shares).values()))
     console.print(table)
 
