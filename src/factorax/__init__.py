@@ -17,6 +17,7 @@ from .structure import networks as networks
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import discovery as discovery
     from . import experiments as experiments
     from . import gradients as gradients
     from . import integrations as integrations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     # JAX and Gymnasium are loaded only when something needs them: structure and credit serve users of NumPy or PyTorch.
-    if name in ("experiments", "gradients", "integrations", "learning", "problems"):
+    if name in ("discovery", "experiments", "gradients", "integrations", "learning", "problems"):
         return importlib.import_module(f".{name}", __name__)
     if name in ("bias_report", "variance_report"):
         return getattr(importlib.import_module(".gradients", __name__), name)

@@ -1,0 +1,4 @@
+"""Where K comes from: influence networks found in simulators and in data, with the evidence for every edge."""
+
+from .rates import adjusted as adjusted
+from .result import Discovery as Discovery

@@ -1,0 +1,27 @@
+"""How many of the edges found may be false: the rules of Benjamini, Hochberg and Yekutieli."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from scipy import stats
+
+Control = Literal["bh", "by"]
+
+
+def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
+    """For every test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
+
+    With p₍₁₎ ≤ … ≤ p₍ₖ₎ it is q₍ᵢ₎ = min over l ≥ i of c k p₍ₗ₎ / l, where c = 1 for ``"bh"``, which wants tests that
+    are independent or positively dependent, and c = 1 + ½ + … + 1/k for ``"by"``, which wants nothing. Tests that
+    were not made are NaN, and do not count.
+
+    >>> adjusted(np.array([0.01, 0.04, np.nan, 0.9]))
+    array([0.03, 0.06,  nan, 0.9 ])
+    """
+    if control not in get_args(Control):
+        raise ValueError(f"control: got {control!r}, want 'bh' or 'by'")
+    made = np.isfinite(p_value)
+    q = np.full(p_value.shape, np.nan)
+    if made.any():
+        q[made] = stats.false_discovery_control(p_value[made], method=control)
+    return q
