@@ -1,0 +1,292 @@
+"""Networks by intervention: the same world twice, but for what some factors do.
+
+An edge i → j is taken as shown by two runs of the same seed that differ in what factor i does and in nothing else, if
+target j went another way; or by two trials that suggested it independently of each other.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..structure.labels import some, warn
+from .group_testing import Trial, decode, plan, resolve
+from .result import Discovery
+from .simulators import HostSimulator, Simulator, simulator_of
+
+
+def intervene(
+    problem: Any,
+    *,
+    policy: Any = None,
+    horizon: int = 100,
+    trials: int = 20,
+    groups: bool = True,
+    one_step: bool = True,
+    seed: int = 0,
+) -> Discovery:
+    """Change what factors do, hold the random numbers and all else fixed, and see which targets move.
+
+    - *one-step*: from the states of an episode, the targets of the very step in which factors differ;
+    - *open loop*: for the whole episode, while the others repeat what they did;
+    - *closed loop*, if a `policy` is given: while the others answer by the policy to what they then see. What an action
+      changes by way of other actors is then in the network, as the gradient of a policy that reads it demands.
+
+    The network is that of the closed loop, or, without a policy, of the open one; the others are under ``also``.
+
+    **Arguments**
+
+    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, which must repeat itself if begun
+      with the same seed: this is checked.
+    - `policy`: a trained `FactoredPPO`, or a function of a JAX key and an observation that gives a flat action.
+    - `horizon`: steps of an episode.
+    - `trials`: in how many episodes, each with a seed of its own, every pair without an edge is changed at least.
+    - `groups`: whether several factors are changed at once (`factorax.discovery.group_testing`), or one at a time.
+
+    - `one_step`: whether to look for that network, too.
+
+    >>> from factorax.problems import chain
+    >>> found = intervene(chain(4, delay=2), horizon=6, trials=3)
+    >>> found.network() == chain(4).network, int(found.also["one-step"].found().sum())
+    (True, 0)
+    """
+    if trials < 1:
+        raise ValueError(f"trials: got {trials}, want at least 1")
+    simulator = simulator_of(problem, horizon, policy)
+    try:
+        _check_repeats(simulator, seed)
+        names = ["one-step"] * one_step + ["open-loop"] + ["closed-loop"] * (policy is not None)
+        found = {name: _network(simulator, name, trials, groups, seed) for name in names}
+    finally:
+        if isinstance(simulator, HostSimulator):
+            simulator.close()
+    main = found.pop(names[-1])
+    if "open-loop" in found:
+        _warn_of_answers(main, found["open-loop"])
+    return replace(main, also=found)
+
+
+class _Episode:
+    """One seed, and all that was tried with it."""
+
+    def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
+        self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
+        acted = simulator.sequence(rng) if simulator.policy is None else simulator.acted(seed)
+        self.forced, self.at = simulator.unlike(acted, rng), int(rng.integers(simulator.horizon))
+        self.acted, self.base = acted, None if name == "closed-loop" else acted
+        self.once = name == "one-step"
+        n, m = simulator.network.shape
+        self.groups, self.seen = np.zeros((0, n), bool), []
+        self.moved, self.change = np.zeros((0, m), bool), np.zeros((0, m))
+        self.before = None if self.once else self._run(np.zeros((1, n), bool))[0]
+
+    def _run(self, groups: np.ndarray) -> np.ndarray:
+        """Targets ``(B, T, m)``."""
+        if self.once:
+            found = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
+            self.before, found = found[0], found[1:]
+            return found
+        return self.simulator.play(self.seed, self.base, self.forced, groups)
+
+    def test(self, groups: np.ndarray) -> np.ndarray:
+        """Which targets moved, ``(B, m)``."""
+        found = self._run(groups)
+        compared = [self._compare(self.before, after) for after in found]
+        moved = np.array([differs for differs, _ in compared])
+        self.groups, self.moved = np.vstack([self.groups, groups]), np.vstack([self.moved, moved])
+        self.change = np.vstack([self.change, *(change for _, change in compared)])
+        self.seen += list(found)
+        return moved
+
+    def _compare(self, first: Any, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
+        if not finite.all():
+            t = int(finite.argmin())
+            bad = ~np.isfinite(after[t]) | ~np.isfinite(first[t])
+            self.not_finite.append(f"step {t}, target {some(_names(self.simulator.network.targets, bad))}")
+            first, after = first[:t], after[:t]
+        return (after != first).any(axis=0), np.abs((after - first).sum(axis=0))
+
+    def confirm(self, suggested: np.ndarray) -> np.ndarray:
+        """Those pairs ``(n, m)`` for which a test and the same one without the factor give the target another way."""
+        shown = np.zeros_like(suggested)
+        tests = len(self.groups)
+        for i in np.flatnonzero(suggested.any(axis=1)):
+            left = suggested[i].copy()
+            with_i = [r for r in range(tests) if self.groups[r, i] and (self.moved[r] & left).any()]
+            while left.any() and with_i:
+                r = max(with_i, key=lambda r: int((self.moved[r] & left).sum()))
+                with_i.remove(r)
+                without = self.groups[r].copy()
+                without[i] = False
+                if without.any():
+                    self.test(without[None])
+                other = self.seen[-1] if without.any() else self.before
+                differs = self._compare(other, self.seen[r])[0]
+                shown[i] |= left & differs
+                left &= ~self.moved[r]
+        return shown
+
+
+@dataclass
+class _Evidence:
+    """Of one network, over all trials."""
+
+    edges: np.ndarray
+    trials: np.ndarray
+    """In how many trials each pair was ruled out, ``(n, m)``."""
+    speaks: np.ndarray
+    """How many tests speak of a pair: the target stayed, or this factor alone can have moved it, ``(n, m)``."""
+    change: np.ndarray
+    """Sum of |change of the target| over those."""
+    not_finite: list[str] = field(default_factory=list)
+
+    @classmethod
+    def none(cls, shape: tuple[int, int]) -> "_Evidence":
+        return cls(np.zeros(shape, bool), np.zeros(shape, int), np.zeros(shape, int), np.zeros(shape))
+
+    def add(self, episode: _Episode) -> None:
+        groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
+        stayed = groups.T @ ~moved
+        sole = moved & (groups @ edges.astype(int) == 1)
+        self.trials += stayed > 0
+        self.speaks += np.where(edges, groups.T @ sole, stayed)
+        self.change += groups.T @ np.where(sole, episode.change, 0.0) * edges
+
+
+def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: int) -> Discovery:
+    n, m = simulator.network.shape
+    evidence, began = _Evidence.none((n, m)), simulator.steps
+    rng = np.random.default_rng([seed, len(name)])
+    episodes = [_Episode(simulator, name, seed, rng, evidence.not_finite)]
+    if not groups:
+        evidence.edges = episodes[0].test(np.eye(n, dtype=bool))
+    else:
+        first = resolve(episodes[0].test, evidence.edges, rng)
+        single = first.groups.sum(axis=1) == 1
+        evidence.edges = _any(first.groups[single].T, first.moved[single])
+        if (first.edges & ~evidence.edges).any():
+            _agree(episodes, first, evidence, _Episode(simulator, name, seed + 1, rng, evidence.not_finite), rng)
+    for episode in episodes:
+        evidence.add(episode)
+    number = len(episodes)
+    while (evidence.trials[~evidence.edges] < trials).any():
+        episode = _Episode(simulator, name, seed + number, rng, evidence.not_finite)
+        if groups:
+            _go_on(episode, evidence, plan(evidence.edges, evidence.trials < trials, rng), rng)
+        else:
+            evidence.edges |= episode.test(np.eye(n, dtype=bool))
+        evidence.add(episode)
+        number += 1
+    return _discovery(simulator, name, evidence, number, simulator.steps - began)
+
+
+def _agree(
+    episodes: list[_Episode], first: Trial, evidence: _Evidence, other: _Episode, rng: np.random.Generator
+) -> None:
+    """Resolve a second trial from scratch: edges of both are taken, and those of one alone must be confirmed there."""
+    second = resolve(other.test, evidence.edges, rng)
+    agreed = evidence.edges | (first.edges & second.edges)
+    episodes.append(other)
+    for episode, trial in zip(list(episodes), (first, second), strict=True):
+        agreed |= episode.confirm(trial.edges & ~agreed)
+    evidence.edges = agreed
+
+
+def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
+    """Test groups that should move nothing new; where one does, look for who did it until that is shown."""
+    episode.test(planned)
+    while True:
+        trial = decode(episode.groups, episode.moved, evidence.edges)
+        suggested = trial.edges & ~evidence.edges
+        if suggested.any():
+            evidence.edges = evidence.edges | episode.confirm(suggested)
+            if (suggested & ~evidence.edges).any():  # some suggestions were wrong: one by one, then
+                episode.test(np.eye(len(suggested), dtype=bool)[suggested.any(axis=1)])
+                return
+            continue
+        unexplained = trial.unexplained
+        candidates = trial.open & unexplained.any(axis=0)
+        if not candidates.any():
+            return
+        # Halve the smallest group that holds the culprit of most targets.
+        r = int(unexplained.sum(axis=1).argmax())
+        members = np.flatnonzero(trial.groups[r] & candidates[:, unexplained[r]].any(axis=1))
+        half = np.zeros((1, len(candidates)), bool)
+        half[0, rng.permutation(members)[: max(1, len(members) // 2)]] = True
+        episode.test(half)
+
+
+def _any(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype(np.float32) @ b.astype(np.float32) > 0.5
+
+
+def _names(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
+    return [labels[i] for i in np.flatnonzero(chosen)]
+
+
+def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int, steps: int) -> Discovery:
+    edges, net = evidence.edges, simulator.network
+    notes = [f"{name}: {trials} episodes of {simulator.horizon} steps, {steps:,} simulated steps in all"]
+    if not edges.all():
+        least = int(evidence.trials[~edges].min())
+        notes.append(
+            f"a pair without an edge was changed in {least} episodes or more: with a confidence of 95 % less than "
+            f"{1 - 0.05 ** (1 / max(least, 1)):.0%} of such episodes move the target"
+        )
+    still, idle = np.atleast_1d(~edges.any(axis=0)), np.atleast_1d(~edges.any(axis=1))
+    if still.any():
+        notes.append(f"never moved: target {some(_names(net.targets, still))}")
+    if idle.any():
+        notes.append(f"moved nothing: action {some(_names(net.actions, idle))}")
+    if evidence.not_finite:
+        notes.append(
+            f"{len(evidence.not_finite)} re-runs had targets that are not finite, the first at "
+            f"{evidence.not_finite[0]}; what came after was not compared"
+        )
+    return Discovery(
+        "interventional",
+        "one-step" if name == "one-step" else "return",
+        effect=np.where(edges, evidence.change / np.maximum(evidence.speaks, 1), 0.0),
+        p_value=np.where(edges, 0.0, 1.0),
+        samples=np.maximum(evidence.speaks, edges),
+        actions=net.actions,
+        targets=net.targets,
+        loop="closed" if name == "closed-loop" else "open",
+        effect_unit="mean |change of the target's sum over the episode|",
+        notes=tuple(notes),
+        steps=steps,
+    )
+
+
+def _check_repeats(simulator: Simulator, seed: int) -> None:
+    """Raise unless the same seed and the same actions give the same targets, in all ways in which it will be run."""
+    rng = np.random.default_rng(seed)
+    n = simulator.network.shape[0]
+    acted = simulator.sequence(rng) if simulator.policy is None else simulator.acted(seed)
+    for base in [acted] + [None] * (simulator.policy is not None):
+        first, again = (simulator.play(seed, base, acted, np.zeros((1, n), bool))[0] for _ in range(2))
+        differs = ~((first == again) | (np.isnan(first) & np.isnan(again)))
+        if differs.any():
+            t = int(differs.any(axis=1).argmax())
+            raise ValueError(
+                f"problem: two episodes with the seed {seed} and the same actions differ in step {t}, target "
+                f"{some(_names(simulator.network.targets, differs[t]))}; want a simulator that repeats itself, i.e. "
+                "one that draws from the generator that reset(seed=…) seeds, and from nothing else. Without one, use a "
+                "method that works on data: method='score' or 'dependence'"
+            )
+        if not np.isfinite(first[0]).all():
+            bad = _names(simulator.network.targets, ~np.isfinite(first[0]))
+            raise ValueError(f"problem: target {some(bad)} is not finite in step 0 with the seed {seed}; want numbers")
+
+
+def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:
+    more = closed.found() & ~opened.found()
+    if more.any():
+        i, j = np.argwhere(more)[0]
+        warn(
+            f"policy: {int(more.sum())} edges, such as {closed.actions[i]} → {closed.targets[j]}, exist only because "
+            "other actors answer to what an action changes: with replayed actions they are absent, and a network "
+            "without them biases the gradient of this policy. Let actors read what is local, or use the closed-loop "
+            "network"
+        )

@@ -1,0 +1,171 @@
+"""Networks by intervention: exact where the network is known, in open and closed loop, on JAX and on the host."""
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import factorax as fx
+from factorax.discovery.interventional import intervene
+from factorax.problems import BanditEnv, Problem, Step, chain, contextual_bandit, search_bandit
+from factorax.problems.traffic import lanes
+from factorax.structure import gallery
+
+
+def one_shot(network, terms, space=None):
+    """A problem of one step, ψ = terms(action, noise)."""
+    n, m = network.shape
+
+    def reset(key):
+        return jnp.zeros(1), jnp.zeros(1)
+
+    def step(key, state, action):
+        return Step(state, state, terms(action, jax.random.normal(key, (m,))), jnp.array(True), jnp.array(False))
+
+    box = gym.spaces.Box(-1.0, 1.0, (n,), np.float32) if space is None else space
+    return Problem("one-shot", reset, step, gym.spaces.Box(-1, 1, (1,), np.float32), box, network, np.ones(m))
+
+
+@pytest.mark.parametrize("name", list(gallery.PAPER))
+def test_the_papers_networks_exactly(name):
+    truth = gallery.PAPER[name]()
+    matrix = jnp.asarray(truth.to_dense(), jnp.float32)
+    complete = fx.InfluenceNetwork.complete(*truth.shape).relabel(truth.actions, truth.targets)
+    problem = one_shot(complete, lambda a, noise: (a**2) @ matrix + noise)
+    found = intervene(problem, horizon=1, trials=4)
+    assert found.network() == truth
+    assert found.also["one-step"].network() == truth
+    assert (found.p_value == np.where(truth.to_dense(), 0, 1)).all()
+    assert (found.samples >= np.where(truth.to_dense(), 1, 4)).all()
+    assert found.kind == "return"
+    assert found.also["one-step"].kind == "one-step"
+
+
+def test_delayed_influence_is_in_the_returns_alone():
+    problem = chain(5, delay=3)
+    found = intervene(problem, horizon=8, trials=4)
+    assert found.network() == problem.network
+    assert not found.also["one-step"].found().any()
+    assert "3 steps" not in str(found)
+    assert not intervene(problem, horizon=3, trials=4).found().any()  # too short to see it
+
+
+def test_effects_of_known_size():
+    problem = one_shot(fx.InfluenceNetwork.complete(1, 2), lambda a, e: jnp.array([a[0], 3 * a[0]]) + e)
+    effect = intervene(problem, horizon=1, trials=2).effect[0]
+    assert effect[1] == pytest.approx(3 * effect[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_parity_does_not_fool_it(groups):
+    """Flip two bits at once and nothing moves; ψ₂ moves only if two others change together."""
+    truth = fx.InfluenceNetwork(np.kron(np.eye(6, dtype=bool), np.ones((2, 1), bool)))
+    space = gym.spaces.MultiBinary(12)
+    problem = one_shot(truth, lambda a, e: (a[::2] + a[1::2]) % 2 + 0.0 * e, space)
+    for seed in range(3):
+        assert intervene(problem, horizon=1, trials=20, one_step=False, groups=groups, seed=seed).network() == truth
+
+
+def test_several_factors_at_once_take_fewer_steps():
+    problem = one_shot(fx.InfluenceNetwork.identity(128), lambda a, e: a + e)
+    together = intervene(problem, horizon=1, trials=4)
+    assert together.network() == problem.network
+    apart = 4 * (128 + 1)
+    assert together.steps < apart / 4
+
+
+def test_other_actors_carry_influence_in_a_closed_loop():
+    """Actor 2 copies what actor 1 did the step before: a₁ → ψ₂, but only if it may answer."""
+
+    def reset(key):
+        return jnp.zeros(2), jnp.zeros(2)
+
+    def step(key, state, action):
+        return Step(action, action, action + 0.0, jnp.array(False), jnp.array(False))
+
+    space = gym.spaces.Box(-2.0, 2.0, (2,), np.float32)
+    problem = Problem("copy", reset, step, space, space, fx.InfluenceNetwork.identity(2), np.ones(2))
+
+    def policy(key, obs):
+        return jnp.array([0.0, obs[0]]) + 0.1 * jax.random.normal(key, (2,))
+
+    with pytest.warns(fx.StructureWarning, match="policy: 1 edges, such as a1 → psi2, exist only because"):
+        found = intervene(problem, policy=policy, horizon=5, trials=3)
+    assert found.loop == "closed"
+    assert found.found().tolist() == [[True, True], [False, True]]
+    assert found.also["open-loop"].network() == problem.network
+    local = intervene(problem, policy=lambda key, obs: 0.5 * obs + jax.random.normal(key, (2,)), horizon=5, trials=3)
+    assert local.network() == problem.network
+
+
+def test_a_trained_policy_may_answer():
+    model = fx.FactoredPPO(contextual_bandit(3), n_envs=4, n_steps=4, batch_size=16, n_epochs=1, hidden=(8,))
+    assert intervene(contextual_bandit(3), policy=model, horizon=1, trials=2).network().n_edges == 3
+
+
+def test_on_the_host():
+    bandit = search_bandit(6, k=3, penalty=0.5)
+    found = intervene(lambda: BanditEnv(bandit), horizon=1, trials=3)
+    assert found.network() == bandit.network
+
+
+class Forgetful(gym.Env):
+    """Draws from a generator that nobody seeds."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    rng = np.random.default_rng(0)
+
+    def reset(self, *, seed=None, options=None):
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        psi = np.array([action[0], self.rng.normal() if self.time == 3 else 0.0])
+        return np.zeros(1, np.float32), float(psi.sum()), False, False, {"vector_reward": psi}
+
+
+def test_a_simulator_that_does_not_repeat_itself_is_found_out():
+    with pytest.raises(ValueError, match="the seed 0 and the same actions differ in step 2, target 'psi2'; want"):
+        intervene(Forgetful, horizon=4)
+
+
+def test_numbers_that_are_none():
+    def terms(a, e):
+        return jnp.where(a[0] > 0.9, jnp.nan, a) + e
+
+    problem = one_shot(fx.InfluenceNetwork.identity(2), terms)
+    found = intervene(problem, horizon=1, trials=40, one_step=False)
+    assert any("targets that are not finite, the first at step 0, target 'psi1'" in note for note in found.notes)
+    broken = one_shot(fx.InfluenceNetwork.identity(2), lambda a, e: jnp.array([1.0, jnp.inf]) + e)
+    with pytest.raises(ValueError, match="target 'psi2' is not finite in step 0 with the seed 0"):
+        intervene(broken, horizon=1)
+
+
+def test_targets_that_never_move_are_named():
+    problem = one_shot(fx.InfluenceNetwork.complete(2, 2), lambda a, e: jnp.array([a[0], 1.0]))
+    found = intervene(problem, horizon=1, trials=20)
+    assert "never moved: target 'psi2'" in found.notes
+    assert "moved nothing: action 'a2'" in found.notes
+    assert "less than 14% of such episodes" in str(found)  # 1 − 0.05^(1/20)
+
+
+def test_three_by_three_lights_have_their_corridors():
+    problem = lanes(3, 3, norm="fixed")
+    found = intervene(problem, horizon=400, trials=10, one_step=False)
+    assert found.network() == problem.influence("corridor")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"horizon": 0}, "horizon: got 0, want at least 1"), ({"trials": 0}, "trials: got 0, want at least 1")],
+)
+def test_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        intervene(contextual_bandit(2), **options)
+    with pytest.raises(TypeError, match="problem: got int, want a Problem, or a function"):
+        intervene(3)
+    with pytest.raises(TypeError, match="policy: got int, want a FactoredPPO"):
+        intervene(contextual_bandit(2), policy=3)
