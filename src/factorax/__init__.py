@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from . import integrations as integrations
     from . import learning as learning
     from . import problems as problems
+    from .discovery import discover as discover
+    from .discovery import worthwhile_network as worthwhile_network
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
     from .integrations import wrap as wrap
@@ -34,6 +36,8 @@ def __getattr__(name: str) -> Any:
     # JAX and Gymnasium are loaded only when something needs them: structure and credit serve users of NumPy or PyTorch.
     if name in ("discovery", "experiments", "gradients", "integrations", "learning", "problems"):
         return importlib.import_module(f".{name}", __name__)
+    if name in ("discover", "worthwhile_network"):
+        return getattr(importlib.import_module(".discovery", __name__), name)
     if name in ("bias_report", "variance_report"):
         return getattr(importlib.import_module(".gradients", __name__), name)
     if name in ("FactoredPPO", "check_problem"):

@@ -1,5 +1,14 @@
 """Where K comes from: influence networks found in simulators and in data, with the evidence for every edge."""
 
+from .batch import Batch as Batch
+from .batch import collect as collect
+from .dependence import dependence_test as dependence_test
+from .discover import discover as discover
 from .interventional import intervene as intervene
+from .predictive import THRESHOLDS as THRESHOLDS
+from .predictive import predictive as predictive
 from .rates import adjusted as adjusted
 from .result import Discovery as Discovery
+from .score import detectable as detectable
+from .score import score_test as score_test
+from .worthwhile import worthwhile_network as worthwhile_network

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def load(path: str | os.PathLike[str]) -> Discovery:
         arrays, labels = load_tensors(data), (tuple(header["actions"]), tuple(header["targets"]))
         parts = {name: _part(arrays, name, head, labels) for name, head in header["parts"].items()}
         main = parts.pop("")
-        return Discovery(**vars(main) | {"also": parts})
+        return replace(main, also=parts)
     except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path}: not a discovery of factorax, or damaged ({error})") from error
 

@@ -1,0 +1,90 @@
+"""The dependence test: actions are randomised given the state, so what depends on one tells of an edge."""
+
+import numpy as np
+from scipy import special, stats
+
+from .batch import Batch
+from .result import Discovery
+from .score import less_baseline
+
+
+def dependence_test(
+    batch: Batch, *, waves: int = 4, redraws: int = 100, seed: int = 0, state_features: bool = True
+) -> Discovery:
+    """Test whether ψⱼ depends on aᵢ given the state, in mean or in spread, in whatever way.
+
+    Uᵢ = F(aᵢ|s) is uniform whatever the state. Its waves √2 cos(kπUᵢ), k = 1 … `waves`, are orthonormal and span all
+    functions of the action; the target enters by its normal scores g₁ and their squares g₂:
+
+        Tᵢⱼ = N Σ_k Σ_l corr(√2 cos(kπUᵢ), g_l(ψⱼ))²    (and the same times each feature of the state)
+
+    The null is known, for the policy is: actions are drawn again from it, given the same states, `redraws` times, and T
+    with them. The p-value is that of a Gamma distribution with the mean and variance of those.
+
+    - `state_features`: whether to look at waves times features of the state as well: an action may help in one state
+      and harm in another.
+
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.normal(size=(2000, 2))
+    >>> psi = np.stack([a[:, 0] ** 2, a[:, 0] * a[:, 1]], axis=1) + rng.normal(size=(2000, 2))
+    >>> dependence_test(Batch(a, psi, special.ndtr(a))).found()
+    array([[ True,  True],
+           [False,  True]])
+    """
+    batch = batch.checked(least=30)
+    if batch.uniforms is None:
+        raise ValueError("uniforms: missing; want F(a|s), the actions through their distribution function; see Batch")
+    if waves < 1 or redraws < 20:
+        raise ValueError(f"waves, redraws: got {waves} and {redraws}, want at least 1 and 20")
+    n_samples, n, m = batch.shape
+    dead, still, notes = batch.constant()
+    psi, _ = less_baseline(batch.psi, batch.state)
+    first = special.ndtri((stats.rankdata(psi, axis=0) - 0.5) / n_samples)
+    targets = np.concatenate([first, first**2], axis=1)
+    targets = targets - targets.mean(axis=0)
+    targets /= np.maximum(np.linalg.norm(targets, axis=0), 1e-12)
+    features = _features(batch) if state_features else None
+
+    def statistic(uniforms: np.ndarray) -> np.ndarray:
+        total = np.zeros((n, m))
+        for k in range(1, waves + 1):
+            wave = np.sqrt(2) * np.cos(k * np.pi * uniforms)
+            for f in range(1 + (0 if features is None else features.shape[-1])):
+                x = wave if f == 0 or features is None else wave * features[..., f - 1]
+                squares = (x.T @ targets) ** 2
+                total += squares[:, :m] + squares[:, m:]
+        return total
+
+    found = statistic(batch.uniforms)
+    rng = np.random.default_rng(seed)
+    mean, square = np.zeros((n, m)), np.zeros((n, m))
+    for _ in range(redraws):
+        null = statistic(rng.random((n_samples, n)))
+        mean += null / redraws
+        square += null**2 / redraws
+    if features is None:  # then the null is the same for all actions
+        mean, square = (np.broadcast_to(x.mean(axis=0), (n, m)) for x in (mean, square))
+    mean, variance = np.maximum(mean, 1e-12), np.maximum(square - mean**2, 1e-12)
+    p_value = np.asarray(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))
+    p_value[dead], p_value[:, still] = np.nan, np.nan
+    notes.append(f"null by {redraws} redraws of the actions from the policy")
+    return Discovery(
+        "dependence",
+        batch.kind,
+        effect=np.maximum(found - mean, 0.0) / n_samples,
+        p_value=p_value,
+        samples=np.full((n, m), n_samples),
+        actions=tuple(batch.actions),
+        targets=tuple(batch.targets),
+        effect_unit="squared correlations of waves and target, less those of chance",
+        notes=(*batch.notes, *notes),
+        steps=n_samples,
+    )
+
+
+def _features(batch: Batch) -> np.ndarray | None:
+    """Features of the state that scores were multiplied with, ``(N, n, p − 1)``, if they were."""
+    if batch.scores.ndim == 2 or batch.scores.shape[-1] == 1:
+        return None
+    first = batch.scores[..., :1]
+    return batch.scores[..., 1:] / np.where(np.abs(first) < 1e-12, 1.0, first)

@@ -1,0 +1,38 @@
+"""`discover`: one door to all methods."""
+
+from typing import Any, get_args
+
+from .batch import Batch, collect
+from .dependence import dependence_test
+from .interventional import intervene
+from .predictive import predictive
+from .result import Discovery, Method
+from .score import score_test
+
+_OF_DATA = {"score": score_test, "dependence": dependence_test, "predictive": predictive}
+_OF_COLLECTING = ("policy", "samples", "horizon", "discount", "n_envs", "seed")
+
+
+def discover(problem: Any, method: Method = "interventional", **options: Any) -> Discovery:
+    """Find out which action influences which target.
+
+    - ``"interventional"``, for simulators that repeat themselves from a seed: `intervene`, with its options;
+    - ``"score"``, ``"dependence"``, ``"predictive"``, from data: `score_test`, `dependence_test`, `predictive`. The
+      problem is then played by `collect`, which takes options of its own (`policy`, `samples`, `horizon` …); or it is a
+      `Batch`.
+
+    >>> from factorax.problems import chain
+    >>> found = discover(chain(4), "score", samples=20_000, horizon=4)
+    >>> (found.found() & ~chain(4).network.to_dense()).sum()
+    np.int64(0)
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"method: got {method!r}, want one of {', '.join(get_args(Method))}")
+    if method == "interventional":
+        if isinstance(problem, Batch):
+            raise TypeError("problem: got a Batch, which cannot be run again; want method='score' or 'dependence'")
+        return intervene(problem, **options)
+    if isinstance(problem, Batch):
+        return _OF_DATA[method](problem, **options)
+    collecting = {name: options.pop(name) for name in _OF_COLLECTING if name in options}
+    return _OF_DATA[method](collect(problem, **collecting), **options)

@@ -1,0 +1,93 @@
+"""The score test: where factor i does not influence target j, E[zᵢ ψⱼ] = 0."""
+
+import numpy as np
+from scipy import stats
+
+from .batch import Batch
+from .result import Discovery
+
+
+def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
+    """Test E[zᵢ ψⱼ] = 0 for all n · m pairs, in one pass over the samples.
+
+        tᵢⱼ = Σ zᵢ ψⱼ / √(Σ zᵢ² · Σ ψⱼ² / N)
+
+    With scores of variance one given the state, and no edge, zᵢ is independent of ψⱼ given the state: then E[zᵢ² ψⱼ²] =
+    E[ψⱼ²], and the one product of matrices Zᵀ Ψ is all that there is to compute. ψ is taken less its linear regression
+    on the state, which is a baseline: it costs no validity and gains power.
+
+    - `batch`: from `collect`, or from data of one's own. With several scores a factor, ``(N, n, p)``, the smallest of
+      the p-values counts, times p.
+    - `robust`: estimate E[zᵢ² ψⱼ²] for every pair instead: for scores of any variance, for one more product.
+
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.normal(size=(2000, 2))
+    >>> found = score_test(Batch(a, np.stack([a[:, 0], a[:, 0] ** 2], axis=1) + rng.normal(size=(2000, 2))))
+    >>> found.found()  # a² is not seen: E[a a²] = 0
+    array([[ True, False],
+           [False, False]])
+    """
+    batch = batch.checked()
+    n_samples, n, m = batch.shape
+    dead, still, notes = batch.constant()
+    psi, used = less_baseline(batch.psi, batch.state)
+    scores = batch.scores if batch.scores.ndim == 3 else batch.scores[..., None]
+    p_value, effect = np.ones((n, m)), np.zeros((n, m))
+    width = scores.shape[-1]
+    norm = np.sqrt(np.einsum("tj,tj->j", psi, psi))
+    for k in range(width):
+        z = np.ascontiguousarray(scores[..., k])
+        size = np.sqrt(np.einsum("ti,ti->i", z, z))
+        product = z.T @ psi
+        scale = np.sqrt((z * z).T @ (psi * psi)) if robust else np.outer(size, norm) / np.sqrt(n_samples)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = product / scale
+            correlation = product / np.outer(size, norm)
+        here = 2 * stats.norm.sf(np.abs(t)) if n_samples > 500 else 2 * stats.t.sf(np.abs(t), n_samples - used)
+        p_value = np.minimum(p_value, np.minimum(width * np.nan_to_num(here, nan=1.0), 1.0))
+        effect = np.where(np.abs(np.nan_to_num(correlation)) > np.abs(effect), np.nan_to_num(correlation), effect)
+    p_value[dead], p_value[:, still] = np.nan, np.nan
+    notes.append(_power(n_samples, n * m * width))
+    return Discovery(
+        "score",
+        batch.kind,
+        effect=effect,
+        p_value=p_value,
+        samples=np.full((n, m), n_samples),
+        actions=tuple(batch.actions),
+        targets=tuple(batch.targets),
+        effect_unit="correlation of score and target",
+        notes=(*batch.notes, *notes),
+        steps=n_samples,
+    )
+
+
+def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
+    """ψ less its regression on a constant and the state, if samples are enough; and how many numbers that took."""
+    centred = psi - psi.mean(axis=0)
+    if state is None or len(psi) < 20 * state.shape[1]:
+        return centred, 1
+    x = state - state.mean(axis=0)
+    x = x[:, x.std(axis=0) > 1e-9]
+    if x.shape[1] == 0:
+        return centred, 1
+    return centred - x @ np.linalg.lstsq(x, centred, rcond=None)[0], 1 + x.shape[1]
+
+
+def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 0.8) -> float:
+    """The smallest correlation that is found with chance `power` among so many tests, all others null.
+
+    >>> round(detectable(10_000, 100), 3)
+    0.043
+    """
+    return float((stats.norm.isf(level / tests / 2) + stats.norm.ppf(power)) / np.sqrt(samples))
+
+
+def _power(samples: int, tests: int) -> str:
+    smallest = detectable(samples, tests)
+    said = f"{samples:,} samples and {tests:,} tests: a lone edge is found with a chance of 80 % if its correlation is "
+    if smallest >= 1:
+        return said + "1, and hardly then: too few samples to find anything"
+    return (
+        said + f"{smallest:.2g} or more (it then explains {smallest**2:.1%} of its target); weaker ones may be missed"
+    )
