@@ -12,6 +12,8 @@ from factorax.problems import BanditEnv, Problem, Step, chain, contextual_bandit
 from factorax.problems.traffic import lanes
 from factorax.structure import gallery
 
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
 
 def one_shot(network, terms, space=None):
     """A problem of one step, ψ = terms(action, noise)."""

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 import factorax as fx
 from factorax.discovery import Discovery, adjusted
+from factorax.discovery.rates import discoveries
 
 P = np.array([[1e-5, 0.2, np.nan], [0.011, 0.9, 2e-4]])
 
@@ -33,6 +34,7 @@ def test_step_up_rules_as_they_are_defined(p, fdr):
     for control, factor in (("bh", 1.0), ("by", harmonic)):
         edge = np.abs(adjusted(p, control) - fdr) < 1e-12  # rounding decides
         assert ((adjusted(p, control) <= fdr) == by_definition(p, fdr, factor))[~edge].all()
+        assert (discoveries(p, fdr, control) == by_definition(p, fdr, factor))[~edge].all()
 
 
 def test_untested_pairs_do_not_count():

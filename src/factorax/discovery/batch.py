@@ -63,7 +63,7 @@ class Batch:
             raise ValueError(f"uniforms: got shape {np.shape(self.uniforms)}, want ({n_samples}, {n}), as scores have")
         for name in ("scores", "psi", "uniforms", "state"):
             array = getattr(self, name)
-            if array is not None and not np.isfinite(array).all():
+            if array is not None and not np.isfinite(array.sum()) and not np.isfinite(array).all():  # the sum is fast
                 where = np.argwhere(~np.isfinite(array))[0].tolist()
                 raise ValueError(
                     f"{name}: {int((~np.isfinite(array)).sum())} entries are not finite, the first at sample "
@@ -78,7 +78,7 @@ class Batch:
     def constant(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
         """Which factors and targets do not vary, booleans ``(n,)`` and ``(m,)``, and words that name them."""
         acts = self.scores if self.scores.ndim == 2 else self.scores[..., 0]
-        dead, still = np.ptp(acts, axis=0) == 0, np.ptp(self.psi, axis=0) == 0
+        dead, still = (acts == acts[0]).all(axis=0), (self.psi == self.psi[0]).all(axis=0)
         names, words = _labels(self), []
         if dead.any():
             words.append(f"skipped: action {some([names[0][int(i)] for i in np.flatnonzero(dead)])} is always the same")

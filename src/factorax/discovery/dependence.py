@@ -7,6 +7,8 @@ from .batch import Batch
 from .result import Discovery
 from .score import less_baseline
 
+_FOR_ALL = 10
+
 
 def dependence_test(
     batch: Batch, *, waves: int = 4, redraws: int = 100, seed: int = 0, state_features: bool = True
@@ -46,7 +48,7 @@ def dependence_test(
     features = _features(batch) if state_features else None
 
     def statistic(uniforms: np.ndarray) -> np.ndarray:
-        total = np.zeros((n, m))
+        total = np.zeros((uniforms.shape[1], m))
         for k in range(1, waves + 1):
             wave = np.sqrt(2) * np.cos(k * np.pi * uniforms)
             for f in range(1 + (0 if features is None else features.shape[-1])):
@@ -57,12 +59,14 @@ def dependence_test(
 
     found = statistic(batch.uniforms)
     rng = np.random.default_rng(seed)
-    mean, square = np.zeros((n, m)), np.zeros((n, m))
+    # Without features the null is the same for all actions, and a few stand for all.
+    columns = n if features is not None else _FOR_ALL
+    mean, square = np.zeros((columns, m)), np.zeros((columns, m))
     for _ in range(redraws):
-        null = statistic(rng.random((n_samples, n)))
+        null = statistic(rng.random((n_samples, columns)))
         mean += null / redraws
         square += null**2 / redraws
-    if features is None:  # then the null is the same for all actions
+    if features is None:
         mean, square = (np.broadcast_to(x.mean(axis=0), (n, m)) for x in (mean, square))
     mean, variance = np.maximum(mean, 1e-12), np.maximum(square - mean**2, 1e-12)
     p_value = np.asarray(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))

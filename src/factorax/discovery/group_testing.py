@@ -86,7 +86,7 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator) -> Trial:
     while trial.open.any():
         share = (rate * trial.open + trial.edges).mean()
         dense = len(groups) >= min(_LOOK, n) and share > _DENSE
-        new = np.eye(n, dtype=bool) if dense else _next_group(trial, everyone, rate, rng)[0][None]
+        new = np.eye(n, dtype=bool) if dense else next_group(trial, everyone, rate, rng)[0][None]
         outcome = test(new)
         asked = ~_any(new, trial.edges)[0] & _any(new, trial.open)[0]
         if asked.any():
@@ -112,7 +112,7 @@ def plan(known: np.ndarray, wanted: np.ndarray, rng: np.random.Generator, *, lea
     groups, first = np.zeros((0, n), bool), 0.0
     while True:
         trial = decode(groups, _any(groups, known), known)
-        group, told = _next_group(trial, wanted, 0.1 / known.size, rng)
+        group, told = next_group(trial, wanted, 0.1 / known.size, rng)
         first = first or told
         if told == 0 or told <= least * first:
             return groups
@@ -121,7 +121,7 @@ def plan(known: np.ndarray, wanted: np.ndarray, rng: np.random.Generator, *, lea
         groups = np.vstack([groups, thinned if thinned.any() else group])
 
 
-def _next_group(trial: Trial, wanted: np.ndarray, rate: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+def next_group(trial: Trial, wanted: np.ndarray, rate: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """The group whose outcome is the most uncertain, of some that are worth a look; and how much so."""
     is_open, edges = trial.open, trial.edges
     n, m = is_open.shape

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..structure.labels import some, warn
-from .group_testing import Trial, decode, plan, resolve
+from .group_testing import Trial, decode, next_group, plan, resolve
 from .result import Discovery
 from .simulators import HostSimulator, Simulator, simulator_of
 
@@ -169,13 +169,16 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
             _agree(episodes, first, evidence, _Episode(simulator, name, seed + 1, rng, evidence.not_finite), rng)
     for episode in episodes:
         evidence.add(episode)
-    number = len(episodes)
+    number, single = len(episodes), not groups
     while (evidence.trials[~evidence.edges] < trials).any():
         episode = _Episode(simulator, name, seed + number, rng, evidence.not_finite)
-        if groups:
-            _go_on(episode, evidence, plan(evidence.edges, evidence.trials < trials, rng), rng)
+        before = evidence.edges
+        if single:
+            evidence.edges = before | episode.test(np.eye(n, dtype=bool))
         else:
-            evidence.edges |= episode.test(np.eye(n, dtype=bool))
+            _go_on(episode, evidence, plan(before, evidence.trials < trials, rng), rng)
+        # Each factor with new edges takes a test of its own: where there are many, single factors are as cheap.
+        single = not groups or (evidence.edges & ~before).any(axis=1).sum() > n / 4
         evidence.add(episode)
         number += 1
     return _discovery(simulator, name, evidence, number, simulator.steps - began)
@@ -209,12 +212,8 @@ def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.
         candidates = trial.open & unexplained.any(axis=0)
         if not candidates.any():
             return
-        # Halve the smallest group that holds the culprit of most targets.
-        r = int(unexplained.sum(axis=1).argmax())
-        members = np.flatnonzero(trial.groups[r] & candidates[:, unexplained[r]].any(axis=1))
-        half = np.zeros((1, len(candidates)), bool)
-        half[0, rng.permutation(members)[: max(1, len(members) // 2)]] = True
-        episode.test(half)
+        # One of these it was, for every target that moved: the next group tells the most for all such targets at once.
+        episode.test(next_group(trial, candidates, 1e-9, rng)[0][None])
 
 
 def _any(a: np.ndarray, b: np.ndarray) -> np.ndarray:

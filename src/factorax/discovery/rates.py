@@ -25,3 +25,20 @@ def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
     if made.any():
         q[made] = stats.false_discovery_control(p_value[made], method=control)
     return q
+
+
+def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.ndarray:
+    """Where `adjusted` is at most `fdr`, booleans; faster, for only the p-values below `fdr` are put into order.
+
+    >>> discoveries(np.array([0.01, 0.04, np.nan, 0.9]), 0.05)
+    array([ True, False, False, False])
+    """
+    if control not in get_args(Control):
+        raise ValueError(f"control: got {control!r}, want 'bh' or 'by'")
+    tests, small = int(np.isfinite(p_value).sum()), np.flatnonzero(p_value <= fdr)
+    factor = tests if control == "bh" else tests * float((1 / np.arange(1, tests + 1)).sum())
+    order = small[np.argsort(p_value.ravel()[small])]
+    passed = np.flatnonzero(p_value.ravel()[order] * factor <= fdr * np.arange(1, len(order) + 1))
+    found = np.zeros(p_value.size, bool)
+    found[order[: passed[-1] + 1 if len(passed) else 0]] = True
+    return found.reshape(p_value.shape)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ..structure import InfluenceNetwork
-from .rates import Control, adjusted
+from .rates import Control, adjusted, discoveries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ class Discovery:
                 "threshold: missing; the predictive method has no p-values, so that no false-discovery rate can be "
                 "kept. Give one, such as discovery.predictive.THRESHOLDS['low']"
             )
-        return np.nan_to_num(adjusted(self.p_value, control), nan=1.0) <= fdr
+        return discoveries(self.p_value, fdr, control)
 
     def network(
         self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None

@@ -1,7 +1,7 @@
 """The score test: where factor i does not influence target j, E[zᵢ ψⱼ] = 0."""
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from .batch import Batch
 from .result import Discovery
@@ -31,21 +31,24 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     psi, used = less_baseline(batch.psi, batch.state)
-    scores = batch.scores if batch.scores.ndim == 3 else batch.scores[..., None]
     p_value, effect = np.ones((n, m)), np.zeros((n, m))
-    width = scores.shape[-1]
+    width = 1 if batch.scores.ndim == 2 else batch.scores.shape[-1]
     norm = np.sqrt(np.einsum("tj,tj->j", psi, psi))
+    norm[still] = 1.0
     for k in range(width):
-        z = np.ascontiguousarray(scores[..., k])
+        z = batch.scores if batch.scores.ndim == 2 else np.ascontiguousarray(batch.scores[..., k])
         size = np.sqrt(np.einsum("ti,ti->i", z, z))
+        size[size == 0] = 1.0
         product = z.T @ psi
-        scale = np.sqrt((z * z).T @ (psi * psi)) if robust else np.outer(size, norm) / np.sqrt(n_samples)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = product / scale
-            correlation = product / np.outer(size, norm)
-        here = 2 * stats.norm.sf(np.abs(t)) if n_samples > 500 else 2 * stats.t.sf(np.abs(t), n_samples - used)
-        p_value = np.minimum(p_value, np.minimum(width * np.nan_to_num(here, nan=1.0), 1.0))
-        effect = np.where(np.abs(np.nan_to_num(correlation)) > np.abs(effect), np.nan_to_num(correlation), effect)
+        correlation = product / size[:, None] / norm
+        if robust:
+            t = np.abs(product) / np.sqrt(np.maximum((z * z).T @ (psi * psi), 1e-300))
+        else:
+            t = np.abs(correlation) * np.sqrt(n_samples)
+        many = n_samples > 500  # then Student's distribution is normal
+        here = special.erfc(t / np.sqrt(2)) if many else 2 * stats.t.sf(t, n_samples - used)
+        p_value = np.minimum(p_value, width * here)
+        effect = correlation if k == 0 else np.where(np.abs(correlation) > np.abs(effect), correlation, effect)
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(_power(n_samples, n * m * width))
     return Discovery(
