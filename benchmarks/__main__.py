@@ -10,6 +10,7 @@ from rich.table import Table
 
 from . import (
     bench_credit,
+    bench_discovery,
     bench_engine,
     bench_environments,
     bench_factorisation,
@@ -23,6 +24,7 @@ from . import (
 
 BENCHES = (
     bench_credit,
+    bench_discovery,
     bench_factorisation,
     bench_gradient,
     bench_engine,

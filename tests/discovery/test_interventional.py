@@ -77,6 +77,21 @@ def test_several_factors_at_once_take_fewer_steps():
     assert together.steps < apart / 4
 
 
+def test_what_a_given_network_lacks():
+    """K = I but for one edge: that is found, the others are taken for granted."""
+    problem = one_shot(fx.InfluenceNetwork.identity(40), lambda a, e: a + e)
+    matrix = np.eye(40, dtype=bool)
+    matrix[7, 7] = False
+    start = fx.InfluenceNetwork._derive(matrix, None, None)
+    found = intervene(problem, horizon=1, trials=5, one_step=False, start=start)
+    assert found.network() == problem.network
+    assert found.samples[7, 7] >= 1
+    assert "39 edges of start were taken for granted, and 1 found" in found.notes
+    assert found.steps < 5 * 41 / 2
+    with pytest.raises(ValueError, match=r"start: got shape \(2, 2\), want \(40, 40\)"):
+        intervene(problem, start=fx.InfluenceNetwork.identity(2))
+
+
 def test_other_actors_carry_influence_in_a_closed_loop():
     """Actor 2 copies what actor 1 did the step before: a₁ → ψ₂, but only if it may answer."""
 

@@ -1,7 +1,7 @@
 """The dependence test: actions are randomised given the state, so what depends on one tells of an edge."""
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 from .batch import Batch
 from .result import Discovery
@@ -16,9 +16,10 @@ def dependence_test(
     """Test whether ψⱼ depends on aᵢ given the state, in mean or in spread, in whatever way.
 
     Uᵢ = F(aᵢ|s) is uniform whatever the state. Its waves √2 cos(kπUᵢ), k = 1 … `waves`, are orthonormal and span all
-    functions of the action; the target enters by its normal scores g₁ and their squares g₂:
+    functions of the action. The target enters by two waves of its rank Rⱼ in (0, 1), g₁ = cos(πRⱼ) and g₂ = cos(2πRⱼ),
+    for its level and its spread:
 
-        Tᵢⱼ = N Σ_k Σ_l corr(√2 cos(kπUᵢ), g_l(ψⱼ))²    (and the same times each feature of the state)
+        Tᵢⱼ = N Σ_k Σ_l corr(√2 cos(kπUᵢ), g_l(Rⱼ))²    (and the same times each feature of the state)
 
     The null is known, for the policy is: actions are drawn again from it, given the same states, `redraws` times, and T
     with them. The p-value is that of a Gamma distribution with the mean and variance of those.
@@ -26,6 +27,7 @@ def dependence_test(
     - `state_features`: whether to look at waves times features of the state as well: an action may help in one state
       and harm in another.
 
+    >>> from scipy import special
     >>> rng = np.random.default_rng(0)
     >>> a = rng.normal(size=(2000, 2))
     >>> psi = np.stack([a[:, 0] ** 2, a[:, 0] * a[:, 1]], axis=1) + rng.normal(size=(2000, 2))
@@ -41,8 +43,8 @@ def dependence_test(
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     psi, _ = less_baseline(batch.psi, batch.state)
-    first = special.ndtri((stats.rankdata(psi, axis=0) - 0.5) / n_samples)
-    targets = np.concatenate([first, first**2], axis=1)
+    rank = np.pi * (stats.rankdata(psi, axis=0) - 0.5) / n_samples
+    targets = np.concatenate([np.cos(rank), np.cos(2 * rank)], axis=1)
     targets = targets - targets.mean(axis=0)
     targets /= np.maximum(np.linalg.norm(targets, axis=0), 1e-12)
     features = _features(batch) if state_features else None

@@ -69,7 +69,8 @@ def one_shot(truth: InfluenceNetwork) -> Problem:
 
 def _exact_cases(settings: ExactSettings) -> dict[str, tuple[Callable[[], Problem], int, int]]:
     """From a name to what makes the problem, the steps of an episode and the number of trials."""
-    cases = {name: (lambda make=make: one_shot(make()), 1, settings.trials) for name, make in gallery.PAPER.items()}
+    cases: dict[str, tuple[Callable[[], Problem], int, int]] = {}
+    cases |= {name: (lambda make=make: one_shot(make()), 1, settings.trials) for name, make in gallery.PAPER.items()}
     cases |= {f"chain {n}, delay {d}": (lambda n=n, d=d: chain(n, delay=d), 2 * d + 2, settings.trials)
               for n, d in ((8, 3), (64, 5))}  # fmt: skip
     for size in settings.grids:
@@ -92,7 +93,8 @@ def exact_parts(settings: ExactSettings, seed: int) -> list[Part]:
             truth, edges = problem.network.to_dense(), found.found()
             at_once = found.also["one-step"].found().sum() if found.also else -1
             counts = [truth.sum(), (edges & truth).sum(), (edges & ~truth).sum(), at_once, found.steps]
-            return {"counts": np.array([*counts, trials * (len(truth) + 1) * horizon])}
+            apart = trials if not truth.all() else 1  # where no pair can lack an edge, one episode is enough
+            return {"counts": np.array([*counts, apart * (len(truth) + 1) * horizon])}
 
         return Part(name, horizon * trials, compute)
 
@@ -121,7 +123,7 @@ def exact_draw(settings: ExactSettings, table: Table, summary: dict[str, Any]) -
     rows = list(summary.values())
     left.barh(at - 0.2, [r["edges"] for r in rows], 0.36, color=figures.MISSING, label="in the model")
     left.barh(at + 0.2, [r["found"] for r in rows], 0.36, color="#0072B2", label="found")
-    for y, r in zip(at, rows, strict=True):
+    for y, r in enumerate(rows):
         left.text(
             1.1 * r["edges"], y, f"{r['edges'] - r['found']} missed, {r['spurious']} too many", va="center", fontsize=8
         )
@@ -133,7 +135,7 @@ def exact_draw(settings: ExactSettings, table: Table, summary: dict[str, Any]) -
     for ax, labels in ((left, names), (right, [""] * len(names))):
         ax.set_yticks(at, labels)
         ax.invert_yaxis()
-    left.legend(frameon=False, fontsize=8, loc="lower right")
+    left.legend(frameon=False, fontsize=8, loc="upper right")
     return figure
 
 
@@ -292,13 +294,14 @@ def data_draw(settings: DataSettings, table: Table, summary: dict[str, Any]) -> 
                     [c["samples"] for c in cells], [c[measure] for c in cells], color=colour, marker=mark, label=method
                 )
             ax.set(xscale="log", ylim=(-0.03, 1.05), ylabel=measure if column == 0 else "")
-            figures.plain_log_ticks(ax.xaxis)
+            ax.set_xticks(settings.samples, [f"{s:,}" for s in settings.samples])
+            ax.minorticks_off()
             if row == 0:
                 ax.set_title(f"search bandit, n = {n}, penalty on n/2")
                 ax.axhline(0.95, color="black", linewidth=0.8, linestyle=":")
             else:
                 ax.set_xlabel("samples")
-    axes[0, 0].text(settings.samples[0], 0.93, "nominal: 0.95", fontsize=8, va="top")
+    axes[0, 0].text(settings.samples[0], 0.86, "dotted: 0.95, which an FDR of 0.05 promises", fontsize=8, va="top")
     figures.legend_beside(axes[0, 0] if len(settings.dimensions) == 1 else axes[0, -1])
     if len(settings.dimensions) > 1:
         handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -325,6 +328,9 @@ def data_claims(settings: DataSettings, summary: dict[str, Any]) -> list[Claim]:
     f1 = {m: np.mean([balanced(c) for c in small if c["method"] == m]) for m in METHODS}
     cost = {m: np.mean([c["seconds"] for c in small if c["method"] == m]) for m in METHODS}
     both = "; ".join(f"{m}: F₁ {f1[m]:.3f}, {cost[m]:.2g} s" for m in METHODS)
+    of_small = [c for c in summary["cells"] if c["n"] == min(settings.dimensions)]
+    min_precision = {m: min(c["precision"] for c in of_small if c["method"] == m) for m in METHODS}
+    least = ", ".join(f"{m} {value:.2f}" for m, value in min_precision.items())
     head = ("not in the paper", "–")
     return [
         Claim(
@@ -345,10 +351,17 @@ def data_claims(settings: DataSettings, summary: dict[str, Any]) -> list[Claim]:
             "leaving such an edge out has no bias.",
         ),
         Claim(
-            "On the same data a test does better than prediction with thresholds set by hand, and costs less.",
+            "On the same data a test keeps its precision at every number of samples; prediction with a threshold set "
+            "by hand does not, or misses what is weak.",
             *head,
-            f"n = {min(settings.dimensions)}, {most:,} samples, mean over couplings: {both}",
-            verdict(f1["dependence"] >= max(f1[m] for m in METHODS[2:]), cost["dependence"] <= cost[METHODS[2]]),
+            f"n = {min(settings.dimensions)}, least precision over samples: {least}; with {most:,} samples: {both}",
+            verdict(
+                min_precision["dependence"] > 0.9,
+                min_precision["predictive, low"] < 0.9,
+                all(c["recall"] < 0.99 for c in small if c["method"] == "predictive, high"),
+            ),
+            "With samples enough, and the right threshold, prediction finds the whole network; which threshold is "
+            "right depends on the number of samples.",
         ),
     ]
 
