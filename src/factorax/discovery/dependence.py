@@ -7,7 +7,7 @@ from .batch import Batch
 from .result import Discovery
 from .score import less_baseline
 
-_FOR_ALL = 10
+_FOR_ALL = 25
 
 
 def dependence_test(
@@ -22,7 +22,7 @@ def dependence_test(
         Tᵢⱼ = N Σ_k Σ_l corr(√2 cos(kπUᵢ), g_l(Rⱼ))²    (and the same times each feature of the state)
 
     The null is known, for the policy is: actions are drawn again from it, given the same states, `redraws` times, and T
-    with them. The p-value is that of a Gamma distribution with the mean and variance of those.
+    with them. The p-value is that of a Gamma distribution with their mean, and with the spread of all pairs'.
 
     - `state_features`: whether to look at waves times features of the state as well: an action may help in one state
       and harm in another.
@@ -70,7 +70,11 @@ def dependence_test(
         square += null**2 / redraws
     if features is None:
         mean, square = (np.broadcast_to(x.mean(axis=0), (n, m)) for x in (mean, square))
-    mean, variance = np.maximum(mean, 1e-12), np.maximum(square - mean**2, 1e-12)
+    mean = np.maximum(mean, 1e-12)
+    # Of all pairs together, the spread beside the mean: that of one pair alone is too noisy to tell a far tail.
+    live = np.outer(~dead, ~still)
+    spread = (square - mean**2)[live].sum() / (mean**2)[live].sum() if live.any() else 1.0
+    variance = spread * mean**2
     p_value = np.asarray(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(f"null by {redraws} redraws of the actions from the policy")

@@ -301,7 +301,7 @@ def data_draw(settings: DataSettings, table: Table, summary: dict[str, Any]) -> 
                 ax.axhline(0.95, color="black", linewidth=0.8, linestyle=":")
             else:
                 ax.set_xlabel("samples")
-    axes[0, 0].text(settings.samples[0], 0.86, "dotted: 0.95, which an FDR of 0.05 promises", fontsize=8, va="top")
+    axes[0, 0].text(settings.samples[0], 0.5, "dotted: 0.95, which an FDR of 0.05 promises", fontsize=8, va="top")
     figures.legend_beside(axes[0, 0] if len(settings.dimensions) == 1 else axes[0, -1])
     if len(settings.dimensions) > 1:
         handles, labels = axes[0, 0].get_legend_handles_labels()
