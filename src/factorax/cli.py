@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import stdev
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
@@ -151,14 +152,28 @@ def _train_seeds(
 
 def _score(console: Console, model: "FactoredPPO", out: Path, what: str) -> None:
     """Say the final policy's return over ten episodes, and write it, and that of drawn actions, beside the run."""
-    result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
-    found = {"return": result["return"], "episodes": result["episodes"].tolist()}
-    write_json(out / "evaluation.json", found | {"sampled": sampled["return"]})
+    path = out / "evaluation.json"
+    found = _scored(path, model.timesteps)
+    if found is None:
+        result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
+        found = {"timesteps": model.timesteps, "return": result["return"], "episodes": result["episodes"].tolist()}
+        found |= {"sampled": sampled["return"]}
+        write_json(path, found)
+    error = stdev(found["episodes"]) / len(found["episodes"]) ** 0.5
     console.print(
-        f"{what}return of 10 episodes {result['return']:.4g} ± {result['error']:.2g}; the run is in {escape(str(out))}",
+        f"{what}return of 10 episodes {found['return']:.4g} ± {error:.2g}; the run is in {escape(str(out))}",
         soft_wrap=True,
         highlight=False,
     )
+
+
+def _scored(path: Path, timesteps: int) -> Any:
+    """What was found of the policy as it is; None if it has learnt since, or was never scored."""
+    try:
+        found = json.loads(path.read_bytes())
+        return found if found["timesteps"] == timesteps and len(found["episodes"]) > 1 else None
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _suffix(network: str) -> str:
