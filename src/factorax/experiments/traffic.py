@@ -1,4 +1,4 @@
-"""Fig. 4: PPO on grids of traffic lights, each credited with near streets, or all with everything.
+"""Fig. 5: PPO on grids of traffic lights, each credited with near streets, or all with everything.
 
 All methods have the paper's settings. A minibatch of 125 steps holds what n lights did in them: n times the paper's
 minibatch, and for every method as many gradient steps. *Small batches* has the paper's number of samples in a minibatch
@@ -163,7 +163,7 @@ def experiment(rows: int, columns: int, quick: tuple[str, ...], paper: tuple[str
     return Experiment(
         name=f"traffic-{size}",
         title=f"PPO on a grid of {size} traffic lights, by what a light is credited with",
-        paper="Fig. 4a" if size == "3x3" else "Fig. 4b",
+        paper="Fig. 5a" if size == "3x3" else "Fig. 5b",
         budgets={
             "quick": Settings(quick, iterations=20, n_envs=10, seeds=2, in_sumo=2),
             "paper": Settings(paper),
@@ -231,7 +231,7 @@ def _dots(ax: Axes, settings: Settings, table: Table, summary: dict[str, Any]) -
     _lines(ax, summary["controllers"])
     ax.set_xticks([])
     ax.set_ylim(floor, _ceiling(summary))
-    ax.set(title="final policies, most probable actions, " + ("in SUMO" if in_sumo else "in lanes"))
+    ax.set(title="final policies, " + ("in SUMO" if in_sumo else "in lanes"))
 
 
 def _claims_3x3(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
@@ -251,14 +251,14 @@ def _claims_3x3(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             "On 3×3 lights, a shared policy with the local baseline learns faster than with the global reward.",
-            "Fig. 4a",
+            "Fig. 5a",
             "learning curves, without numbers",
             f"mean return over all of training, interquartile mean of seeds: {said('area')}; {note}",
             verdict(*ahead("area")),
         ),
         Claim(
             "On 3×3 lights, it ends with a better policy.",
-            "Fig. 4a",
+            "Fig. 5a",
             "learning curves, without numbers",
             f"return over the last tenth of training: {said('training')}; {note}",
             verdict(*ahead("training")),
@@ -281,7 +281,7 @@ def _claims_2x6(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             "On 2×6 lights, performance decreases with the number of columns n that a light is credited with.",
-            "Fig. 4b",
+            "Fig. 5b",
             "learning curves, without numbers",
             f"mean return over all of training, interquartile mean of {settings.seeds} seeds: {said('area')}; over its "
             f"last tenth, in which some runs collapse: {said('training')}",

@@ -131,8 +131,8 @@ def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return [
         Claim(
             "The more lights there are, the more is gained by crediting each with near streets alone.",
-            "Beyond the paper",
-            "no figure",
+            "not in the paper",
+            "–",
             f"return of a light at the end of training, with near streets and with all: {seen}; one seed of "
             f"{settings.iterations} iterations of {settings.n_envs} episodes",
             verdict(gains[-1] > gains[0], all(gain > 0 for gain in gains)),

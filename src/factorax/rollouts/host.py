@@ -205,6 +205,8 @@ def _flat(obs: Any) -> np.ndarray:
 
 def _flat_all(seen: Sequence[Any]) -> np.ndarray:
     """Observations as ``(B, d)``, a fresh array: there are environments that change what they returned."""
+    if len(seen) == 1:  # far faster than to make an array of a list
+        return np.array(seen[0], np.float32).reshape(1, -1)
     try:
         obs = np.array(seen, np.float32)
     except ValueError:
@@ -231,9 +233,9 @@ def _put_targets(psi: np.ndarray, rewards: Sequence[Any], infos: Sequence[dict[s
         if m == 1 and np.ndim(given[0]) == 0:
             psi[:, 0] = given
             return
-        if np.shape(given[0]) != (m,):  # perhaps a mistake, which NumPy would spread over all targets
-            given = [np.reshape(one, (m,)) for one in given]
-        psi[:] = given
+        for row, one in zip(psi, given, strict=True):
+            # What is of another shape is perhaps a mistake, which NumPy would spread over all targets.
+            row[:] = one if np.shape(one) == (m,) else np.reshape(one, (m,))
     except ValueError:
         i = next((i for i, one in enumerate(given) if np.size(one) != m), 0)
         raise ValueError(

@@ -29,7 +29,7 @@ def influence(
 
     - `preset`: ``"in"``, the four streets that lead to a light; no light has those that lead out of the grid.
       ``"incident"``, those and the four that lead away: the paper's local baseline. ``"n-level"``, the incident streets
-      of all lights at most `n` columns away: the paper's Fig. 4b. ``"corridor"``, the light's row and column: as no car
+      of all lights at most `n` columns away: the paper's Fig. 5b. ``"corridor"``, the light's row and column: as no car
       turns, nothing else can be changed by it while other lights do what they did. ``"decay"``, the corridor with
       weights αᵈ, where d counts the lights between. ``"complete"``, all.
     - `kind`: targets by street or by light; a light is influenced if one of its streets is. With ``"n-level"`` by light

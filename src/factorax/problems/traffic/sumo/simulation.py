@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from typing import Any, Literal, get_args
 
@@ -92,8 +92,8 @@ class Simulation:
             found = vehicle.getAllSubscriptionResults()
             columns = [[car[want] for car in found.values()] for want in self._wanted]
         else:
-            found, asked = vehicle.getIDList(), (vehicle.getRoadID, vehicle.getLanePosition, vehicle.getSpeed)
-            columns = [[get(car) for car in found] for get in asked]
+            found = vehicle.getIDList()
+            columns = [[get(car) for car in found] for get in _asked(vehicle)]
         return list(found), columns[0], np.array(columns[1], float), np.array(columns[2], float)
 
     @property
@@ -163,3 +163,11 @@ def _connect(traci: Any, command: Sequence[str]) -> Any:
 def version() -> str:
     """Of SUMO, for result files."""
     return str(_import("libsumo").__version__)
+
+
+def _asked(vehicle: Any) -> list[Callable[[str], Any]]:
+    """What gives the street, the place and the speed of a car. Of libsumo the compiled functions themselves, without
+    those of Python around them: they are called for every car in every second."""
+    compiled = getattr(sys.modules.get(vehicle.__module__), "_libsumo", None)
+    names = "getRoadID", "getLanePosition", "getSpeed"
+    return [getattr(compiled, f"vehicle_{name}", None) or getattr(vehicle, name) for name in names]
