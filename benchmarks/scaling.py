@@ -156,7 +156,7 @@ def main() -> None:
     for name, (measured, given) in options.items():
         for workers in (50, 500, 5000):
             shares = simulate(measured, workers, **given)
-            table.add_row(name, f"{workers:,}", *(f"{100 * x:.0f} %" for x in vars(shares).values()))
+            table.add_row(name, f"{workers:,}", *(f"{abs(100 * x):.0f} %" for x in vars(shares).values()))
     console.print(table)
 
 
