@@ -1,4 +1,5 @@
-"""Complete training on SUMO's 3×3 grid with two worker processes, against sumo-rl with Stable-Baselines3's PPO.
+"""Complete training on SUMO's 3×3 grid with two worker processes, against sumo-rl with Stable-Baselines3's PPO; and in
+the lane simulator against SUMO.
 
 Both on two cores, with two simulations, rollouts of one episode of each, two minibatches and as many passes, two layers
 of 64 units for a policy that serves all nine lights, and Adam. Simulated seconds for a second of wall clock, learning
@@ -48,6 +49,34 @@ def our_rate(rounds: int = 4) -> float:
     return COPIES * EPISODE * (len(times) - 1) / (times[-1] - times[0])
 
 
+def paper_rate(in_sumo: bool, rounds: int = 2) -> float:
+    """Steps a second of complete training with the paper's settings: minibatches of some 125 steps, ten epochs."""
+    from factorax.problems.traffic import lanes
+    from factorax.problems.traffic.sumo import make_traffic
+
+    problem = partial(make_traffic, 3, 3) if in_sumo else lanes(3, 3, slots=16)
+    size = {"n_envs": COPIES, "batch_size": 100} if in_sumo else {"n_envs": 50, "batch_size": 125}
+    who = {"rollouts": "processes", "workers": COPIES} if in_sumo else {}
+    times = []
+    ppo = fx.FactoredPPO(
+        problem,
+        policy="shared",
+        identity=0,
+        critic="factor",
+        hidden=(32, 32, 32),
+        n_steps=EPISODE,
+        n_epochs=EPOCHS,
+        **size,
+        **who,
+    )
+    step = size["n_envs"] * EPISODE
+    ppo.learn(
+        (rounds + 1) * step, progress_bar=False, callback=lambda model, metrics: times.append(time.perf_counter())
+    )
+    ppo.close()
+    return step * (len(times) - 1) / (times[-1] - times[0])
+
+
 def their_rate(every: int) -> float:
     """Of sumo-rl with Stable-Baselines3, with a decision every so many seconds."""
     from factorax.problems.traffic.sumo.network import build, write_demand
@@ -64,6 +93,8 @@ def their_rate(every: int) -> float:
 def rows() -> Iterator[Row]:
     if find_spec("libsumo") is None:
         return
+    ours, theirs = best(partial(paper_rate, False), partial(paper_rate, True, 5), rounds=2)
+    yield at_least("traffic 3×3, training in lanes", ours, theirs, "training in SUMO, 2 processes", 8.0, "steps/s")
     if not SUMO_RL.exists():
         print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
         return
