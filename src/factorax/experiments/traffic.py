@@ -271,9 +271,10 @@ def _claims_2x6(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     rows = [summary["methods"][method] for method in settings.methods]
     if len(rows) < 2:
         return []
-    areas = [Interval(**row["area"]) for row in rows]
-    ends = areas[0].low > areas[-1].high
+    areas, lates = ([Interval(**row[score]) for row in rows] for score in ("area", "training"))
+    ends = [scores[0].low > scores[-1].high for scores in (areas, lates)]
     rises = any(b.low > a.high for a, b in pairwise(areas))
+    falls = all(a.mean > b.mean for a, b in pairwise(lates))
 
     def said(score: str) -> str:
         return "; ".join(f"{m} {trainings.shown(row[score])}" for m, row in zip(settings.methods, rows, strict=True))
@@ -285,7 +286,7 @@ def _claims_2x6(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             "learning curves, without numbers",
             f"mean return over all of training, interquartile mean of {settings.seeds} seeds: {said('area')}; over its "
             f"last tenth, in which some runs collapse: {said('training')}",
-            verdict(ends, not rises),
+            verdict(*ends, not rises, falls),
         )
     ]
 

@@ -4,8 +4,6 @@ Every grid has as many steps and as many gradient steps. The more lights there a
 they share, and the more of what is not a light's own doing is in the reward of all.
 """
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from ..learning.comparing import PALETTE
 from . import figures, trainings
 from .claims import Claim, verdict
 from .experiment import Experiment
-from .parts import Arrays, Part
+from .parts import Arrays
 from .table import Table, where
 from .trainings import Training, train
 
@@ -58,19 +56,10 @@ def plan(settings: Settings, seed: int) -> list[Training]:
     ]
 
 
-def _parts(settings: Settings, seed: int) -> list[Part]:
-    def part(training: Training) -> Part:
-        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            out = checkpoint.parent.parent / "runs" / training.name
-            result = trainings.run(training, out, tick, stop)
-            rows = runs.metrics(out)
-            rate = np.median([row["time/fps"] for row in rows[1:] or rows])  # the first has the compilation in it
-            peak = rows[-1].get("time/peak_gib", np.nan)
-            return result | {"rate": np.array([rate]), "peak": np.array([peak])}
-
-        return Part(training.name, training.steps, compute)
-
-    return [part(training) for training in plan(settings, seed)]
+def _measured(out: Path) -> Arrays:
+    rows = runs.metrics(out)
+    rate = np.median([row["time/fps"] for row in rows[1:] or rows])  # the first has the compilation in it
+    return {"rate": np.array([rate]), "peak": np.array([rows[-1].get("time/peak_gib", np.nan)])}
 
 
 def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
@@ -145,7 +134,7 @@ EXPERIMENT = Experiment(
     title="Grids of more and more traffic lights, by what a light is credited with",
     paper="Beyond the paper",
     budgets={"quick": Settings((3, 6), iterations=10, n_envs=4), "paper": Settings((3, 10, 30, 100))},
-    parts=_parts,
+    parts=trainings.trainings(plan, _measured),
     tabulate=_tabulate,
     summarise=_summarise,
     draw=_draw,

@@ -57,20 +57,23 @@ def train(
     return Training(method, seed, steps, "factorax.cli", ("train", *map(str, given)), seeds, in_sumo)
 
 
-def trainings(plan: Callable[[Any, int], Sequence[Training]]) -> Callable[[Any, int], list[Part]]:
-    """From the runs of some settings to the parts of an experiment with a seed."""
+def trainings(
+    plan: Callable[[Any, int], Sequence[Training]], measured: Callable[[Path], Arrays] = lambda out: {}
+) -> Callable[[Any, int], list[Part]]:
+    """From the runs of some settings to the parts of an experiment with a seed, with what is measured of their folders
+    besides."""
 
     def part(training: Training) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return run(training, checkpoint.parent.parent / "runs" / training.name, tick, stop)
+            out = checkpoint.parent.parent / "runs" / training.name
+            return _run(training, out, tick, stop) | measured(out)
 
         return Part(training.name, training.steps * training.seeds, compute)
 
     return lambda settings, seed: [part(training) for training in plan(settings, seed)]
 
 
-def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-    """Run it in a folder, or go on there, to the end."""
+def _run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
     out.parent.mkdir(exist_ok=True)
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
