@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 import sumo  # pyright: ignore[reportMissingImports]
 
@@ -17,11 +18,11 @@ os.environ["SUMO_HOME"], os.environ["LIBSUMO_AS_TRACI"] = sumo.SUMO_HOME, "1"
 QUIET = "--no-step-log --duration-log.disable --xml-validation never --collision.check-junctions true"
 
 
-def main(net: str, routes: str, seconds: int, every: int, repeats: int = 6) -> None:
-    import numpy as np
+def made(net: str, routes: str, seconds: int, every: int) -> Any:
+    """The environment of several lights, with a decision every so many seconds."""
     from sumo_rl import parallel_env  # pyright: ignore[reportMissingImports]
 
-    env = parallel_env(
+    return parallel_env(
         net_file=net,
         route_file=routes,
         num_seconds=seconds,
@@ -30,6 +31,12 @@ def main(net: str, routes: str, seconds: int, every: int, repeats: int = 6) -> N
         sumo_warnings=False,
         additional_sumo_cmd=QUIET,
     )
+
+
+def main(net: str, routes: str, seconds: int, every: int, repeats: int = 6) -> None:
+    import numpy as np
+
+    env = made(net, routes, seconds, every)
     rng, taken = np.random.default_rng(0), []
     for _ in range(repeats):
         start = time.process_time()

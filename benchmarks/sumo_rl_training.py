@@ -10,14 +10,10 @@ critic, on the observation of one light.
 """
 
 import json
-import os
 import sys
 import time
 
-import sumo  # pyright: ignore[reportMissingImports]
-
-os.environ["SUMO_HOME"], os.environ["LIBSUMO_AS_TRACI"] = sumo.SUMO_HOME, "1"
-QUIET = "--no-step-log --duration-log.disable --xml-validation never --collision.check-junctions true"
+from sumo_rl_rate import made  # pyright: ignore[reportMissingImports]
 
 
 def main(net: str, routes: str, seconds: int, every: int, copies: int, epochs: int, rounds: int = 4) -> None:
@@ -25,7 +21,6 @@ def main(net: str, routes: str, seconds: int, every: int, copies: int, epochs: i
     import torch  # pyright: ignore[reportMissingImports]
     from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
-    from sumo_rl import parallel_env  # pyright: ignore[reportMissingImports]
 
     class Clock(BaseCallback):
         """The time at the start of every rollout."""
@@ -40,15 +35,7 @@ def main(net: str, routes: str, seconds: int, every: int, copies: int, epochs: i
         def _on_step(self) -> bool:
             return True
 
-    env = parallel_env(
-        net_file=net,
-        route_file=routes,
-        num_seconds=seconds,
-        delta_time=every,
-        yellow_time=min(2, every - 1),  # it must be shorter than what is between decisions
-        sumo_warnings=False,
-        additional_sumo_cmd=QUIET,
-    )
+    env = made(net, routes, seconds, every)
     env.unwrapped.render_mode = None  # SuperSuit asks for it, sumo-rl has none
     rows = supersuit.pettingzoo_env_to_vec_env_v1(env)
     envs = supersuit.concat_vec_envs_v1(rows, copies, num_cpus=copies, base_class="stable_baselines3")
