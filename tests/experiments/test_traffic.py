@@ -72,8 +72,7 @@ def test_every_run_has_settings_that_fit(name, budget):
         given = dict(zip(run.arguments[2::2], run.arguments[3::2], strict=False))
         sizes = {key: int(given[f"--{key.replace('_', '-')}"]) for key in ("n_envs", "n_steps", "batch_size")}
         Config(**sizes)
-        share = 2 if "small batches" in run.method else 1  # of the iterations: these take as long as ten others
-        assert share * run.steps == settings.iterations * sizes["n_envs"] * sizes["n_steps"]
+        assert run.steps == settings.iterations * sizes["n_envs"] * sizes["n_steps"]
         assert (run.seed, run.seeds) == (settings.seeds, settings.seeds)
         find_network(find_problem(run.arguments[1]), given.get("--network", "own"))
 

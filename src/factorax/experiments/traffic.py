@@ -2,7 +2,7 @@
 
 All methods have the paper's settings. A minibatch of 125 steps holds what n lights did in them: n times the paper's
 minibatch, and for every method as many gradient steps. *Small batches* has the paper's number of samples in a minibatch
-instead, and so n times the gradient steps; it is given half the iterations.
+instead, and so n times the gradient steps.
 """
 
 from collections.abc import Callable
@@ -83,8 +83,7 @@ def plan(rows: int, columns: int) -> Callable[[Settings, int], list[Training]]:
         first = seed * settings.seeds
         made = []
         for method in settings.methods:
-            iterations = settings.iterations // 2 if "small batches" in method else settings.iterations
-            steps = iterations * settings.n_envs * _PAPER["n_steps"]
+            steps = settings.iterations * settings.n_envs * _PAPER["n_steps"]
             options = *common, "--batch-size", _batch(method, rows * columns), *OPTIONS[method]
             problem = f"{head}:{rows}x{columns},action=gaussian"
             if head == "sumo":
