@@ -8,8 +8,10 @@ from ._credit import credit as credit
 from ._credit import factor_baseline as factor_baseline
 from .structure import Factorisation as Factorisation
 from .structure import InfluenceNetwork as InfluenceNetwork
+from .structure import LaggedNetwork as LaggedNetwork
 from .structure import NetworkSchedule as NetworkSchedule
 from .structure import PartitionMap as PartitionMap
+from .structure import StateNetwork as StateNetwork
 from .structure import StructureWarning as StructureWarning
 from .structure import close_over as close_over
 from .structure import networks as networks
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
     from .integrations import wrap as wrap
+    from .learning import AdaptiveNetwork as AdaptiveNetwork
     from .learning import FactoredPPO as FactoredPPO
     from .learning import check_problem as check_problem
 
@@ -40,7 +43,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(".discovery", __name__), name)
     if name in ("bias_report", "variance_report"):
         return getattr(importlib.import_module(".gradients", __name__), name)
-    if name in ("FactoredPPO", "check_problem"):
+    if name in ("AdaptiveNetwork", "FactoredPPO", "check_problem"):
         return getattr(importlib.import_module(".learning", __name__), name)
     if name == "wrap":
         return importlib.import_module(".integrations", __name__).wrap

@@ -23,11 +23,12 @@ from array_api_compat import (
 from .structure import forms
 from .structure.network import InfluenceNetwork
 from .structure.schedule import Blend, NetworkSchedule
+from .structure.varying import KArray
 
 _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fuses the whole sum (2× faster on CPU)
 
 
-def credit(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
+def credit(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None) -> Any:
     """[K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
 
     kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. Linear, so it may stand anywhere in a differentiated or compiled JAX or PyTorch program;
@@ -35,7 +36,7 @@ def credit(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
 
     **Arguments**
 
-    - `net`: the influence network, or a point of a `NetworkSchedule`.
+    - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample.
     - `psi`: the targets, shape ``(..., n_targets)``, any batch axes in front; NumPy, JAX or PyTorch. Finite.
     - `weights`: the multipliers λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
       All ones if left out.
@@ -54,7 +55,7 @@ def credit(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
     return _credit_of(net, *_weighted(net, psi, weights))
 
 
-def factor_baseline(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None) -> Any:
+def factor_baseline(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None) -> Any:
     """[(1 − K)(λ∘ψ)]: for every factor, the weighted sum of the targets it does *not* influence (Def. 4.1, eq. 6).
 
     bᵢ = Σⱼ λⱼ ψⱼ − kᵢ, to be subtracted from the scalar objective; `credit` is what remains. Arguments, shapes and
@@ -67,16 +68,18 @@ def factor_baseline(net: InfluenceNetwork | Blend, psi: Any, weights: Any = None
     return xp.sum(x, axis=-1, keepdims=True) - _credit_of(net, x, xp)
 
 
-def _credit_of(net: InfluenceNetwork | Blend, x: Any, xp: Any) -> Any:
+def _credit_of(net: InfluenceNetwork | Blend | KArray, x: Any, xp: Any) -> Any:
     if isinstance(net, Blend):
         w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
         return (1 - w) * _apply(net.start.form, x, xp) + w * _apply(net.end.form, x, xp)
+    if isinstance(net, KArray):
+        return xp.matmul(xp.astype(_as_array(net.weights), x.dtype), x[..., None])[..., 0]
     return _apply(net.form, x, xp)
 
 
-def _weighted(net: InfluenceNetwork | Blend, psi: Any, weights: Any) -> tuple[Any, Any]:
+def _weighted(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any) -> tuple[Any, Any]:
     """λ∘ψ and its array namespace, after every check of shape."""
-    if not isinstance(net, InfluenceNetwork | Blend):
+    if not isinstance(net, InfluenceNetwork | Blend | KArray):
         fix = (
             "take a point of it with .at(step)"
             if isinstance(net, NetworkSchedule)

@@ -108,7 +108,8 @@ def train(
             a Gymnasium name such as CartPole-v1, or package.module:function.
         config: How to train.
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
-            in, incident, n-level:2, corridor, decay:0.5.
+            in, incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates it while it
+            trains, from all edges on, or from adaptive:own, adaptive:incident, adaptive:FILE.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network if it is not its own.
             With several seeds, the folder of their folders.
         seeds: How many, from --seed on, side by side as one program; for JAX problems.

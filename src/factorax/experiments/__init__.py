@@ -18,7 +18,7 @@ BANDITS = (
 )
 DISCOVERY = ("discover-exact", "discover-samples")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city")
-NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY)
+NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks")
 _TOGETHER = {"traffic-3x3": "traffic", "traffic-2x6": "traffic", "uav-4": "uav", "uav-5": "uav"}
 _TOGETHER |= dict.fromkeys(DISCOVERY, "discovery")
 """Modules with several experiments."""

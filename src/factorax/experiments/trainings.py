@@ -66,14 +66,15 @@ def trainings(
     def part(training: Training) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
             out = checkpoint.parent.parent / "runs" / training.name
-            return _run(training, out, tick, stop) | measured(out)
+            return run(training, out, tick, stop) | measured(out)
 
         return Part(training.name, training.steps * training.seeds, compute)
 
     return lambda settings, seed: [part(training) for training in plan(settings, seed)]
 
 
-def _run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+    """Train into a folder, or go on there; steps, returns and scores of every seed."""
     out.parent.mkdir(exist_ok=True)
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]

@@ -8,6 +8,7 @@ from .config import Hyper as Hyper
 
 if TYPE_CHECKING:
     from .actions import ActionSpace as ActionSpace
+    from .adaptive import AdaptiveNetwork as AdaptiveNetwork
     from .advantages import gae as gae
     from .checking import ProblemError as ProblemError
     from .checking import check_problem as check_problem
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ActionSpace": "actions",
+    "AdaptiveNetwork": "adaptive",
     "gae": "advantages",
     "FactoredPPO": "factored_ppo",
     "ProblemError": "checking",

@@ -128,6 +128,8 @@ class Config:
     """Local devices that share the environments of a JAX problem; 0: as many as n_envs and batch_size can be shared out
     to evenly. What is learnt is the same, to rounding."""
 
+    check_network: bool = True
+    """Test all along whether the data say that the network lacks an edge, and warn of it."""
     variance_report: bool = False
     """Measure in every update what the network saves: the terms of the variance of every factor's gradient."""
 

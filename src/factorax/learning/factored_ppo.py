@@ -18,7 +18,8 @@ from .. import _progress
 from ..problems.failures import EpisodeLost
 from ..problems.problem import Problem
 from ..rollouts import HostEnvironments, LostWarning, episodes
-from . import checkpoints, device_memory
+from ..structure import InfluenceNetwork
+from . import checkpoints, device_memory, influence
 from .config import WHO_STEPS, Config
 from .learner import Learner, TrainState
 from .networks import Policy, Shared
@@ -36,8 +37,9 @@ class FactoredPPO:
     - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, as in
       ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
       vector, the one target there is.
-    - `network`: the influence network of returns, one row for each component of the action space (or factored, or a
-      `NetworkSchedule` over time steps); the problem's own if left out.
+    - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
+      that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`. The
+      problem's own if left out.
     - `policy`, and all else by name: the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
@@ -56,6 +58,11 @@ class FactoredPPO:
         self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
 
     @property
+    def network(self) -> InfluenceNetwork:
+        """The network as it is now; of one that depends on state or lag, all edges that it may have."""
+        return influence.present(self.learner, self.state)
+
+    @property
     def timesteps(self) -> int:
         """Steps of all environments so far."""
         return int(self.state.timesteps)
@@ -68,7 +75,7 @@ class FactoredPPO:
         `callback` is called after every update with this object and the metrics; if it returns False, training stops.
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
-        last = np.nan
+        last, warned = np.nan, False
         rollouts = None if isinstance(self.learner.problem, Problem) else self.learner.rollouts
         if rollouts is not None and rollouts.episodes is None:
             rollouts.episodes = self._episodes  # of an earlier life
@@ -88,6 +95,7 @@ class FactoredPPO:
                 if rollouts is not None:
                     self._episodes = rollouts.episodes
                 self.history.append(metrics)
+                warned = warned or influence.warn_if_edges_are_missing(self.learner, state, metrics["time/iterations"])
                 shown = "–" if np.isnan(last) else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
                 progress.update(bar, completed=self.timesteps, description=text)

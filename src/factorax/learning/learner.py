@@ -16,15 +16,17 @@ from jax.sharding import Mesh
 from .._credit import credit
 from ..problems.problem import Problem
 from ..rollouts import Actor, Inline, Iteration, Plan, Processes, RayActors, Rollouts, Transition
-from ..structure import InfluenceNetwork, NetworkSchedule
-from . import device_memory, sharding
+from ..structure import InfluenceNetwork, LaggedNetwork
+from . import device_memory, influence, sharding
 from .actions import ActionSpace
+from .adaptive import Evidence
 from .collecting import JaxEnvironments
 from .config import Config, Hyper
 from .networks import Critic, Policy, network
 from .normalising import Running
 from .plain import plain
 from .ppo import Agent, Batch, Update
+from .validity import Validity
 
 
 class TrainState(NamedTuple):
@@ -45,6 +47,10 @@ class TrainState(NamedTuple):
     timesteps: jax.Array
     hyper: Hyper
     """Settings that may differ between states of one compiled program."""
+    evidence: Evidence | None
+    """Of an adaptive network."""
+    validity: Validity | None
+    """Of the edges that the network lacks; None if they are not tested."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +62,7 @@ class Learner:
     """
 
     problem: Problem | Callable[[], gym.Env]
-    network: InfluenceNetwork | NetworkSchedule
+    network: influence.AnyNetwork
     weights: np.ndarray
     observation_space: gym.Space
     action_space: gym.Space
@@ -85,15 +91,16 @@ class Learner:
             )
         source = getattr(given, "unwrapped", given)
         space = ActionSpace.of(given.action_space, squash=config.squash)
-        network = network if network is not None else getattr(source, "network", None)
-        if network is None:
-            network = InfluenceNetwork.complete(len(space), 1)  # one target, the reward: plain PPO
-        ends = network.start if isinstance(network, NetworkSchedule) else network
+        own_network = getattr(source, "network", None)
+        if own_network is None:
+            own_network = InfluenceNetwork.complete(len(space), 1)  # one target, the reward: plain PPO
+        network = influence.named(network, own_network)
+        n_targets = influence.start_of(network).shape[1]
         if weights is None:
-            weights = getattr(source, "weights", np.ones(ends.shape[1]))
+            weights = getattr(source, "weights", np.ones(n_targets))
         weights = np.asarray(weights, np.float64)
-        if weights.shape != (ends.shape[1],):
-            raise ValueError(f"weights: got shape {weights.shape}, want ({ends.shape[1]},), one λ for each target")
+        if weights.shape != (n_targets,):
+            raise ValueError(f"weights: got shape {weights.shape}, want ({n_targets},), one λ for each target")
         own = getattr(source, "local", None) if local is None else None
         if not isinstance(problem, Problem):
             given.close()
@@ -118,8 +125,9 @@ class Learner:
         return learner
 
     def check_shapes(self) -> None:
-        """Raise if factors, components and inputs do not fit together."""
+        """Raise if factors, components, inputs and the kind of critic do not fit together."""
         _ = self.factors, self.n_inputs, self.devices
+        influence.check(self.network, self.config)
 
     @cached_property
     def space(self) -> ActionSpace:
@@ -130,8 +138,8 @@ class Learner:
 
     @cached_property
     def network_at_start(self) -> InfluenceNetwork:
-        """The network, or that which a schedule begins with: their shapes and names are the same."""
-        return self.network.start if isinstance(self.network, NetworkSchedule) else self.network
+        """The network, or that which one that varies begins with: their shapes and names are the same."""
+        return influence.start_of(self.network)
 
     @property
     def n_factors(self) -> int:
@@ -214,7 +222,9 @@ class Learner:
         if c.critic == "none":
             critic = None
         elif c.critic == "target":
-            critic = Critic(network("joint", for_critic, self.n_inputs, (self.n_targets, 1), c.hidden, 1.0))
+            # By lag, what a factor can expect is not the sum of its targets' values: it has a value of its own to add.
+            values = self.n_targets + (self.n_factors if isinstance(self.network, LaggedNetwork) else 0)
+            critic = Critic(network("joint", for_critic, self.n_inputs, (values, 1), c.hidden, 1.0))
         elif c.estimator == "vanilla":
             critic = Critic(network("joint", for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
         else:
@@ -235,6 +245,7 @@ class Learner:
             key,
             jnp.int32(0),
             jax.tree.map(jnp.float32, c.hyper._replace(**hyper)),
+            *influence.nothing_known(self, policy),
         )
 
     def _seen_size(self) -> int:
@@ -331,10 +342,9 @@ class Learner:
             seen.target_terminated,
             seen.log_prob,
         )
-        network = self.network.at(state.timesteps) if isinstance(self.network, NetworkSchedule) else self.network
-        if c.estimator == "vanilla":
-            network = total_net
+        network = total_net if c.estimator == "vanilla" else influence.network_now(self.network, state, seen)
         key, here = jax.random.split(state.key)
+        evidence, valid, watched = influence.watch(self, state, batch)
         agent, optimiser, kl_coef, metrics = self.update_rule.learn(
             state.agent,
             state.optimiser,
@@ -361,8 +371,10 @@ class Learner:
             discounted=discounted,
             key=key,
             timesteps=state.timesteps + c.n_envs * c.n_steps,
+            evidence=evidence,
+            validity=valid,
         )
-        return new, metrics | {f"rollout/{name}": value for name, value in rollout.items()}
+        return new, metrics | watched | {f"rollout/{name}": value for name, value in rollout.items()}
 
     def update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """Collect a rollout and learn from it. For a JAX problem it is pure: compile it, map it over seeds."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _progress
 from ..problems.problem import Problem
-from . import device_memory, runs, sharding
+from . import device_memory, influence, runs, sharding
 from .config import Config
 from .factored_ppo import FactoredPPO, finished
 from .learner import TrainState
@@ -77,7 +77,7 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
         return sharding.place(learner.devices, new, lead=1), metrics
 
     update = device_memory.compiled(update_all, states, config, len(models))
-    begun, steps = time.perf_counter(), models[0].timesteps
+    begun, steps, warned = time.perf_counter(), models[0].timesteps, False
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         try:
@@ -93,6 +93,9 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
                     recorder.write(own | times)
                 # Only now: a run that goes on drops rows beyond its checkpoint, and would not miss those before it.
                 states, steps = new, steps + config.n_envs * config.n_steps
+                if not warned:
+                    first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, states)
+                    warned = influence.warn_if_edges_are_missing(learner, first, each[0]["time/iterations"])
                 mean = np.mean([own.get("rollout/ep_rew_mean", np.nan) for own in each])
                 progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
                 if recorders[0].due:

@@ -14,6 +14,8 @@ from ..problems.problem import Problem
 from ..problems.traffic import sumo
 from ..structure import InfluenceNetwork
 from .actions import ActionSpace
+from .adaptive import AdaptiveNetwork
+from .influence import start_of
 
 _JAX_PROBLEMS: dict[str, Callable[..., Problem]] = {
     "contextual-bandit": problems.contextual_bandit,
@@ -134,13 +136,16 @@ def _value(text: str) -> int | float | bool | str:
 
 def is_file(network: str) -> bool:
     """Whether this names a file, and not a network that the problem knows."""
+    network = network.removeprefix("adaptive:")
     return "." in network.partition(":")[0] or os.sep in network
 
 
-def find_network(problem: Any, name: str) -> InfluenceNetwork | None:
+def find_network(problem: Any, name: str) -> Any:
     """The network of this name for a problem that `find_problem` gave; None if it is the problem's own.
 
     - ``own``: the problem's; ``complete``: all edges;
+    - ``adaptive``: an `AdaptiveNetwork` that begins with all edges; ``adaptive:own``, ``adaptive:incident``,
+      ``adaptive:K.json``: with these;
     - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: what `influence` of the problem calls so, if it has any;
     - a file that `InfluenceNetwork.save` wrote.
 
@@ -149,6 +154,12 @@ def find_network(problem: Any, name: str) -> InfluenceNetwork | None:
     """
     if name == "own":
         return None
+    head, _, rest = name.partition(":")
+    if head == "adaptive":
+        if not rest:
+            return head
+        start = find_network(problem, rest)
+        return AdaptiveNetwork(_own(problem) if start is None else start_of(start))
     if is_file(name):
         return InfluenceNetwork.load(name)
     made = problem if isinstance(problem, Problem) else problem()
@@ -167,6 +178,16 @@ def find_network(problem: Any, name: str) -> InfluenceNetwork | None:
     finally:
         if not isinstance(made, Problem):
             made.close()
+
+
+def _own(problem: Any) -> InfluenceNetwork:
+    made = problem if isinstance(problem, Problem) else problem()
+    network = getattr(getattr(made, "unwrapped", made), "network", None)
+    if not isinstance(made, Problem):
+        made.close()
+    if network is None:
+        raise ValueError("network: got adaptive:own, and the problem has none of its own; want adaptive")
+    return network
 
 
 def _complete(source: Any) -> InfluenceNetwork:

@@ -17,14 +17,18 @@ import optax
 from jax.sharding import Mesh
 
 from .._credit import credit
-from ..structure import Blend, InfluenceNetwork
+from ..rollouts.components import CATEGORICAL
+from ..structure import Blend, InfluenceNetwork, KArray, LaggedNetwork
 from . import sharding
 from .actions import ActionSpace, Spread
 from .advantages import gae
 from .config import Config, Hyper
 from .diagnostics import Scores, signal_to_noise, variance_terms
+from .lagged import lagged_credit
 from .natural import natural_step
 from .networks import Critic, Policy
+
+AnyK = InfluenceNetwork | Blend | KArray | LaggedNetwork
 
 
 class Agent(eqx.Module):
@@ -107,9 +111,7 @@ class Update:
             return jnp.zeros((*obs.shape[:-1], len(self.weights)))
         return agent.critic(obs, local)
 
-    def samples(
-        self, agent: Agent, batch: Batch, network: InfluenceNetwork | Blend, hyper: Hyper | None = None
-    ) -> Samples:
+    def samples(self, agent: Agent, batch: Batch, network: AnyK, hyper: Hyper | None = None) -> Samples:
         """Advantages, credits and old log-probabilities of a rollout.
 
         The network has a row for every factor; for the vanilla estimator it has one row of ones. `hyper` replaces what
@@ -126,7 +128,11 @@ class Update:
             terminated = jnp.zeros_like(terminated)
         value = self.values(agent, batch.obs, batch.local)
         following = self.values(agent, batch.next_obs, batch.next_local)
+        m, own = batch.psi.shape[-1], None
+        if c.critic == "target":  # and behind them, by lag, the values of factors
+            value, own, following = value[..., :m], value[..., m:], following[..., :m]
         if c.critic == "factor":  # the critic knows the credit, so the credit comes first
+            assert not isinstance(network, LaggedNetwork)
             psi = credit(network, batch.psi, self.weights)
             if terminated.shape[-1] != 1:
                 terminated = credit(network, (~terminated).astype(jnp.float32)) == 0  # no target of it goes on
@@ -135,7 +141,14 @@ class Update:
         advantage, returns = gae(
             psi, value, following, terminated=terminated, ended=ended, discount=hyper.discount, trace=hyper.gae_lambda
         )
-        if c.critic != "factor":
+        if isinstance(network, LaggedNetwork):
+            ends = {"terminated": terminated, "ended": ended, "discount": hyper.discount}
+            advantage = lagged_credit(network, returns, following, **ends, weights=self.weights)
+            if own is not None:  # what is expected of all that it influences, less what comes too early to be its doing
+                early = advantage - credit(network.start, value, self.weights)
+                value, returns = (jnp.concatenate(pair, axis=-1) for pair in ((value, own), (returns, early)))
+                advantage = early - own
+        elif c.critic != "factor":
             advantage = credit(network, advantage, self.weights)
         out = agent.policy(batch.obs, batch.local)
         acted = self.log_prob(out, batch.action) if batch.log_prob is None else self._by_factor(batch.log_prob)
@@ -228,14 +241,28 @@ class Update:
             metrics["factor/clip_fraction"] = outside.sum(axis=0) / jnp.maximum(each, 1)
         return loss, metrics
 
-    def by_target(self, agent: Agent, batch: Batch, hyper: Hyper) -> jax.Array:
-        """The advantage of every target, ``(N, m)``; where there is no critic of targets, the centred λ-returns."""
+    def by_target(self, agent: Agent, batch: Batch, hyper: Hyper) -> Samples:
+        """Samples that are credited with the advantage of every target, ``(N, m)``; where there is no critic of
+        targets, with the centred λ-returns."""
         m, has_critic = len(self.weights), self.config.critic == "target"
         config = self.config if has_critic else replace(self.config, critic="none")
-        rule = replace(self, weights=np.ones(m), n_factors=m, config=config)
+        rule = replace(self, weights=np.ones(m), n_factors=m, factors=None, config=config)
         agent = agent if has_critic else Agent(agent.policy, None)
-        found = rule.samples(agent, batch, InfluenceNetwork.identity(m), hyper).credit
-        return found if has_critic else found - found.mean(axis=0)
+        found = rule.samples(agent, batch, InfluenceNetwork.identity(m), hyper)
+        return found if has_critic else found._replace(credit=found.credit - found.credit.mean(axis=0))
+
+    def pairs(self, agent: Agent, batch: Batch, hyper: Hyper) -> tuple[Scores, jax.Array]:
+        """The scores of all components and the advantages of all targets ``(N, m)``: E[zᵢ Aⱼ] tells of edges."""
+        samples = self.by_target(agent, batch, hyper)
+        return self._scores(agent, samples), samples.credit
+
+    def location(self, scores: Scores) -> jax.Array:
+        """One score of every component, ``(N, c)``: that of a shift of its action; of choices, towards later ones."""
+        shift = np.zeros((len(self.space), self.space.width), np.float32)
+        shift[:, 0] = 1.0
+        if CATEGORICAL in self.space.of_kind:
+            shift[self.space.of_kind[CATEGORICAL]] = np.linspace(-1, 1, self.space.width)
+        return (scores.outer * shift).sum(axis=-1)
 
     def diagnose(self, agent: Agent, samples: Samples) -> dict[str, jax.Array]:
         """Signal and noise of every factor's gradient at the policy that acted."""
@@ -244,7 +271,7 @@ class Update:
         return {"factor/gradient_snr": signal_to_noise(second, mean, len(samples.credit))}
 
     def variances(
-        self, agent: Agent, samples: Samples, advantage: jax.Array, network: InfluenceNetwork | Blend
+        self, agent: Agent, samples: Samples, advantage: jax.Array, network: InfluenceNetwork | Blend | KArray
     ) -> dict[str, jax.Array]:
         """The variance report, from advantages of targets ``(N, m)``."""
         moments, squared = self._moments(agent, samples)
@@ -256,13 +283,8 @@ class Update:
 
     def _moments(self, agent: Agent, samples: Samples) -> tuple[Any, jax.Array]:
         """A function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
-        parameters, spread = samples.parameters, agent.policy.spread
-        mask = samples.factor_mask
-        outer = jax.grad(lambda p: self.log_prob((p, spread), samples.action).sum())(parameters)
-        if mask is not None:
-            outer = outer * self._by_component(mask.astype(outer.dtype))[..., None]
-        scores = Scores(outer, agent.policy.net.features(samples.obs, samples.local))
-        n = len(outer)
+        scores = self._scores(agent, samples)
+        n = len(scores.outer)
 
         def moments(credit: jax.Array) -> tuple[jax.Array, jax.Array]:
             credit = jnp.broadcast_to(credit, (n, self.n_factors))
@@ -271,6 +293,13 @@ class Update:
 
         squared = self._by_factor(scores.squared)
         return moments, squared
+
+    def _scores(self, agent: Agent, samples: Samples) -> Scores:
+        spread, mask = agent.policy.spread, samples.factor_mask
+        outer = jax.grad(lambda p: self.space.log_prob(p, spread, samples.action).sum())(samples.parameters)
+        if mask is not None:
+            outer = outer * self._by_component(mask.astype(outer.dtype))[..., None]
+        return Scores(outer, agent.policy.net.features(samples.obs, samples.local))
 
     def _by_component(self, by_factor: jax.Array) -> jax.Array:
         """From ``(..., n)`` to ``(..., c)``."""
@@ -289,7 +318,7 @@ class Update:
         kl_coef: jax.Array,
         batch: Batch,
         key: jax.Array,
-        network: InfluenceNetwork | Blend,
+        network: AnyK,
         hyper: Hyper | None = None,
     ) -> tuple[Agent, Any, jax.Array, dict[str, jax.Array]]:
         """All epochs over one rollout."""
@@ -298,7 +327,9 @@ class Update:
         samples = self.samples(agent, batch, network, hyper)
         found = self.diagnose(agent, samples)
         if c.variance_report and c.estimator == "factored":
-            found |= self.variances(agent, samples, self.by_target(agent, batch, hyper), network)
+            assert not isinstance(network, LaggedNetwork)
+            flat = KArray(network.weights.reshape(-1, *network.shape)) if isinstance(network, KArray) else network
+            found |= self.variances(agent, samples, self.by_target(agent, batch, hyper).credit, flat)
         old = agent.policy.spread
         if c.objective == "natural":
             agent = eqx.tree_at(lambda a: a.policy, agent, natural_step(self, agent, samples, hyper))
@@ -332,6 +363,7 @@ class Update:
         if c.estimator == "factored":
             last["factor/credit_std"] = samples.credit.std(axis=0)
         if c.critic == "target" or (c.critic == "factor" and c.estimator == "factored"):
+            returns, missed = (x[:, : batch.psi.shape[-1]] if c.critic == "target" else x for x in (returns, missed))
             last[f"{c.critic}/explained_variance"] = 1 - missed.var(axis=0) / (returns.var(axis=0) + 1e-8)
             last[f"{c.critic}/value_error"] = jnp.sqrt((missed**2).mean(axis=0))
         return agent, optimiser_state, kl_coef, last | found

@@ -31,11 +31,16 @@ class Recorder:
         self.written = time.monotonic()
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """The metrics of an update."""
+        """The metrics of an update; edges of an adaptive network that came and went, by name."""
+        metrics = dict(metrics)
+        changed = metrics.pop("network/changed", None)
+        if changed is not None:
+            metrics |= _changes(np.asarray(changed), self.model.learner.network_at_start)
         with room(self.out, self.saved), (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({name: plain(value) for name, value in metrics.items()}) + "\n")
         if self.writer is not None:
-            for name, value in scalars(metrics, self.model.learner.network_at_start):
+            numbers = {name: value for name, value in metrics.items() if name not in ("network/came", "network/went")}
+            for name, value in scalars(numbers, self.model.learner.network_at_start):
                 self.writer.add_scalar(name, value, metrics["time/total_timesteps"])
 
     @property
@@ -73,6 +78,15 @@ def room(out: Path, saved: int) -> Iterator[None]:
         ) from error
 
 
+def _changes(changed: np.ndarray, network: InfluenceNetwork) -> dict[str, list[str]]:
+    found = {}
+    for name, sign in (("network/came", 1), ("network/went", -1)):
+        pairs = np.argwhere(changed == sign)
+        if len(pairs):
+            found[name] = [f"{network.actions[i]} → {network.targets[j]}" for i, j in pairs]
+    return found
+
+
 def _tensorboard(out: Path) -> Any:
     try:
         from tensorboardX import SummaryWriter
@@ -82,8 +96,10 @@ def _tensorboard(out: Path) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A number, a list of them, or of a long one its quartiles."""
+    """A number, a list of them, or of a long one its quartiles; names as they are."""
     value = np.asarray(value)
+    if value.dtype.kind == "U":
+        return value.tolist()
     if value.size > _LONG:
         return {"quartiles": np.quantile(value, [0, 0.25, 0.5, 0.75, 1]).tolist()}
     return value.tolist() if value.ndim else value.item()

@@ -89,7 +89,9 @@ def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
             f"{run}: was trained on {made['problem']!r}, which is code to be run; if you trust it, say so with "
             f"--problem {made['problem']}"
         )
-    network = str(Path(run) / _OF_A_FILE) if is_file(made["network"]) else made["network"]
+    network = made["network"]
+    if is_file(network):
+        network = ("adaptive:" if network.startswith("adaptive:") else "") + str(Path(run) / _OF_A_FILE)
     model = make(made["problem"], network, made["config"])
     if not _restore(model, Path(run) / "checkpoints"):
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")

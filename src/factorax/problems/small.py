@@ -1,12 +1,15 @@
 """Three small problems with known structure, to learn from and to test with."""
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
-from ..structure import InfluenceNetwork
+from ..structure import InfluenceNetwork, LaggedNetwork
 from .problem import Problem, Step
 
 
@@ -38,7 +41,25 @@ def contextual_bandit(n: int = 8) -> Problem:
     )
 
 
-def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Problem:
+@dataclass(frozen=True, eq=False)
+class Chain(Problem):
+    """With the networks that it may be trained with."""
+
+    delay: int = 3
+
+    def influence(self, preset: str) -> InfluenceNetwork | LaggedNetwork:
+        """``"near"``, every action its own target alone, which leaves a true edge out; or ``"lagged"``, the network of
+        returns by lag: everything after `delay` steps."""
+        if preset not in ("near", "lagged"):
+            raise ValueError(f"preset: got {preset!r}, want 'near' or 'lagged'")
+        return InfluenceNetwork.identity(self.network.shape[0]) if preset == "near" else self._by_lag
+
+    @cached_property
+    def _by_lag(self) -> LaggedNetwork:
+        return LaggedNetwork({self.delay: self.network})
+
+
+def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
     """n parcels on their way: what is sent now pays `delay` steps later, at its own end and at the next.
 
     Every action enters a queue of length `delay`; when it arrives, target i is paid by parcels i and i − 1. So no
@@ -68,7 +89,7 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Problem:
         after = {"wanted": wanted, "queue": queue, "time": time}
         return Step(after, observe(wanted, time), psi, jnp.array(False), time >= horizon)
 
-    return Problem(
+    return Chain(
         "chain",
         reset,
         step,
@@ -77,6 +98,7 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Problem:
         InfluenceNetwork(matrix),
         np.ones(n),
         local=lambda obs: jnp.stack([obs[..., :n], jnp.broadcast_to(obs[..., n:], obs[..., :n].shape)], axis=-1),
+        delay=delay,
     )
 
 

@@ -8,7 +8,10 @@ from .export import to_dot as to_dot
 from .export import to_tikz as to_tikz
 from .factorisation import Factorisation as Factorisation
 from .labels import StructureWarning as StructureWarning
+from .lagged import LaggedNetwork as LaggedNetwork
 from .network import InfluenceNetwork as InfluenceNetwork
 from .partition import PartitionMap as PartitionMap
 from .schedule import Blend as Blend
 from .schedule import NetworkSchedule as NetworkSchedule
+from .varying import KArray as KArray
+from .varying import StateNetwork as StateNetwork

@@ -42,6 +42,14 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
     1.0
     """
     n, m = net.shape
+    edges, size = influences(net, dynamics, local_actors=local_actors)
+    return InfluenceNetwork._derive(_reach(edges, n, size)[:, n : n + m], net.actions, net.targets)
+
+
+def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
+    """All direct influences as pairs of numbers, and how many names there are: first actions, then targets, then the
+    rest of the state. What an actor reads leads into its action."""
+    n, m = net.shape
     clash = sorted(set(net.actions) & set(net.targets))
     if clash:
         raise ValueError(f"net: {some(clash)} names both an action and a target; rename one side with relabel()")
@@ -61,7 +69,7 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
         reads = {(v, u) for u, v in moves if u < n and u not in told and v in state}
     else:
         reads = {(x, i) for x in state for i in range(n)}
-    return InfluenceNetwork._derive(_reach(moves | reads, n, len(index))[:, n : n + m], net.actions, net.targets)
+    return moves | reads, len(index)
 
 
 def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, m: int) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..._lazy import loaded_when_needed
 from .grid import Grid as Grid
 from .influence import influence as influence
+from .influence import travel_times as travel_times
 from .observations import Readings as Readings
 from .observations import local_observations as local_observations
 from .observations import observe as observe

@@ -6,9 +6,10 @@ from typing import Literal, get_args
 import numpy as np
 from scipy import sparse
 
-from ...structure import InfluenceNetwork, StructureWarning
+from ...structure import InfluenceNetwork, LaggedNetwork, StructureWarning
 from ...structure.partition import as_index
-from .grid import Grid
+from .driving import TOP_SPEED
+from .grid import INNER, Grid
 from .targets import Kind
 
 Preset = Literal["in", "incident", "n-level", "corridor", "decay", "complete"]
@@ -89,18 +90,50 @@ def _corridor(grid: Grid, preset: str, alpha: float) -> sparse.csr_array:
     """Row and column of every light; with weights αᵈ if they shall decay."""
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha: got {alpha}, want a discount in (0, 1]")
-    light, edge, between = [], [], []
+    rows, columns, before, after = _along(grid)
+    data = alpha ** np.maximum(before, after) if preset == "decay" else None
+    return _matrix(rows, columns, (grid.n_lights, grid.n_edges), data)
+
+
+def _along(grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Every light with every street of its row and column, and the lights between: of streets before it, and after."""
+    light, edge, before, after = [], [], [], []
     for streets, passed in zip(grid.routes, grid.route_lights, strict=True):
         numbers = np.array([grid.number[name] for name in streets])
         along = np.arange(len(passed))[:, None]
         street = np.arange(len(streets))
         # Light j stands between streets j and j + 1 of its route.
-        between.append(np.where(street <= along, along - street, street - along - 1))
-        light.append(np.broadcast_to(np.array(passed)[:, None], between[-1].shape))
-        edge.append(np.broadcast_to(numbers, between[-1].shape))
-    rows, columns, d = (np.concatenate([part.ravel() for part in parts]) for parts in (light, edge, between))
-    data = alpha**d if preset == "decay" else None
-    return _matrix(rows, columns, (grid.n_lights, grid.n_edges), data)
+        before.append(np.maximum(along - street, 0))
+        after.append(np.maximum(street - along - 1, 0))
+        light.append(np.broadcast_to(np.array(passed)[:, None], before[-1].shape))
+        edge.append(np.broadcast_to(numbers, before[-1].shape))
+    rows, columns, back, on = (np.concatenate([x.ravel() for x in parts]) for parts in (light, edge, before, after))
+    return rows, columns, back, on
+
+
+def travel_times(grid: Grid, *, kind: Kind = "edges") -> LaggedNetwork:
+    """The corridor by lag: a street further on feels a light when the fastest car it let go can be there.
+
+    The streets before a light feel it at once, for a car that brakes is seen by those behind it, over a junction, too.
+
+    >>> travel_times(Grid(2, 6))
+    LaggedNetwork(12 actions → 64 targets, 240 edges, lags 0 to 50)
+    """
+    rows, columns, _, after = _along(grid)
+    lags = (after * INNER / TOP_SPEED).astype(int)
+    if kind == "lights":
+        columns = grid.light_of[columns]
+    targets = grid.edges if kind == "edges" else grid.lights
+    pair = rows.astype(np.int64) * len(targets) + columns
+    pairs, which = np.unique(pair, return_inverse=True)
+    first = np.full(len(pairs), np.iinfo(int).max)
+    np.minimum.at(first, which, lags)
+    parts = {}
+    for lag in np.unique(first).tolist():
+        at = pairs[first == lag]
+        matrix = _matrix(at // len(targets), at % len(targets), (grid.n_lights, len(targets)))
+        parts[lag] = InfluenceNetwork._derive(matrix, grid.lights, targets)
+    return LaggedNetwork(parts)
 
 
 def _by_light(grid: Grid, matrix: sparse.csr_array) -> sparse.csr_array:

@@ -21,8 +21,9 @@ class LaneProblem(Problem):
 
     simulator: LaneSimulator
 
-    def influence(self, preset: Any = "incident", **options: Any) -> InfluenceNetwork:
-        """A network of `factorax.problems.traffic.influence`, for the targets of this problem."""
+    def influence(self, preset: Any = "incident", **options: Any) -> Any:
+        """A network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag, ``"travel"``,
+        that of `travel_times`."""
         return self.simulator.traffic.influence(preset, **options)
 
 

@@ -6,9 +6,8 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 import numpy as np
 
-from ...structure import InfluenceNetwork
 from .grid import Grid
-from .influence import influence
+from .influence import influence, travel_times
 from .observations import local_observations, observation_size
 from .targets import STANDSTILL_SPEED, Kind, Norm, targets
 
@@ -84,8 +83,11 @@ class Traffic:
         """λ, all ones."""
         return np.ones(self.n_targets)
 
-    def influence(self, preset: Any = "incident", **options: Any) -> InfluenceNetwork:
-        """A network of `factorax.problems.traffic.influence`, for the targets of this problem."""
+    def influence(self, preset: Any = "incident", **options: Any) -> Any:
+        """A network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag, ``"travel"``,
+        that of `travel_times`."""
+        if preset == "travel":
+            return travel_times(self.grid, kind=self.kind)
         return influence(self.grid, preset, kind=self.kind, **options)
 
     def targets(self, readings: Any, xp: Any = np) -> Any:

@@ -1,0 +1,257 @@
+"""Which network to learn with: the true one, the same by lag, a discovered, an adaptive, a near, a complete one.
+
+Four problems: switches with few samples a rollout; parcels that pay later; traffic lights; aircraft that nobody here
+wrote. All methods of a problem have the same settings, and a critic of every target.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from ..discovery import discover
+from ..learning.comparing import PALETTE, iqm
+from ..learning.naming import find_problem
+from . import figures, trainings
+from .claims import Claim, verdict
+from .experiment import Experiment
+from .parts import Arrays, Part
+from .statistics import Interval
+from .table import Table, where
+from .trainings import Training, train
+
+TRUE, LAGGED, FOUND = "true", "by lag", "discovered"
+ADAPTIVE, FROM_NEAR, NEAR, COMPLETE = "adaptive", "adaptive, from near", "near", "complete"
+METHODS = (TRUE, LAGGED, FOUND, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, the names of its networks, and how to find one."""
+
+    problem: str
+    networks: Mapping[str, str]
+    steps: int
+    """Of all environments together, with the budget ``"paper"``."""
+    options: str
+    found_on: str
+    """What the network is looked for on."""
+    finding: Mapping[str, Any]
+    vmapped: bool = True
+    """Whether seeds run side by side as one program."""
+
+
+CASES = {
+    "switches": Case(
+        "contextual-bandit:64",
+        {TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
+        32 * 300,
+        "--n-envs 32 --n-steps 1 --batch-size 32 --n-epochs 4 --hidden 16 --learning-rate 3e-3 --policy independent",
+        "contextual-bandit:64",
+        {"method": "score", "samples": 3000},
+    ),
+    "parcels": Case(
+        "chain:16,delay=8",
+        {TRUE: "own", LAGGED: "lagged", FOUND: FOUND, ADAPTIVE: "adaptive", FROM_NEAR: "adaptive:near", NEAR: "near",
+         COMPLETE: "complete"},
+        320 * 100,
+        "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared",
+        "chain:16,delay=8",
+        {"method": "score", "samples": 20_000, "horizon": 9},
+    ),
+    "traffic": Case(
+        "traffic:3x3,slots=20",
+        {TRUE: "corridor", LAGGED: "travel", FOUND: FOUND, ADAPTIVE: "adaptive", FROM_NEAR: "adaptive:incident",
+         NEAR: "incident", COMPLETE: "complete"},
+        6400 * 150,
+        "--n-envs 16 --n-steps 400 --batch-size 320 --n-epochs 5 --hidden 32 32 32 --discount 0.95 --gae-lambda 0.95 "
+        "--learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared --identity 0",
+        "traffic:3x3,slots=20,norm=fixed",
+        {"method": "interventional", "horizon": 400, "trials": 20, "one_step": False},
+    ),
+    "aircraft": Case(
+        "rddl:UAV_ippc2023/4",
+        {TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
+        16_000,
+        "--n-envs 8 --n-steps 100 --batch-size 200 --n-epochs 10 --hidden 32 32 --learning-rate 3e-3 --discount 0.95 "
+        "--gae-lambda 0.95 --policy independent --squash --normalise-obs --normalise-reward",
+        "rddl:UAV_ippc2023/4",
+        {"method": "interventional", "horizon": 20, "trials": 3, "one_step": False},
+        vmapped=False,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of the experiment."""
+
+    cases: tuple[str, ...] = tuple(CASES)
+    seeds: int = 5
+    share: float = 1.0
+    """Of the steps."""
+
+
+def plan(settings: Settings, seed: int) -> list[Training]:
+    """The runs; a network that is to be found has no file yet."""
+    made = []
+    first = seed * settings.seeds
+    for name in settings.cases:
+        case = CASES[name]
+        for method, network in case.networks.items():
+            options = (*case.options.split(), "--critic", "target", "--no-check-network", "--network", network)
+            steps = round(case.steps * settings.share)
+            title = f"{name}, {method}"
+            if case.vmapped:
+                made.append(train(title, case.problem, first, steps, *options, seeds=settings.seeds))
+            else:
+                made += [train(title, case.problem, first + i, steps, *options) for i in range(settings.seeds)]
+    return made
+
+
+def parts(settings: Settings, seed: int) -> list[Part]:
+    """Each finds its network first, if it has to."""
+
+    def part(training: Training) -> Part:
+        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+            folder = checkpoint.parent.parent / "runs"
+            folder.mkdir(exist_ok=True)
+            arguments = training.arguments
+            if arguments[-1] == FOUND:
+                arguments = (*arguments[:-1], str(_found(training.method.split(",")[0], folder, seed)))
+            return trainings.run(replace(training, arguments=arguments), folder / training.name, tick, stop)
+
+        return Part(training.name, training.steps * training.seeds, compute)
+
+    return [part(training) for training in plan(settings, seed)]
+
+
+def _found(name: str, folder: Path, seed: int) -> Path:
+    path = folder / f"{name}.json"
+    if not path.exists():
+        case = CASES[name]
+        discover(find_problem(case.found_on), **case.finding, seed=seed).network().save(path)
+    return path
+
+
+def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+    """A row for each run and point of its curve."""
+    return trainings.curves(plan(settings, seed), results)
+
+
+def summarise(settings: Settings, table: Table) -> dict[str, Any]:
+    """Interquartile means over seeds: of all of training, and of its last tenth."""
+    found: dict[str, Any] = {}
+    for name in settings.cases:
+        found[name] = {}
+        for method in CASES[name].networks:
+            group = trainings.group(where(table, method=f"{name}, {method}"), method)
+            found[name][method] = {
+                "area": vars(iqm(group.returns.mean(axis=1))),
+                "end": vars(iqm(group.final)),
+                "seeds": len(group.final),
+            }
+    return found
+
+
+def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+    """Learning curves, a panel for each problem."""
+    figure, axes = figures.canvas(len(settings.cases), width=4.0 * len(settings.cases) + 2, height=3.8)
+    handles: dict[str, Any] = {}
+    for ax, name in zip(axes, settings.cases, strict=True):
+        for method in CASES[name].networks:
+            colour = PALETTE[METHODS.index(method)]
+            group = trainings.group(where(table, method=f"{name}, {method}"), method)
+            points = [iqm(column) for column in group.returns.T]
+            (handles[method],) = ax.plot(group.steps, [p.mean for p in points], color=colour, label=method)
+            low, high = [p.low for p in points], [p.high for p in points]
+            ax.fill_between(group.steps, low, high, color=colour, alpha=0.15, linewidth=0)
+        lows = [np.quantile(where(table, method=f"{name}, {m}")["return"], 0.05) for m in CASES[name].networks]
+        highs = [where(table, method=f"{name}, {m}")["return"].max() for m in CASES[name].networks]
+        ax.set_ylim(min(lows), max(highs) + 0.05 * (max(highs) - min(lows)))
+        ax.set(title=name, xlabel="steps of all environments", ylabel="return of an episode")
+        ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
+    ordered = [handles[method] for method in METHODS if method in handles]
+    figures.legend_beside(axes[-1], handles=ordered)
+    return figure
+
+
+def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+    """Adaptive is safe, and pays where samples are few; what is discovered is as good as the truth; lags are safe."""
+
+    def said(methods: tuple[str, ...], score: str, cases: dict[str, Any] = summary) -> str:
+        return "; ".join(
+            f"{name}: " + ", ".join(f"{m} {trainings.shown(rows[m][score])}" for m in methods if m in rows)
+            for name, rows in cases.items()
+        )
+
+    def worse(rows: dict[str, Any], method: str, than: tuple[str, ...], score: str = "area") -> bool:
+        return any(Interval(**rows[method][score]).high < Interval(**rows[m][score]).low for m in than if m in rows)
+
+    def better(rows: dict[str, Any], method: str, than: str, score: str = "area") -> bool:
+        return Interval(**rows[method][score]).low > Interval(**rows[than][score]).high
+
+    note = f"{settings.seeds} seeds; interquartile means with 95 % intervals of the return over all of training."
+    head = ("not in the paper", "–")
+    adaptive = (TRUE, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
+    lagged = {name: rows for name, rows in summary.items() if LAGGED in rows}
+    found = [
+        Claim(
+            "An adaptive network is never significantly worse than the better of the complete one and the one it was "
+            "given.",
+            *head,
+            said(adaptive, "area"),
+            verdict(
+                *(not worse(rows, ADAPTIVE, (COMPLETE,)) for rows in summary.values()),
+                *(not worse(rows, FROM_NEAR, (COMPLETE, NEAR)) for rows in summary.values() if FROM_NEAR in rows),
+            ),
+            note,
+        ),
+        Claim(
+            "Where samples are few, an adaptive network that begins with all edges learns faster than the complete "
+            "one.",
+            *head,
+            said((ADAPTIVE, COMPLETE), "area"),
+            verdict(*(better(rows, ADAPTIVE, COMPLETE) for rows in summary.values())),
+            note,
+        ),
+        Claim(
+            "A discovered network is as good as the true one.",
+            *head,
+            said((TRUE, FOUND), "area"),
+            verdict(*(not worse(rows, FOUND, (TRUE,)) for rows in summary.values())),
+            note,
+        ),
+    ]
+    if lagged:
+        found.append(
+            Claim(
+                "Crediting by lag is no worse than the same network without lags, and better where influence comes "
+                "late.",
+                *head,
+                said((LAGGED, TRUE), "area", lagged),
+                verdict(
+                    *(not worse(rows, LAGGED, (TRUE,)) for rows in lagged.values()),
+                    *(better(rows, LAGGED, TRUE) for name, rows in lagged.items() if name == "parcels"),
+                ),
+                note,
+            )
+        )
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="learning-networks",
+    title="Learning with a true, a lagged, a discovered, an adaptive, a near and a complete network",
+    paper="Beyond the paper",
+    budgets={"quick": Settings(("switches", "parcels"), seeds=3, share=0.5), "paper": Settings()},
+    parts=parts,
+    tabulate=tabulate,
+    summarise=summarise,
+    draw=draw,
+    claims=claims,
+)

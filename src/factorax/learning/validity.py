@@ -1,0 +1,84 @@
+"""Is the network in use missing an edge? The score test, on the data that is learnt from, all along.
+
+Where factor i does not influence target j, E[zᵢ h Aⱼ] = 0 for every feature h of the state: 1, and what the last layer
+of the policy sees. With S the sum of zᵢ h Aⱼ over all samples so far and Q that of their squares, S / √Q is standard
+normal if there is no edge, however the policy has changed meanwhile: given the past, each zᵢ is independent of what
+follows and has mean nought.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from ..structure import InfluenceNetwork
+from ..structure.labels import some, warn
+
+LARGEST = 2 * 10**6
+"""Sums that are kept. Where all features would take more, there is one, 1; where that does, nothing is tested."""
+LEVEL = 0.01
+"""The false-discovery rate of all looks together."""
+_FIRST = 8
+
+
+class Validity(NamedTuple):
+    """Sums over all samples so far, of c components, p features and m targets: ``(c, p, m)`` each."""
+
+    product: jax.Array
+    squares: jax.Array
+
+    @classmethod
+    def none(cls, c: int, p: int, m: int) -> "Validity | None":
+        """Of no samples; None where there are too many pairs."""
+        if c * m > LARGEST:
+            return None
+        shape = c, p if c * p * m <= LARGEST else 1, m
+        return cls(jnp.zeros(shape), jnp.zeros(shape))
+
+    def seen(self, scores: jax.Array, features: jax.Array, advantage: jax.Array) -> "Validity":
+        """With N more: scores ``(N, c)``, features ``(N, c or 1, p − 1)`` and advantages ``(N, m)``."""
+        shape = self.product.shape
+        if shape[1] > 1:
+            scores = jnp.concatenate([scores[..., None], scores[..., None] * features], axis=-1)
+        z = scores.reshape(len(scores), -1)
+        return Validity(
+            self.product + (z.T @ advantage).reshape(shape), self.squares + (z.T**2 @ advantage**2).reshape(shape)
+        )
+
+
+def look(rollouts: int) -> int:
+    """The number of the look that falls on this rollout, 1, 2, …; 0 if none does. There are few: 8, 16, 32, …"""
+    power = rollouts // _FIRST
+    return power.bit_length() if rollouts % _FIRST == 0 and power & (power - 1) == 0 and power else 0
+
+
+def missing(found: Validity, present: np.ndarray, number: int) -> list[tuple[int, int]]:
+    """Pairs of components and targets without an edge that the data say have one, the surest first.
+
+    Benjamini and Hochberg's rule, at the level `LEVEL` / (k (k + 1)) in the k-th look: all looks together spend LEVEL.
+    """
+    product, squares = (np.asarray(x, float) for x in found)
+    t = np.abs(product) / np.sqrt(np.maximum(squares, 1e-300))
+    tested = ~present & (squares > 0).all(axis=1)
+    if not tested.any():
+        return []
+    pairs = np.argwhere(tested)
+    p_value = product.shape[1] * special.erfc(t.max(axis=1)[tested] / np.sqrt(2))  # the smallest of p, times p
+    order = np.argsort(p_value)
+    level = LEVEL / (number * (number + 1))
+    below = p_value[order] <= level * np.arange(1, len(order) + 1) / len(order)
+    count = int(np.flatnonzero(below)[-1]) + 1 if below.any() else 0
+    return [(int(i), int(j)) for i, j in pairs[order[:count]]]
+
+
+def warn_of_missing(pairs: list[tuple[int, int]], network: InfluenceNetwork, factors: np.ndarray | None) -> None:
+    """Say which, by label."""
+    of = range(network.shape[0]) if factors is None else factors
+    names = list(dict.fromkeys(f"{network.actions[of[i]]} → {network.targets[j]}" for i, j in pairs))
+    warn(
+        f"network: the data say that {len(names)} edges are missing, the surest {some(names)}: without them the "
+        "gradient is biased. Add them (fx.discover finds such edges), or leave them out on purpose, for less noise, "
+        "and say check_network=False"
+    )
