@@ -16,7 +16,7 @@ from ..problems.problem import Problem
 from ..rollouts.components import BERNOULLI, CATEGORICAL
 from ..rollouts.host import HostEnvironments
 from ..structure.labels import some
-from .result import Kind
+from .result import Discovery, Kind, Method
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,38 @@ class Batch:
         if still.any():
             words.append(f"skipped: target {some([names[1][int(j)] for j in np.flatnonzero(still)])} is constant")
         return dead, still, words
+
+    def discovery(
+        self,
+        method: Method,
+        effect: np.ndarray,
+        p_value: np.ndarray | None = None,
+        *,
+        effect_unit: str,
+        notes: Sequence[str] = (),
+    ) -> Discovery:
+        """What a method found in this batch, with the batch's kind, labels, samples and notes.
+
+        - `effect`, `p_value`: of every pair, ``(n, m)``; a method that has no p-values leaves them out.
+
+        >>> batch = Batch(np.zeros((50, 2)), np.zeros((50, 1)), actions=("heat", "vent"), notes=("of May",))
+        >>> found = batch.discovery("score", np.zeros((2, 1)), np.ones((2, 1)), effect_unit="correlation")
+        >>> found.actions, found.samples.tolist(), found.notes
+        (('heat', 'vent'), [[50], [50]], ('of May',))
+        """
+        n_samples, n, m = self.shape
+        return Discovery(
+            method,
+            self.kind,
+            effect=effect,
+            p_value=np.full((n, m), np.nan) if p_value is None else p_value,
+            samples=np.full((n, m), n_samples),
+            actions=tuple(self.actions),
+            targets=tuple(self.targets),
+            effect_unit=effect_unit,
+            notes=(*self.notes, *notes),
+            steps=n_samples,
+        )
 
 
 def _labels(batch: Batch) -> tuple[Sequence[str], Sequence[str]]:

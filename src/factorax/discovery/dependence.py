@@ -78,18 +78,9 @@ def dependence_test(
     p_value = np.asarray(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(f"null by {redraws} redraws of the actions from the policy")
-    return Discovery(
-        "dependence",
-        batch.kind,
-        effect=np.maximum(found - mean, 0.0) / n_samples,
-        p_value=p_value,
-        samples=np.full((n, m), n_samples),
-        actions=tuple(batch.actions),
-        targets=tuple(batch.targets),
-        effect_unit="squared correlations of waves and target, less those of chance",
-        notes=(*batch.notes, *notes),
-        steps=n_samples,
-    )
+    unit = "squared correlations of waves and target, less those of chance"
+    effect = np.maximum(found - mean, 0.0) / n_samples
+    return batch.discovery("dependence", effect, p_value, effect_unit=unit, notes=notes)
 
 
 def _features(batch: Batch) -> np.ndarray | None:

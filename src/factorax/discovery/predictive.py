@@ -53,15 +53,4 @@ def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discover
     effect = 0.5 * np.log(np.maximum(without, 1e-300) / np.maximum(with_all, 1e-300))
     effect = np.maximum(effect, 0.0)
     effect[dead], effect[:, still] = 0.0, 0.0
-    return Discovery(
-        "predictive",
-        batch.kind,
-        effect=effect,
-        p_value=np.full((n, m), np.nan),
-        samples=np.full((n, m), n_samples),
-        actions=tuple(batch.actions),
-        targets=tuple(batch.targets),
-        effect_unit="conditional mutual information (nats)",
-        notes=(*batch.notes, *notes),
-        steps=n_samples,
-    )
+    return batch.discovery("predictive", effect, effect_unit="conditional mutual information (nats)", notes=notes)

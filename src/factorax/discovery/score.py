@@ -51,18 +51,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
         effect = correlation if k == 0 else np.where(np.abs(correlation) > np.abs(effect), correlation, effect)
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(_power(n_samples, n * m * width))
-    return Discovery(
-        "score",
-        batch.kind,
-        effect=effect,
-        p_value=p_value,
-        samples=np.full((n, m), n_samples),
-        actions=tuple(batch.actions),
-        targets=tuple(batch.targets),
-        effect_unit="correlation of score and target",
-        notes=(*batch.notes, *notes),
-        steps=n_samples,
-    )
+    return batch.discovery("score", effect, p_value, effect_unit="correlation of score and target", notes=notes)
 
 
 def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
