@@ -315,7 +315,7 @@ def discover(
     problem: tyro.conf.Positional[str],
     /,
     *,
-    method: Literal["interventional", "score", "dependence", "predictive"] = "interventional",
+    method: Literal["interventional", "score", "dependence", "predictive", "gated"] = "interventional",
     horizon: int = 100,
     trials: int = 20,
     samples: int = 10_000,
@@ -333,12 +333,13 @@ def discover(
     Args:
         problem: As for train.
         method: interventional re-runs a simulator that repeats itself from a seed; score and dependence test data
-            that is played; predictive is for comparison.
+            that is played; predictive and gated fit models to it and keep no error rate.
         horizon: Steps of an episode, or over which data adds targets up; 1 for the network of one step.
         trials: Of interventional: episodes in which every pair without an edge is changed at least.
         samples: Of the others: how many are played.
         fdr: The share of edges that may be false on average.
         threshold: Of predictive: edges with more conditional mutual information than this, in nats; 0.003 if left out.
+            Of gated: with a larger chance that the gate is open; 0.5 if left out.
         run: The folder of a trained run, whose policy then acts; random actions if left out.
         seed: Of the problem.
         out: A file for everything that was found, .safetensors.

@@ -4,6 +4,7 @@ from .batch import Batch as Batch
 from .batch import collect as collect
 from .dependence import dependence_test as dependence_test
 from .discover import discover as discover
+from .gated import gated_critic as gated_critic
 from .interventional import intervene as intervene
 from .predictive import THRESHOLDS as THRESHOLDS
 from .predictive import predictive as predictive

@@ -4,12 +4,13 @@ from typing import Any, get_args
 
 from .batch import Batch, collect
 from .dependence import dependence_test
+from .gated import gated_critic
 from .interventional import intervene
 from .predictive import predictive
 from .result import Discovery, Method
 from .score import score_test
 
-_OF_DATA = {"score": score_test, "dependence": dependence_test, "predictive": predictive}
+_OF_DATA = {"score": score_test, "dependence": dependence_test, "predictive": predictive, "gated": gated_critic}
 _OF_COLLECTING = ("policy", "samples", "horizon", "discount", "n_envs", "seed")
 
 
@@ -17,9 +18,9 @@ def discover(problem: Any, method: Method = "interventional", **options: Any) ->
     """Find out which action influences which target.
 
     - ``"interventional"``, for simulators that repeat themselves from a seed: `intervene`, with its options;
-    - ``"score"``, ``"dependence"``, ``"predictive"``, from data: `score_test`, `dependence_test`, `predictive`. The
-      problem is then played by `collect`, which takes options of its own (`policy`, `samples`, `horizon` …); or it is a
-      `Batch`.
+    - ``"score"``, ``"dependence"``, ``"predictive"``, ``"gated"``, from data: `score_test`, `dependence_test`,
+      `predictive`, `gated_critic`. The problem is then played by `collect`, which takes options of its own (`policy`,
+      `samples`, `horizon` …); or it is a `Batch`.
 
     >>> from factorax.problems import chain
     >>> found = discover(chain(4), "score", samples=20_000, horizon=4)

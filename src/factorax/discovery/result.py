@@ -14,7 +14,7 @@ from .rates import Control, adjusted, discoveries
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Method = Literal["interventional", "score", "dependence", "predictive"]
+Method = Literal["interventional", "score", "dependence", "predictive", "gated"]
 Kind = Literal["one-step", "return"]
 Loop = Literal["open", "closed"]
 
@@ -28,8 +28,15 @@ PROMISES: dict[str, str] = {
     "samples, and those that vanish on average over the other actions, such as the parity of two bits",
     "predictive": "an edge helps a model to predict its target; thresholds are set by hand, no error rate is known, "
     "and what the model cannot express stays unseen",
+    "gated": "a critic that has to do without most actions kept those of its edges; products of two actions are seen, "
+    "weak effects and what three do together are not, and no error rate is known",
 }
 """What each method says of an edge, and of a pair without one."""
+
+WITHOUT_P_VALUES = ("predictive", "gated")
+"""Methods that test nothing: an edge is an effect above a threshold, and no error rate is known."""
+THRESHOLD: dict[str, float] = {"gated": 0.5}
+"""Of such methods, where one suits all data: a gate is rather open than closed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +98,11 @@ class Discovery:
         """One-step, open-loop or closed-loop."""
         return self.kind if self.kind == "one-step" else f"{self.loop}-loop"
 
+    @property
+    def tested(self) -> bool:
+        """Whether the method tests, so that there are p-values and an error rate can be kept."""
+        return self.method not in WITHOUT_P_VALUES
+
     @cached_property
     def confidence(self) -> np.ndarray:
         """1 − q, with q the smallest false-discovery rate at which the edge is found, ``(n, m)``; 0 if untested."""
@@ -98,13 +110,15 @@ class Discovery:
 
     def found(self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None) -> np.ndarray:
         """Which pairs are edges at this false-discovery rate, booleans ``(n, m)``; see `network`."""
+        if threshold is None:
+            threshold = THRESHOLD.get(self.method)
         if threshold is not None:
             return np.nan_to_num(self.effect) > threshold
         if not 0 < fdr < 1:
             raise ValueError(f"fdr: got {fdr}, want a false-discovery rate between 0 and 1, such as 0.05")
-        if self.method == "predictive":
+        if not self.tested:
             raise ValueError(
-                "threshold: missing; the predictive method has no p-values, so that no false-discovery rate can be "
+                f"threshold: missing; the {self.method} method has no p-values, so that no false-discovery rate can be "
                 "kept. Give one, such as discovery.predictive.THRESHOLDS['low']"
             )
         return discoveries(self.p_value, fdr, control)
@@ -116,7 +130,8 @@ class Discovery:
 
         - `control`: ``"bh"`` (Benjamini–Hochberg), or ``"by"`` (Benjamini–Yekutieli), which holds however the tests
           depend on each other, and finds less.
-        - `threshold`: in place of both, the edges whose effect is larger.
+        - `threshold`: in place of both, the edges whose effect is larger. Methods without p-values go by it alone:
+          ``"predictive"`` wants one, ``"gated"`` takes ½ unless told.
         """
         return InfluenceNetwork(self.found(fdr, control=control, threshold=threshold), self.actions, self.targets)
 
@@ -159,7 +174,12 @@ class Discovery:
         n, m = self.shape
         network = "network of one step" if self.kind == "one-step" else f"network of returns, {self.loop} loop"
         lines = [f"{self.method}, {network}: {n} actions → {m} targets"]
-        if self.method == "predictive":
+        if self.method in THRESHOLD:
+            lines.append(
+                f"{int(self.found().sum())} of {n * m} pairs are edges: {self.effect_unit} above "
+                f"{THRESHOLD[self.method]:g}, each from {_range(self.samples)} samples"
+            )
+        elif not self.tested:
             lines.append(
                 f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) makes edges of it"
             )
