@@ -18,10 +18,10 @@ BANDITS = (
 )
 DISCOVERY = ("discover-exact", "discover-samples")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city")
-NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks")
+NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "discover-others", "learning-networks")
 _TOGETHER = {"traffic-3x3": "traffic", "traffic-2x6": "traffic", "uav-4": "uav", "uav-5": "uav"}
-_TOGETHER |= dict.fromkeys(DISCOVERY, "discovery")
-"""Modules with several experiments."""
+_TOGETHER |= dict.fromkeys(DISCOVERY, "discovery") | {"discover-others": "discovery_others"}
+"""Modules with several experiments, or with another name."""
 
 
 def find(name: str) -> "Experiment":
