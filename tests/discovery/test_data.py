@@ -8,6 +8,7 @@ from scipy import special, stats
 import factorax as fx
 from factorax.discovery import THRESHOLDS, Batch, collect, dependence_test, detectable, predictive, score_test
 from factorax.discovery.batch import _returns
+from factorax.discovery.dependence import _moments
 from factorax.problems import BanditEnv, chain, contextual_bandit, queues, search_bandit
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -69,6 +70,38 @@ def test_false_discoveries_are_as_rare_as_promised(method):
 def test_p_values_of_nulls_are_uniform(method):
     p = np.concatenate([METHODS[method](bandit(np.zeros((5, 4)), 150, s)).p_value.ravel() for s in range(60)])
     assert stats.kstest(p, "uniform").pvalue > 1e-3
+
+
+def with_features(seed, samples=300, n=4, m=4):
+    """No edge; features of the state have heavy tails, and the larger they are the more the targets spread."""
+    rng = np.random.default_rng(seed)
+    a, features = rng.normal(size=(samples, n)), rng.lognormal(size=(samples, n, 2))
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    psi = rng.normal(size=(samples, m)) * (1 + np.abs(features[..., 0]))
+    scores = np.concatenate([a[..., None], a[..., None] * features], axis=-1)
+    return Batch(scores, psi, special.ndtr(a), state=features.reshape(samples, -1))
+
+
+def test_the_dependence_test_keeps_its_level_with_features_of_the_state():
+    """225 repetitions: 5 % of pairs at the 5 % level, with a confidence of 95 % (repetitions are independent)."""
+    shares = [(dependence_test(with_features(s), redraws=40, seed=s).p_value < 0.05).mean() for s in range(225)]
+    assert abs(np.mean(shares) - 0.05) <= 1.96 * np.std(shares) / np.sqrt(225)
+
+
+def test_moments_of_the_null_are_those_of_redraws():
+    batch = with_features(0)
+    features = batch.scores[..., 1:] / batch.scores[..., :1]
+    rank = np.pi * (stats.rankdata(batch.psi, axis=0) - 0.5) / 300
+    targets = np.concatenate([np.cos(rank), np.cos(2 * rank)], axis=1)
+    mean, variance = _moments(targets, features, 2, 4)
+    rng, drawn = np.random.default_rng(1), []
+    for _ in range(2000):
+        waves = np.sqrt(2) * np.cos(np.pi * np.arange(1, 3)[:, None, None] * rng.random((300, 4)))
+        x = np.concatenate([waves[..., None], waves[..., None] * features], axis=-1)
+        sums = np.einsum("ktif,tj->kfij", x, targets)
+        drawn.append((sums[..., :4] ** 2 + sums[..., 4:] ** 2).sum(axis=(0, 1)))
+    np.testing.assert_allclose(np.mean(drawn, axis=0), mean, rtol=4 * 0.6 / np.sqrt(2000))
+    assert np.mean(np.var(drawn, axis=0) / variance) == pytest.approx(1, abs=0.15)
 
 
 def test_what_only_the_dependence_test_sees():

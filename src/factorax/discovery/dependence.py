@@ -21,8 +21,10 @@ def dependence_test(
 
         Tᵢⱼ = N Σ_k Σ_l corr(√2 cos(kπUᵢ), g_l(Rⱼ))²    (and the same times each feature of the state)
 
-    The null is known, for the policy is: actions are drawn again from it, given the same states, `redraws` times, and T
-    with them. The p-value is that of a Gamma distribution with their mean, and with the spread of all pairs'.
+    The null is known, for the policy is: mean and variance of T follow from what the waves are multiplied with, the
+    mean exactly, the variance for many samples (`_moments`). What that lacks where a few samples outweigh the rest is
+    measured for all pairs together: actions are drawn again from the policy, given the same states, `redraws` times,
+    and T with them. The p-value is that of a Gamma distribution.
 
     - `state_features`: whether to look at waves times features of the state as well: an action may help in one state
       and harm in another.
@@ -60,27 +62,46 @@ def dependence_test(
         return total
 
     found = statistic(batch.uniforms)
+    mean, variance = _moments(targets, features, waves, n)
     rng = np.random.default_rng(seed)
     # Without features the null is the same for all actions, and a few stand for all.
     columns = n if features is not None else _FOR_ALL
-    mean, square = np.zeros((columns, m)), np.zeros((columns, m))
+    square = np.zeros((columns, m))
     for _ in range(redraws):
-        null = statistic(rng.random((n_samples, columns)))
-        mean += null / redraws
-        square += null**2 / redraws
-    if features is None:
-        mean, square = (np.broadcast_to(x.mean(axis=0), (n, m)) for x in (mean, square))
-    mean = np.maximum(mean, 1e-12)
-    # Of all pairs together, the spread beside the mean: that of one pair alone is too noisy to tell a far tail.
-    live = np.outer(~dead, ~still)
-    spread = (square - mean**2)[live].sum() / (mean**2)[live].sum() if live.any() else 1.0
-    variance = spread * mean**2
+        square += (statistic(rng.random((n_samples, columns))) - mean[:columns]) ** 2 / redraws
+    live = np.outer(np.ones(columns, bool) if features is None else ~dead, ~still)
+    scale = square[live].sum() / np.broadcast_to(variance[:columns], live.shape)[live].sum() if live.any() else 1.0
+    variance = scale * variance
     p_value = np.asarray(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(f"null by {redraws} redraws of the actions from the policy")
     unit = "squared correlations of waves and target, less those of chance"
     effect = np.maximum(found - mean, 0.0) / n_samples
     return batch.discovery("dependence", effect, p_value, effect_unit=unit, notes=notes)
+
+
+def _moments(targets: np.ndarray, features: np.ndarray | None, waves: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of the statistic under the null, exactly, and its variance for many samples; both ``(n, m)``, or ``(1, m)``.
+
+    With xₜ the vector of all products of a feature of the state and a wave of the target in sample t, one wave of the
+    action adds |Σₜ √2 cos(kπUₜ) xₜ|², whose mean is the trace of C = Σₜ xₜxₜᵀ. Waves are uncorrelated.
+    """
+    m = targets.shape[1] // 2
+    level, spread = targets[:, :m], targets[:, m:]
+    products = [(level * level, 1), (spread * spread, 1), (level * spread, 2)]
+    p = 0 if features is None else features.shape[-1]
+    ones = np.ones((len(targets), 1 if features is None else n))
+    columns = [ones] if features is None else [ones, *np.moveaxis(features, -1, 0)]
+    trace, squares = np.zeros((ones.shape[1], m)), np.zeros((ones.shape[1], m))
+    for a in range(p + 1):
+        for b in range(a, p + 1):
+            both = (columns[a] * columns[b]).T
+            for product, times in products:
+                entry = both @ product
+                squares += (1 if a == b else 2) * times * entry**2
+                if a == b and times == 1:
+                    trace += entry
+    return waves * np.maximum(trace, 1e-12), 2 * waves * np.maximum(squares, 1e-24)
 
 
 def _features(batch: Batch) -> np.ndarray | None:
