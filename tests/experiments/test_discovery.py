@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from factorax.experiments import discovery, find
+from factorax.experiments import discovery, discovery_samples, find
 from factorax.experiments.experiment import reproduce
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -26,12 +26,13 @@ def test_networks_recovered_by_intervention(tmp_path):
 
 
 def test_precision_and_recall_of_tests_on_data(tmp_path):
-    settings = discovery.DataSettings((10,), (300, 2000), repeats=2, nulls=20, null_samples=100)
+    settings = discovery_samples.DataSettings((10,), (300, 2000), repeats=2, nulls=20, null_samples=100)
     summary = go("discover-samples", tmp_path / "out", settings)
     cells = {(c["k"], c["samples"], c["method"]): c for c in summary["cells"]}
-    assert len(cells) == 3 * 2 * 4
+    assert len(cells) == 3 * 2 * 5
     for coupling, k in (("n", 10), ("n/2", 5), ("n−1", 9)):
         assert cells[coupling, 2000, "dependence"]["recall"] == 1
+        assert cells[coupling, 2000, "gated"]["precision"] > 0.9
         assert cells[coupling, 2000, "score"]["recall"] == pytest.approx(10 / (10 + k), abs=0.06)  # not the penalty
     assert summary["null"]["score"]["mean"] <= 0.25
 

@@ -16,11 +16,12 @@ BANDITS = (
     "search-discrepancy",
     "variance-decomposition",
 )
-DISCOVERY = ("discover-exact", "discover-samples")
+DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city")
-NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "discover-others", "learning-networks")
+NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks")
 _TOGETHER = {"traffic-3x3": "traffic", "traffic-2x6": "traffic", "uav-4": "uav", "uav-5": "uav"}
-_TOGETHER |= dict.fromkeys(DISCOVERY, "discovery") | {"discover-others": "discovery_others"}
+_TOGETHER |= {"discover-exact": "discovery", "discover-samples": "discovery_samples"}
+_TOGETHER |= {"discover-others": "discovery_others"}
 """Modules with several experiments, or with another name."""
 
 
