@@ -97,6 +97,40 @@ def test_a_rollout_is_that_of_each_environment_alone():
             total, length = total * (not over), length * (not over)
 
 
+@pytest.mark.parametrize("n_envs", [1, 2])
+def test_observations_of_any_shape_are_flat(n_envs):
+    class Table(Reuses):
+        observation_space = spaces.Box(-np.inf, np.inf, (2, 3), np.float32)
+
+        def reset(self, *, seed=None, options=None):
+            return np.arange(6.0).reshape(2, 3), {}
+
+        def step(self, action):
+            return -np.arange(6.0).reshape(2, 3), 0.0, False, False, {"vector_reward": self.parts}
+
+    hosts = HostEnvironments(Table, n_envs, ActionSpace.of(Table.action_space), 2)
+    hosts.init(0)
+    seen = hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 2)
+    np.testing.assert_array_equal(seen.obs, np.broadcast_to([[np.arange(6)], [-np.arange(6)]], (2, n_envs, 6)))
+    np.testing.assert_array_equal(seen.next_obs, np.broadcast_to(-np.arange(6), (2, n_envs, 6)))
+    seen.next_obs[:] = 7  # a learner may do so
+    np.testing.assert_array_equal(hosts.running.obs, np.broadcast_to(-np.arange(6), (n_envs, 6)))
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_one_environment_that_gives_too_few_or_too_many_numbers_is_an_error(size):
+    class Other(Reuses):
+        def step(self, action):
+            return np.zeros(size), 0.0, False, False, {"vector_reward": self.parts}
+
+    hosts = HostEnvironments(Other, 1, ActionSpace.of(Other.action_space), 2)
+    hosts.init(0)
+    with pytest.raises(
+        ValueError, match=rf"observations: got \[{size}\] numbers from the environments, want 2 from each"
+    ):
+        hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
+
+
 class Fails(Reuses):
     count = 0
 

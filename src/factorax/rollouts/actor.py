@@ -79,10 +79,10 @@ class Actor:
         """Actions ``(B, c)`` for observations ``(B, d)`` of environments `first`, `first` + 1, …, step after step; with
         the noise of each, ``(T, B, c, width)``. What the network gives is added to `given`, if it is wanted."""
         steps: Iterator[np.ndarray] = iter(noise)
-        parameters = _with_identity(parameters)  # once, not in every step
+        parameters = _ready(parameters)  # once, not in every step
 
         def act(obs: np.ndarray) -> np.ndarray:
-            out = self.network(parameters, obs, first)
+            out = self._network(parameters, obs, first)
             if given is not None:
                 given.append(out)
             return self.choose(out + next(steps))
@@ -126,7 +126,10 @@ class Actor:
 
     def network(self, parameters: Parameters, obs: np.ndarray, first: int = 0) -> np.ndarray:
         """The parameters of all components' distributions, ``(B, c, width)``, for raw observations ``(B, d)``."""
-        p, space = parameters, self.components
+        return self._network(_ready(parameters), obs, first)
+
+    def _network(self, p: Parameters, obs: np.ndarray, first: int) -> np.ndarray:
+        space = self.components
         if p.centre is not None:
             obs = np.clip((obs - p.centre) / p.scale, -p.clip, p.clip)
         if self.kind == "joint":
@@ -134,7 +137,7 @@ class Actor:
             return out.reshape(len(obs), len(space), space.width)
         seen = self.see(obs)
         if self.kind == "shared":  # every row is a product of its own already
-            return _layers(_with_identity(p), seen)
+            return _layers(p, seen)
         by_component = np.swapaxes(_tiled(seen, first), 1, 2)  # (tiles, c, TILE, l)
         return _untiled(np.swapaxes(_layers(p, by_component), 1, 2), first, len(obs))
 
@@ -146,27 +149,25 @@ class Actor:
         return seen if self.factors is None else seen[:, self.factors]
 
 
-def _with_identity(p: Parameters) -> Parameters:
-    """What tells a shared network which component it acts for, as a bias of its first layer, ``(c, h)``."""
+def _ready(p: Parameters) -> Parameters:
+    """The same with biases that can be added to rows, and with what tells a shared network which component it acts for
+    as a bias of its first layer, ``(c, h)``."""
     if p.identity is None:
-        return p
+        pairs = zip(p.weights, p.biases, strict=True)
+        return p._replace(biases=tuple(b if w.ndim == 2 else b[:, None, :] for w, b in pairs))
     w, size = p.weights[0], len(p.weights[0]) - p.identity.shape[1]
     bias = p.biases[0] + p.identity @ w[size:]
     return p._replace(weights=(w[:size], *p.weights[1:]), biases=(bias, *p.biases[1:]), identity=None)
 
 
 def _layers(p: Parameters, x: np.ndarray) -> np.ndarray:
-    for w, b in zip(p.weights[:-1], p.biases[:-1], strict=True):
+    last = len(p.weights) - 1
+    for i, w in enumerate(p.weights):
         x = x @ w
-        x += _beside(w, b)
-        np.tanh(x, out=x)
-    x = x @ p.weights[-1]
-    x += _beside(p.weights[-1], p.biases[-1])
+        x += p.biases[i]
+        if i < last:
+            np.tanh(x, out=x)
     return x
-
-
-def _beside(w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return b if w.ndim == 2 else b[:, None, :]
 
 
 def _tiled(x: np.ndarray, first: int) -> np.ndarray:

@@ -120,6 +120,11 @@ class Components:
         return np.array([kind == SQUASHED for kind in self.kinds])
 
     @cached_property
+    def _bounded(self) -> bool:
+        """Whether there is anything to keep within bounds: choices are what they are."""
+        return bool(self.gaussian.any())
+
+    @cached_property
     def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Of every component, finite, ``(c,)``."""
         low = np.where(np.isfinite(self.low), self.low, np.float32(-1e30))
@@ -127,7 +132,7 @@ class Components:
 
     def within(self, action: Any, xp: Any) -> Any:
         """Actions ``(..., c)`` within their bounds."""
-        if not self.gaussian.any():  # choices are what they are
+        if not self._bounded:
             return action
         low, high = self._bounds
         if SQUASHED in self.of_kind:
@@ -169,7 +174,9 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
 
     def element(rows: np.ndarray) -> Any:
-        elements = rows[:, start:end].reshape(-1, *shape).astype(dtype, copy=False)
+        elements = rows[:, start:end].astype(dtype, copy=False)
+        if len(shape) != 1:
+            elements = elements.reshape(-1, *shape)
         if offset is not None:
             elements += offset
         return elements if bounds is None else np.clip(elements, *bounds)

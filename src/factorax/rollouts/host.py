@@ -55,34 +55,37 @@ class HostEnvironments:
         gives noughts, and the caller must replace them and it (see `adopt`).
         """
         assert self.obs is not None
-        shape, m = (n_steps, self.n_envs), self.n_targets
-        first, last, actions, terminated, truncated, optional = [], [], [], [], [], {name: [] for name in OPTIONAL}
-        psi, ends = np.empty((*shape, m)), []
+        now, shape = self.obs, (n_steps, self.n_envs)
+        obs, next_obs = (np.empty((*shape, now.shape[1]), np.float32) for _ in range(2))
+        psi, actions = np.empty((*shape, self.n_targets)), np.empty((*shape, len(self.space)), np.float32)
+        terminated, truncated, ends = [], [], []
+        optional: dict[str, list[Any]] = {name: [None] * n_steps for name in OPTIONAL}
         for t in range(n_steps):
-            first.append(self.obs)
-            actions.append(act(self.obs))
-            seen, rewards, ended, cut, infos = self._step(self.space.to_environments(actions[t]), t, lost)
+            obs[t] = now
+            actions[t] = chosen = act(now)
+            seen, rewards, ended, cut, infos = self._step(self.space.to_environments(chosen), t, lost)
             _put_targets(psi[t], rewards, infos, self.first)
-            obs = self.obs = _flat_all(seen)
-            last.append(obs)
+            _put_observations(next_obs[t], seen)
+            now = self.obs = next_obs[t]
             terminated.append(ended)
             truncated.append(cut)
-            for name, default in OPTIONAL.items():
-                optional[name].append(_filled([info.get(name) for info in infos], default))
+            if not all(map(OPTIONAL.keys().isdisjoint, infos)):
+                for name, default in OPTIONAL.items():
+                    optional[name][t] = _filled([info.get(name) for info in infos], default)
             if any(ended) or any(cut):
-                self.obs = obs.copy()
+                now = self.obs = now.copy()
                 for i in np.flatnonzero(np.logical_or(ended, cut)):
                     ends.append((t, i))
                     seed = int(self.rngs[i].integers(2**31))
-                    self.obs[i] = self._reset(int(i), seed, lost, f" after step {t} of this rollout")
-        next_obs = np.stack(last)
+                    now[i] = self._reset(int(i), seed, lost, f" after step {t} of this rollout")
+        self.obs = now.copy()  # the learner may do with its transitions what it likes
         _check_finite(psi, next_obs, self.first)
         self.began[:] = -1
         for t, i in ends:
             self.began[i] = t + 1
         return Transition(
-            np.stack(first),
-            np.stack(actions),
+            obs,
+            actions,
             psi.astype(np.float32),
             next_obs,
             np.array(terminated, bool),
@@ -203,16 +206,16 @@ def _flat(obs: Any) -> np.ndarray:
     return np.asarray(obs, np.float32).ravel()
 
 
-def _flat_all(seen: Sequence[Any]) -> np.ndarray:
-    """Observations as ``(B, d)``, a fresh array: there are environments that change what they returned."""
-    if len(seen) == 1:  # far faster than to make an array of a list
-        return np.array(seen[0], np.float32).reshape(1, -1)
-    try:
-        obs = np.array(seen, np.float32)
-    except ValueError:
-        sizes = [np.size(obs) for obs in seen]
-        raise ValueError(f"observations: got {sizes} numbers from the environments, want as many from all") from None
-    return obs if obs.ndim == 2 else obs.reshape(len(seen), -1)
+def _put_observations(rows: np.ndarray, seen: Sequence[Any]) -> None:
+    """Copy observations to ``(B, d)``: there are environments that change what they returned."""
+    if len(seen) == 1 and np.shape(seen[0]) == rows.shape[1:]:  # far faster than to make an array of a list
+        rows[0] = seen[0]
+        return
+    sizes = [np.size(obs) for obs in seen]
+    if set(sizes) != {rows.shape[1]}:
+        want = rows.shape[1]
+        raise ValueError(f"observations: got {sizes} numbers from the environments, want {want} from each of them")
+    rows[:] = np.array(seen, np.float32).reshape(rows.shape)
 
 
 def _check_finite(psi: np.ndarray, obs: np.ndarray, first: int) -> None:
@@ -227,8 +230,13 @@ def _check_finite(psi: np.ndarray, obs: np.ndarray, first: int) -> None:
 
 def _put_targets(psi: np.ndarray, rewards: Sequence[Any], infos: Sequence[dict[str, Any]], first: int) -> None:
     """Copy the vectors of targets of a step to ``(B, m)``."""
-    given: Any = [info.get("vector_reward", reward) for info, reward in zip(infos, rewards, strict=True)]
     m = psi.shape[1]
+    if len(infos) == 1:
+        one = infos[0].get("vector_reward", rewards[0])
+        if np.shape(one) == (m,):
+            psi[0] = one
+            return
+    given: Any = [info.get("vector_reward", reward) for info, reward in zip(infos, rewards, strict=True)]
     try:
         if m == 1 and np.ndim(given[0]) == 0:
             psi[:, 0] = given
