@@ -38,14 +38,9 @@ def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
     >>> shown
     ['GrGr', 'yryr', 'yryr', 'yryr', 'rGrG', 'ryry', 'ryry']
     """
-    was_yellow = signals.yellow == 1
-    begins = request & ~was_yellow
-    since = xp.where(was_yellow, signals.since + 1, xp.where(begins, 0, signals.since))
-    ends = was_yellow & (since >= SWITCH_TIME)
-    direction = xp.where(begins, 1 - signals.direction, signals.direction)
-    yellow = (was_yellow & ~ends) | begins
-    kind = signals.yellow.dtype
-    return Signals(direction, yellow.astype(kind), since.astype(kind))
+    begins = request & (signals.yellow == 0)
+    since = xp.where(begins, 0, signals.since + signals.yellow)
+    return Signals(signals.direction ^ begins, begins | (signals.yellow & (since < SWITCH_TIME)), since)
 
 
 def green_and_yellow(signals: Signals, axis: Any) -> tuple[Any, Any]:

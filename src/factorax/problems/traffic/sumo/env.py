@@ -104,7 +104,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
             raise ValueError(f"action: got shape {request.shape}, want ({self.grid.n_lights},), one for each light")
         before = self.signals
         self.signals = switch(before, request)
-        for k in np.flatnonzero(before.yellow != self.signals.yellow).tolist():  # whatever changes, yellow does
+        for k in (before.yellow != self.signals.yellow).nonzero()[0].tolist():  # whatever changes, yellow does
             self._show(k)
         self.simulation.step()
         self.time += 1
@@ -123,7 +123,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     def read(self) -> Readings:
         """What the detectors read now, in double precision."""
         _, roads, position, speed = self.simulation.cars()
-        place = np.array([self.streets[road] for road in roads], int)
+        place = np.fromiter(map(self.streets.__getitem__, roads), int, len(roads))
         return read(self.grid, place, position, speed, self.traffic.standstill)
 
     def _observe(self, readings: Readings) -> np.ndarray:

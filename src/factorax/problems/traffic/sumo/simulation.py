@@ -73,6 +73,7 @@ class Simulation:
         else:
             module.start(["sumo", *arguments])
             self.api, _running = module, weakref.ref(self)
+        self._asked = _asked(self.api.vehicle)
 
     def step(self) -> None:
         """One second."""
@@ -87,14 +88,14 @@ class Simulation:
 
     def cars(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray]:
         """Of every car its name, its street, its place on it and its speed."""
-        vehicle = self.api.vehicle
         if self.subscribes:
-            found = vehicle.getAllSubscriptionResults()
-            columns = [[car[want] for car in found.values()] for want in self._wanted]
+            found = self.api.vehicle.getAllSubscriptionResults()
+            road, position, speed = ([car[want] for car in found.values()] for want in self._wanted)
         else:
-            found = vehicle.getIDList()
-            columns = [[get(car) for car in found] for get in _asked(vehicle)]
-        return list(found), columns[0], np.array(columns[1], float), np.array(columns[2], float)
+            found = self.api.vehicle.getIDList()
+            road, position, speed = (map(get, found) for get in self._asked)
+        count = len(found)
+        return list(found), list(road), np.fromiter(position, float, count), np.fromiter(speed, float, count)
 
     @property
     def where(self) -> str:
