@@ -6,6 +6,7 @@ from .dependence import dependence_test as dependence_test
 from .discover import discover as discover
 from .gated import gated_critic as gated_critic
 from .interventional import intervene as intervene
+from .lags import measure_lags as measure_lags
 from .predictive import THRESHOLDS as THRESHOLDS
 from .predictive import predictive as predictive
 from .rates import adjusted as adjusted

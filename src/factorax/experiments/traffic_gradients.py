@@ -214,7 +214,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ax.bar(at - 0.2, [row["variance"] for row in rows], 0.36, color="#0072B2", label="variance")
         error = 2 * np.array([row["bias_error"] for row in rows])
         ax.bar(at + 0.2, bias, 0.36, yerr=error, color="#D55E00", label="bias², ± 2 standard errors", capsize=3)
-        ax.set_xticks(at, names)
+        ax.set_xticks(at, names, fontsize=8)
         ax.set(title=f"{stage} policy", ylabel=f"in units of the variance with {EXACT}")
         ax.axhline(0, color="#000000", linewidth=0.8)
     figures.legend_beside(axes[-1])

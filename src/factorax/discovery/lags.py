@@ -1,0 +1,56 @@
+"""How long influence takes: one action changed in one step, and the first step in which each target differs."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..structure import InfluenceNetwork, LaggedNetwork, StructureWarning
+from .simulators import HostSimulator, simulator_of
+
+
+def measure_lags(
+    problem: Any, network: InfluenceNetwork | None = None, *, horizon: int = 100, trials: int = 20, seed: int = 0
+) -> LaggedNetwork:
+    """A network by lag, from a simulator that repeats itself from a seed.
+
+    In each of `trials` episodes, at a time of its own, every factor in turn does something else for one step, all else
+    held fixed. The lag of an edge is the shortest time after which its target was seen to move; 0 if it never was,
+    which is safe. A lag that is shorter in states that no episode visits is overrated, and biases the gradient: take many
+    trials, or lags that physics gives.
+
+    - `network`: whose edges they are; the problem's own if left out. Of pairs without an edge nothing is said.
+    - `horizon`: steps of an episode; the change comes in its first half.
+
+    >>> from factorax.problems import chain
+    >>> measure_lags(chain(3, delay=4), horizon=12, trials=3).lags
+    array([[ 4,  4, -1],
+           [-1,  4,  4],
+           [-1, -1,  4]])
+    """
+    if trials < 1:
+        raise ValueError(f"trials: got {trials}, want at least 1")
+    simulator = simulator_of(problem, horizon)
+    try:
+        net = simulator.network if network is None else network
+        n, m = simulator.network.shape
+        if net.shape != (n, m):
+            raise ValueError(f"network: got shape {net.shape}, want ({n}, {m}), that of the problem's")
+        rng = np.random.default_rng(seed)
+        never = horizon + 1
+        first = np.full((n, m), never)
+        groups = np.vstack([np.zeros((1, n), bool), np.eye(n, dtype=bool)])
+        for trial in range(trials):
+            base, at = simulator.sequence(rng), int(rng.integers(max(horizon // 2, 1)))
+            forced = base.copy()
+            forced[at] = simulator.unlike(base[at : at + 1], rng)[0]
+            psi = simulator.play(seed + trial, base, forced, groups)
+            differs = psi[1:] != psi[0]
+            first = np.minimum(first, np.where(differs.any(axis=1), differs.argmax(axis=1) - at, never))
+    finally:
+        if isinstance(simulator, HostSimulator):
+            simulator.close()
+    first[first == never] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", StructureWarning)  # of what it leaves out the network has warned already
+        return LaggedNetwork.from_lags(np.where(net.to_dense() > 0, first, -1), net.actions, net.targets)
