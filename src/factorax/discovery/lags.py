@@ -16,8 +16,8 @@ def measure_lags(
 
     In each of `trials` episodes, at a time of its own, every factor in turn does something else for one step, all else
     held fixed. The lag of an edge is the shortest time after which its target was seen to move; 0 if it never was,
-    which is safe. A lag that is shorter in states that no episode visits is overrated, and biases the gradient: take many
-    trials, or lags that physics gives.
+    which is safe. A lag that is shorter in states that no episode visits is overrated, and biases the gradient: take
+    many trials, or lags that physics gives.
 
     - `network`: whose edges they are; the problem's own if left out. Of pairs without an edge nothing is said.
     - `horizon`: steps of an episode; the change comes in its first half.
