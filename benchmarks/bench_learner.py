@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -19,10 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax.experiments.stable_baselines3 import ppo
+from factorax.learning.adaptive import AdaptiveNetwork
 from factorax.learning.config import Config
 from factorax.learning.learner import Learner
 from factorax.learning.ppo import Batch
 from factorax.problems import contextual_bandit, queues
+from factorax.problems.traffic import lanes
 from factorax.structure import InfluenceNetwork, networks
 
 from .timing import Row, at_least, at_most, medians
@@ -98,7 +101,30 @@ def rows() -> Iterator[Row]:
         ours, vanilla = medians(*(update(learner, random_batch(learner)) for learner in learners), repeats=31)
         yield at_most(f"factored update, n = m = {n}", ours, vanilla, "vanilla", bound)
     yield from scaling()
+    yield from varying()
     yield seeds()
+
+
+def varying() -> Iterator[Row]:
+    """A whole update on 3×3 traffic lights, rollout and all, with networks that vary against a fixed one."""
+    problem = lanes(3, 3, slots=20)
+    sizes = {"n_envs": 8, "n_steps": 400, "batch_size": 320, "n_epochs": 5, "hidden": (32, 32, 32)}
+    config = Config(policy="shared", identity=0, check_network=False, **sizes)
+    corridor = problem.influence("corridor")
+    networks = {
+        "fixed": (corridor, config),
+        "by lag": (problem.influence("travel"), config),
+        "adaptive": (AdaptiveNetwork(corridor), config),
+        "fixed, tested for missing edges": (corridor, replace(config, check_network=True)),
+    }
+    runs = []
+    for network, settings in networks.values():
+        learner = Learner.of(problem, network, settings)
+        state, compiled = learner.init(0), eqx.filter_jit(learner.update)
+        runs.append(lambda compiled=compiled, state=state: jax.block_until_ready(compiled(state)))
+    fixed, *others = medians(*runs, repeats=5)
+    for name, taken in zip(list(networks)[1:], others, strict=True):
+        yield at_most(f"update on 3×3 traffic lights, network {name}", taken, fixed, "fixed", 1.5)
 
 
 def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollouts: int) -> Row:
