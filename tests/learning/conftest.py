@@ -9,6 +9,7 @@ IN_HASTE = (
     "test_ppo",
     "test_runs",
     "test_variants",
+    "test_varying",
     "test_watching",
 )
 

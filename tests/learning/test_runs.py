@@ -40,7 +40,7 @@ def shared():
 
     def once(learner):
         config = dataclasses.replace(learner.config, seed=0, total_timesteps=1)  # neither is compiled in
-        key = learner.problem.name, learner.network_at_start.shape, config
+        key = learner.problem.name, learner.network_at_start, config
         return _shared.setdefault(key, {})
 
     with pytest.MonkeyPatch.context() as patch:

@@ -211,7 +211,7 @@ def test_signal_and_noise_are_those_of_single_gradients(policy):
     net = learner.network
     samples = rule.samples(state.agent, batch, net)
     total = rule.samples(state.agent, batch, fx.InfluenceNetwork.complete(1, 3)).credit
-    advantage = rule.by_target(state.agent, batch, learner.config.hyper)
+    advantage = rule.by_target(state.agent, batch, learner.config.hyper).credit
     np.testing.assert_allclose(fx.credit(net, advantage, learner.weights), samples.credit, rtol=1e-4, atol=1e-5)
     found = rule.diagnose(state.agent, samples) | rule.variances(state.agent, samples, advantage, net)
     hidden = np.broadcast_to(state.agent.policy.net.features(samples.obs, samples.local), (64, 3, 8))
