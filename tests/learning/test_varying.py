@@ -4,6 +4,7 @@ import itertools
 import json
 import warnings
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,7 +129,7 @@ PLAIN = {"n_envs": 4, "n_steps": 20, "batch_size": 40, "n_epochs": 2, "hidden": 
 
 def after_an_update(problem, network, **settings):
     learner = Learner.of(problem, network, Config(**(PLAIN | settings)))
-    state, metrics = learner.update(learner.init(0))
+    state, metrics = eqx.filter_jit(learner.update)(learner.init(0))
     return jax.tree.leaves(state.agent.policy), metrics
 
 
