@@ -160,9 +160,11 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Learning curves, a panel for each problem."""
-    figure, axes = figures.canvas(len(settings.cases), width=4.0 * len(settings.cases) + 2, height=3.8)
+    rows = -(-len(settings.cases) // 2)
+    figure = Figure(figsize=(10, 3.6 * rows), layout="constrained")
+    axes = figure.subplots(rows, min(len(settings.cases), 2), squeeze=False)
     handles: dict[str, Any] = {}
-    for ax, name in zip(axes, settings.cases, strict=True):
+    for ax, name in zip(axes.ravel(), settings.cases, strict=False):
         for method in CASES[name].networks:
             colour = PALETTE[METHODS.index(method)]
             group = trainings.group(where(table, method=f"{name}, {method}"), method)
@@ -176,7 +178,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ax.set(title=name, xlabel="steps of all environments", ylabel="return of an episode")
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
     ordered = [handles[method] for method in METHODS if method in handles]
-    figures.legend_beside(axes[-1], handles=ordered)
+    figures.legend_beside(axes[0, -1], handles=ordered)
     return figure
 
 
