@@ -37,7 +37,7 @@ class Recorder:
         if changed is not None:
             metrics |= _changes(np.asarray(changed), self.model.learner.network_at_start)
         with room(self.out, self.saved), (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({name: plain(value) for name, value in metrics.items()}) + "\n")
+            file.write(json.dumps({name: plain(value) for name, value in metrics.items()}, ensure_ascii=False) + "\n")
         if self.writer is not None:
             numbers = {name: value for name, value in metrics.items() if name not in ("network/came", "network/went")}
             for name, value in scalars(numbers, self.model.learner.network_at_start):

@@ -124,7 +124,7 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
     path = out / "metrics.jsonl"
     if path.exists():
         kept = [row for row in metrics(out) if row["time/total_timesteps"] <= model.timesteps]
-        text = "".join(json.dumps(row) + "\n" for row in kept)
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
         with room(out, model.timesteps):
             write_whole(path, lambda file: file.write(text.encode()))
     return restored
