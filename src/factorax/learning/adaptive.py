@@ -101,7 +101,7 @@ def seen(rule: AdaptiveNetwork, evidence: Evidence, gradients: jax.Array, noise:
     pays = jnp.where(present, bias * (1 + rule.margin) > of_mean, bias > (1 + rule.margin) * of_mean)
     kept = jnp.where(present, evidence.weights, 1.0) * pays
     found = jnp.where(pays.any(axis=1, keepdims=True), kept, evidence.weights)
-    look = (rollouts % rule.every == 0) & (rollouts >= min(rule.every, rule.window))
+    look = rollouts % rule.every == 0
     return Evidence(jnp.where(look, found, evidence.weights), gradient, noise, total, squares, rollouts)
 
 

@@ -95,7 +95,9 @@ class FactoredPPO:
                 if rollouts is not None:
                     self._episodes = rollouts.episodes
                 self.history.append(metrics)
-                warned = warned or influence.warn_if_edges_are_missing(self.learner, state, metrics["time/iterations"])
+                warned = warned or influence.warn_if_edges_are_missing(
+                    self.learner, state.validity, metrics["time/iterations"]
+                )
                 shown = "–" if np.isnan(last) else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
                 progress.update(bar, completed=self.timesteps, description=text)

@@ -116,14 +116,14 @@ def present(learner: "Learner", state: "TrainState") -> InfluenceNetwork:
     return start
 
 
-def warn_if_edges_are_missing(learner: "Learner", state: "TrainState", rollouts: int) -> bool:
+def warn_if_edges_are_missing(learner: "Learner", found: Validity | None, rollouts: int) -> bool:
     """At some rollouts: do the data say that the network lacks edges? If so warn; tells whether it did."""
     number = validity.look(rollouts)
-    if state.validity is None or not number:
+    if found is None or not number:
         return False
     factors = learner.factors
     edges = learner.network_at_start.to_dense() > 0
-    pairs = validity.missing(state.validity, edges if factors is None else edges[factors], number)
+    pairs = validity.missing(found, edges if factors is None else edges[factors], number)
     if pairs:
         validity.warn_of_missing(pairs, learner.network_at_start, factors)
     return bool(pairs)

@@ -94,7 +94,7 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
                 # Only now: a run that goes on drops rows beyond its checkpoint, and would not miss those before it.
                 states, steps = new, steps + config.n_envs * config.n_steps
                 if not warned:
-                    first = jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, states)
+                    first = jax.tree.map(lambda leaf: leaf[0], states.validity)
                     warned = influence.warn_if_edges_are_missing(learner, first, each[0]["time/iterations"])
                 mean = np.mean([own.get("rollout/ep_rew_mean", np.nan) for own in each])
                 progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")

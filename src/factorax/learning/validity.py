@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+from ..discovery.rates import discoveries
 from ..structure import InfluenceNetwork
 from ..structure.labels import some, warn
 
@@ -64,13 +65,10 @@ def missing(found: Validity, present: np.ndarray, number: int) -> list[tuple[int
     tested = ~present & (squares > 0).all(axis=1)
     if not tested.any():
         return []
-    pairs = np.argwhere(tested)
-    p_value = product.shape[1] * special.erfc(t.max(axis=1)[tested] / np.sqrt(2))  # the smallest of p, times p
-    order = np.argsort(p_value)
-    level = LEVEL / (number * (number + 1))
-    below = p_value[order] <= level * np.arange(1, len(order) + 1) / len(order)
-    count = int(np.flatnonzero(below)[-1]) + 1 if below.any() else 0
-    return [(int(i), int(j)) for i, j in pairs[order[:count]]]
+    p_value = product.shape[1] * special.erfc(t.max(axis=1) / np.sqrt(2))  # the smallest of p, times p
+    p_value[~tested] = np.nan
+    pairs = np.argwhere(discoveries(p_value, LEVEL / (number * (number + 1))))
+    return [(int(i), int(j)) for i, j in sorted(pairs, key=lambda pair: p_value[*pair])]
 
 
 def warn_of_missing(pairs: list[tuple[int, int]], network: InfluenceNetwork, factors: np.ndarray | None) -> None:

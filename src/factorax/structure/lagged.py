@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 
 from .closure import influences
-from .factorisation import Factorisation
 from .network import InfluenceNetwork
 
 
@@ -98,11 +97,6 @@ class LaggedNetwork:
     def shape(self) -> tuple[int, int]:
         """``(n_actions, n_targets)``."""
         return self.start.shape
-
-    @property
-    def factorisation(self) -> Factorisation | None:
-        """Which actions each row stands for."""
-        return self.start.factorisation
 
     @cached_property
     def start(self) -> InfluenceNetwork:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .factorisation import Factorisation
 from .network import InfluenceNetwork
 
 
@@ -21,7 +20,6 @@ class KArray:
     """
 
     weights: Any
-    factorisation: Factorisation | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -71,7 +69,7 @@ class StateNetwork:
                 f"function: gave shape {tuple(weights.shape)} for observations of shape {tuple(obs.shape)}, want "
                 f"{want}: a matrix for each"
             )
-        return KArray(weights, self.start.factorisation)
+        return KArray(weights)
 
     def __repr__(self) -> str:
         return f"StateNetwork(within {self.start!r})"
