@@ -1,8 +1,12 @@
-"""`make bench`: every promise about speed, as a ratio to a named yardstick measured in the same run."""
+"""`make bench`: every promise about speed, as a ratio to a named yardstick measured in the same run.
+
+``python -m benchmarks rollouts credit`` measures those files alone.
+"""
 
 import os
 import platform
 import sys
+from types import ModuleType
 
 import jax
 from rich.console import Console
@@ -37,6 +41,14 @@ BENCHES = (
 )
 
 
+def chosen(names: list[str]) -> list[ModuleType]:
+    """The benchmarks of these names, all if there are none."""
+    named = {bench.__name__.rpartition("bench_")[2]: bench for bench in BENCHES}
+    if wrong := [name for name in names if name not in named]:
+        sys.exit(f"benchmarks: got {', '.join(wrong)}; want some of {', '.join(named)}, or nothing for all")
+    return [named[name] for name in names or named]
+
+
 def main() -> int:
     console = Console(width=max(160, Console().width) if not sys.stdout.isatty() else None)
     table = Table(title=f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, JAX {jax.__version__}")
@@ -44,7 +56,7 @@ def main() -> int:
     for column in ("ours", "yardstick", "ratio", "bound"):
         table.add_column(column, justify="right")
     missed = 0
-    for bench in BENCHES:
+    for bench in chosen(sys.argv[1:]):
         for row in bench.rows():
             mark = "" if row.kept else " ✗"
             missed += not row.kept

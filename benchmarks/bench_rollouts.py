@@ -50,16 +50,15 @@ def playing(rollouts: Rollouts) -> Callable[[], Any]:
     return lambda: rollouts.collect(next(given))
 
 
-def bare(ready: Any, go: Any, done: Any) -> None:
+def bare(seed: int, ready: Any, go: Any, done: Any) -> None:
     """SUMO alone, stepped with the requests of a policy that knows nothing, as often as it is told to."""
     from factorax.problems.traffic.sumo import TrafficEnv
 
     env = TrafficEnv(Traffic(3, 3))
     requests = np.random.default_rng(0).random((STEPS, 9)) < 0.5
-    seed = 0
     ready.release()
     while go.acquire():
-        seed += 1
+        seed += 2
         env.reset(seed=seed)
         for request in requests:
             env.step(request)
@@ -67,12 +66,14 @@ def bare(ready: Any, go: Any, done: Any) -> None:
 
 
 class TwoLoops:
-    """Two processes with a bare loop each."""
+    """Two processes with a bare loop each, of other episodes, which take as long as they take."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.go, self.done, ready = context.Semaphore(0), context.Semaphore(0), context.Semaphore(0)
-        self.processes = [context.Process(target=bare, args=(ready, self.go, self.done), daemon=True) for _ in "ab"]
+        self.processes = [
+            context.Process(target=bare, args=(i, ready, self.go, self.done), daemon=True) for i in range(2)
+        ]
         for process in self.processes:
             process.start()
         for _ in self.processes:
@@ -114,7 +115,7 @@ def rows() -> Iterator[Row]:
     one, two = Processes(plan(1), 1, 600.0), Processes(plan(2), 2, 600.0)
     loops = TwoLoops()
     try:
-        single, double, alone = medians(playing(one), playing(two), loops, repeats=7)
+        single, double, alone = medians(playing(one), playing(two), loops, repeats=31)
     finally:
         loops.close()
         one.close()
@@ -123,7 +124,7 @@ def rows() -> Iterator[Row]:
     yield at_least(name, 2 * STEPS / double, 2 * STEPS / alone, "two bare loops", 0.85, "steps/s")
     if find_spec("ray") is not None:
         by_ray = RayActors(plan(2), 2, 600.0)
-        ours, theirs = medians(playing(by_ray), playing(two), repeats=7)
+        ours, theirs = medians(playing(by_ray), playing(two), repeats=31)
         by_ray.close()
         yield at_least("SUMO 3×3, 2 actors of Ray", 2 * STEPS / ours, 2 * STEPS / theirs, "processes", 0.8, "steps/s")
     two.close()

@@ -44,7 +44,7 @@ def test_log_probabilities_are_those_of_the_learner(space, policy, settings):
     learner, state = learner_of(space, policy, **settings)
     obs = np.random.default_rng(0).normal(size=(11, 5)).astype(np.float32) * 3
     actor, parameters = actor_of(learner), learner.iteration(state).parameters
-    ours = actor.network(parameters, obs)
+    ours = actor.network(parameters, len(obs))(obs)
     seen = learner._normalised(state.obs, obs)
     theirs, spread = state.agent.policy(seen, learner.see(seen))
     action = learner.act(state, jax.random.key(0), obs)
@@ -64,9 +64,9 @@ def test_a_row_is_the_same_beside_whatever_it_stands(policy):
         actor = replace(plan.actor, local=Drift.local)
         given = parameters(plan, 0, hidden)
         obs = np.random.default_rng(0).normal(size=(3 * TILE + 1, size)).astype(np.float32)
-        whole = actor.network(given, obs)
+        whole = actor.network(given, len(obs))(obs)
         for first, end in ((0, 1), (1, 2), (3, 12), (7, 9), (8, 16), (20, 25)):
-            part = actor.network(given, obs[first:end], first)
+            part = actor.network(given, end - first, first)(obs[first:end])
             np.testing.assert_array_equal(part, whole[first:end])
 
 
@@ -77,7 +77,7 @@ def test_actions_have_the_distribution_of_the_policy():
     obs = np.float32([[0.5, -1.0, 0.3, 2.0, 0.0]])
     N = 40_000
     noise = actor.draw(np.random.default_rng(0), parameters, N)
-    out = actor.network(parameters, obs)
+    out = actor.network(parameters, len(obs))(obs)
     drawn = actor.choose(out + noise)
     logits = jax.nn.softmax(out[0, 0])
     for choice in range(3):

@@ -125,9 +125,7 @@ def test_one_environment_that_gives_too_few_or_too_many_numbers_is_an_error(size
 
     hosts = HostEnvironments(Other, 1, ActionSpace.of(Other.action_space), 2)
     hosts.init(0)
-    with pytest.raises(
-        ValueError, match=rf"observations: got \[{size}\] numbers from the environments, want 2 from each"
-    ):
+    with pytest.raises(ValueError, match=rf"observations: got {size} numbers from environment 0, want 2"):
         hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
 
 
@@ -157,7 +155,7 @@ class Fails(Reuses):
     [
         ("step", KeyError, "in environment 1, step 0 of this rollout"),
         ("reset", RuntimeError, "in the reset of environment 1 after step 0 of this rollout"),
-        ("size", ValueError, r"observations: got \[2, 3, 2\] numbers from the environments"),
+        ("size", ValueError, "observations: got 3 numbers from environment 1, want 2"),
     ],
 )
 def test_an_environment_that_fails_is_named(where, kind, message):

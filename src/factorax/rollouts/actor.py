@@ -5,7 +5,7 @@ observation and random numbers alone, to the last bit: not on the environments b
 over workers. BLAS rounds a row otherwise in a batch of another size, so rows are multiplied in tiles of a fixed one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -79,10 +79,10 @@ class Actor:
         """Actions ``(B, c)`` for observations ``(B, d)`` of environments `first`, `first` + 1, …, step after step; with
         the noise of each, ``(T, B, c, width)``. What the network gives is added to `given`, if it is wanted."""
         steps: Iterator[np.ndarray] = iter(noise)
-        parameters = _ready(parameters)  # once, not in every step
+        network = self.network(parameters, noise.shape[1], first)
 
         def act(obs: np.ndarray) -> np.ndarray:
-            out = self._network(parameters, obs, first)
+            out = network(obs)
             if given is not None:
                 given.append(out)
             return self.choose(out + next(steps))
@@ -124,22 +124,18 @@ class Actor:
             actions[..., those] = _pick(kind, drawn[..., those, :])
         return actions
 
-    def network(self, parameters: Parameters, obs: np.ndarray, first: int = 0) -> np.ndarray:
-        """The parameters of all components' distributions, ``(B, c, width)``, for raw observations ``(B, d)``."""
-        return self._network(_ready(parameters), obs, first)
+    def network(self, p: Parameters, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
+        """From raw observations ``(B, d)`` of environments `first`, … to the parameters of all components'
+        distributions, ``(B, c, width)``."""
+        layers = _Layers.of(p, self.kind, (n_envs, len(self.components), self.components.width), first)
+        sees = self.see if self.kind != "joint" else None
 
-    def _network(self, p: Parameters, obs: np.ndarray, first: int) -> np.ndarray:
-        space = self.components
-        if p.centre is not None:
-            obs = np.clip((obs - p.centre) / p.scale, -p.clip, p.clip)
-        if self.kind == "joint":
-            out = _untiled(_layers(p, _tiled(obs, first)), first, len(obs))
-            return out.reshape(len(obs), len(space), space.width)
-        seen = self.see(obs)
-        if self.kind == "shared":  # every row is a product of its own already
-            return _layers(p, seen)
-        by_component = np.swapaxes(_tiled(seen, first), 1, 2)  # (tiles, c, TILE, l)
-        return _untiled(np.swapaxes(_layers(p, by_component), 1, 2), first, len(obs))
+        def network(obs: np.ndarray) -> np.ndarray:
+            if p.centre is not None:
+                obs = np.clip((obs - p.centre) / p.scale, -p.clip, p.clip)
+            return layers(obs if sees is None else sees(obs))
+
+        return network
 
     def see(self, obs: np.ndarray) -> np.ndarray:
         """What every component sees, ``(B, c, l)``."""
@@ -149,41 +145,73 @@ class Actor:
         return seen if self.factors is None else seen[:, self.factors]
 
 
-def _ready(p: Parameters) -> Parameters:
-    """The same with biases that can be added to rows, and with what tells a shared network which component it acts for
-    as a bias of its first layer, ``(c, h)``."""
-    if p.identity is None:
-        pairs = zip(p.weights, p.biases, strict=True)
-        return p._replace(biases=tuple(b if w.ndim == 2 else b[:, None, :] for w, b in pairs))
-    w, size = p.weights[0], len(p.weights[0]) - p.identity.shape[1]
-    bias = p.biases[0] + p.identity @ w[size:]
-    return p._replace(weights=(w[:size], *p.weights[1:]), biases=(bias, *p.biases[1:]), identity=None)
+class _Layers:
+    """A network's layers, tanh between them, and room for what goes in and out of them: a step of the environments
+    begins as few operations as can be. Biases are the last rows of the weights, and inputs end in ones."""
 
+    @classmethod
+    def of(cls, p: Parameters, kind: str, shape: tuple[int, int, int], first: int) -> "_Layers":
+        """For rows of environments `first`, … that give an array of this shape, ``(B, c, width)``.
 
-def _layers(p: Parameters, x: np.ndarray) -> np.ndarray:
-    last = len(p.weights) - 1
-    for i, w in enumerate(p.weights):
-        x = x @ w
-        x += p.biases[i]
-        if i < last:
-            np.tanh(x, out=x)
-    return x
+        A shared network has a product for every environment, with what tells it of components as a bias of each row;
+        the others have one for every tile of environments.
+        """
+        weights, biases = p.weights, p.biases
+        n_envs, c, _ = shape
+        if kind == "shared":
+            rest = [b[None] for b in biases[1:]]
+            if p.identity is None:
+                return cls(weights, [biases[0][None], *rest], (n_envs, c), shape, None)
+            size = len(weights[0]) - p.identity.shape[1]
+            each = biases[0] + p.identity @ weights[0][size:]
+            return cls((weights[0][:size], *weights[1:]), [each, *rest], (n_envs, c), shape, None)
+        before = first % TILE
+        tiles, those = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
+        if kind == "joint":
+            return cls(weights, [b[None] for b in biases], (tiles, TILE), shape, those)
+        weights, biases = [w[:, None] for w in weights], [b[:, None, None] for b in biases]
+        return cls(weights, biases, (c, tiles, TILE), shape, those)
 
+    def __init__(
+        self,
+        weights: Sequence[np.ndarray],
+        biases: Sequence[np.ndarray],
+        rows: tuple[int, ...],
+        shape: tuple[int, int, int],
+        those: slice | None,
+    ):
+        self.shape, self.those = shape, those
+        rooms = []
+        for w, b in zip(weights, biases, strict=True):
+            size, ones = w.shape[-2], b.shape[-2]
+            rooms.append(np.zeros((*rows, size + ones), np.float32))
+            rooms[-1][..., size:] = np.eye(ones) if ones > 1 else 1
+        self.into = self._of_environments(rooms[0][..., : weights[0].shape[-2]])
+        whole = [np.concatenate(pair, axis=-2) for pair in zip(weights, biases, strict=True)]
+        if whole[0].ndim == 2 and rows[0] == 1:  # the same products, which NumPy begins sooner
+            self.product, rooms = np.dot, [room[0] for room in rooms]
+        else:
+            self.product = np.matmul
+        views = [room[..., : w.shape[-2]] for room, w in zip(rooms, weights, strict=True)]
+        self.hidden = list(zip(rooms, whole, views[1:], strict=False))
+        self.last = rooms[-1], whole[-1]
 
-def _tiled(x: np.ndarray, first: int) -> np.ndarray:
-    """Rows ``(B, ...)`` of environments `first`, … at their places in whole tiles, ``(tiles, TILE, ...)``."""
-    before = first % TILE
-    if before == 0 and len(x) % TILE == 0:
-        return x.reshape(-1, TILE, *x.shape[1:])
-    tiles = -(-(before + len(x)) // TILE)
-    padded = np.zeros((tiles * TILE, *x.shape[1:]), np.float32)
-    padded[before : before + len(x)] = x
-    return padded.reshape(tiles, TILE, *x.shape[1:])
+    def _of_environments(self, rows: np.ndarray) -> np.ndarray:
+        """The rows of our environments in tiles, ``(B, ...)``, as a view; those of a shared network are."""
+        if self.those is None:
+            return rows
+        if rows.ndim == 3:
+            return rows.reshape(-1, rows.shape[-1])[self.those]
+        return rows.reshape(len(rows), -1, rows.shape[-1])[:, self.those].swapaxes(0, 1)
 
-
-def _untiled(x: np.ndarray, first: int, size: int) -> np.ndarray:
-    before = first % TILE
-    return x.reshape(-1, *x.shape[2:])[before : before + size]
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.into[:] = x
+        for room, weights, to in self.hidden:
+            np.tanh(self.product(room, weights), to)
+        out = self.product(*self.last)
+        if self.those is not None:
+            out = self._of_environments(out[None] if self.product is np.dot else out)
+        return out.reshape(self.shape)
 
 
 def _softplus(x: np.ndarray) -> np.ndarray:
@@ -194,4 +222,4 @@ def _pick(kind: str, drawn: np.ndarray) -> np.ndarray:
     if kind == CATEGORICAL:
         return drawn.argmax(axis=-1).astype(np.float32)
     first = drawn[..., 0]
-    return (first > 0).astype(np.float32) if kind == BERNOULLI else first
+    return first > 0 if kind == BERNOULLI else first

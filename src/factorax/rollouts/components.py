@@ -174,7 +174,7 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
 
     def element(rows: np.ndarray) -> Any:
-        elements = rows[:, start:end].astype(dtype, copy=False)
+        elements = (rows if end - start == rows.shape[1] else rows[:, start:end]).astype(dtype, copy=False)
         if len(shape) != 1:
             elements = elements.reshape(-1, *shape)
         if offset is not None:

@@ -13,6 +13,8 @@ from ..structure import StructureWarning
 from .components import Components
 from .transitions import OPTIONAL, Running, Transition
 
+_KNOWN = OPTIONAL.keys()
+
 
 class HostEnvironments:
     """B Gymnasium environments in this process; each is reset in the step in which it ends, with a seed of its own.
@@ -55,29 +57,42 @@ class HostEnvironments:
         gives noughts, and the caller must replace them and it (see `adopt`).
         """
         assert self.obs is not None
-        now, shape = self.obs, (n_steps, self.n_envs)
-        obs, next_obs = (np.empty((*shape, now.shape[1]), np.float32) for _ in range(2))
-        psi, actions = np.empty((*shape, self.n_targets)), np.empty((*shape, len(self.space)), np.float32)
-        terminated, truncated, ends = [], [], []
-        optional: dict[str, list[Any]] = {name: [None] * n_steps for name in OPTIONAL}
+        now, shape, envs, to_environments = self.obs, (n_steps, self.n_envs), self.envs, self.space.to_environments
+        row, targets = now.shape[1:], (self.n_targets,)
+        obs, next_obs = (np.empty((*shape, *row), np.float32) for _ in range(2))
+        psi, actions = np.empty((*shape, *targets)), np.empty((*shape, len(self.space)), np.float32)
+        terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
+        optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
+        ends: list[tuple[int, int]] = []
+        begun: list[np.ndarray] = []  # what is seen first after each of them
+        # A simulator leaves nothing of this loop in the caches: every call in it costs as if it were the first.
         for t in range(n_steps):
-            obs[t] = now
             actions[t] = chosen = act(now)
-            seen, rewards, ended, cut, infos = self._step(self.space.to_environments(chosen), t, lost)
-            _put_targets(psi[t], rewards, infos, self.first)
-            _put_observations(next_obs[t], seen)
-            now = self.obs = next_obs[t]
-            terminated.append(ended)
-            truncated.append(cut)
-            if not all(map(OPTIONAL.keys().isdisjoint, infos)):
-                for name, default in OPTIONAL.items():
-                    optional[name][t] = _filled([info.get(name) for info in infos], default)
-            if any(ended) or any(cut):
-                now = self.obs = now.copy()
-                for i in np.flatnonzero(np.logical_or(ended, cut)):
+            before, now, parts, ended_before = now, next_obs[t], psi[t], len(ends)
+            for i, action in enumerate(to_environments(chosen)):
+                try:
+                    seen, reward, ended, cut, info = envs[i].step(action)
+                except Exception as error:
+                    seen, reward, ended, cut, info = self._failed(i, t, before[i], error, lost)
+                given = info.get("vector_reward", reward)
+                # Copied at once: there are environments that change what they returned.
+                now[i] = seen if type(seen) is np.ndarray and seen.shape == row else self._observation(i, seen, row)
+                ours = type(given) is np.ndarray and given.shape == targets
+                parts[i] = given if ours else self._targets(i, given)
+                if ended or cut:
+                    terminated[t, i], truncated[t, i] = ended, cut
                     ends.append((t, i))
+                if not _KNOWN.isdisjoint(info):
+                    _note(optional, shape, t, i, info)
+            if len(ends) > ended_before:
+                now = now.copy()
+                for t, i in ends[ended_before:]:
                     seed = int(self.rngs[i].integers(2**31))
-                    now[i] = self._reset(int(i), seed, lost, f" after step {t} of this rollout")
+                    now[i] = self._reset(i, seed, lost, f" after step {t} of this rollout")
+                    begun.append(now[i])
+        obs[0], obs[1:] = self.obs, next_obs[:-1]
+        for (t, i), seen in zip(ends, begun, strict=True):
+            obs[t + 1 : t + 2, i] = seen
         self.obs = now.copy()  # the learner may do with its transitions what it likes
         _check_finite(psi, next_obs, self.first)
         self.began[:] = -1
@@ -88,11 +103,10 @@ class HostEnvironments:
             actions,
             psi.astype(np.float32),
             next_obs,
-            np.array(terminated, bool),
-            np.array(truncated, bool),
-            _filled(optional["factor_mask"], True),
-            _filled(optional["target_terminated"], False),
-            *self._episodes_that_ended(psi, ends),
+            terminated,
+            truncated,
+            **optional,
+            **dict(zip(("episode_psi", "episode_length"), self._episodes_that_ended(psi, ends), strict=True)),
         )
 
     @property
@@ -139,26 +153,37 @@ class HostEnvironments:
             length[i] += len(psi) - begun[i]
         return returns, lengths
 
-    def _step(self, actions: Any, t: int, lost: dict[int, EpisodeLost] | None) -> Any:
-        """Step every environment once: five lists of what they gave."""
-        given, to_come = [], iter(actions)
-        while len(given) < self.n_envs:
-            try:
-                for env, action in zip(self.envs[len(given) :], to_come, strict=True):
-                    given.append(env.step(action))
-            except Exception as error:
-                i = len(given)
-                if isinstance(error, EpisodeLost) and lost is not None:
-                    self.lose(i, error, lost)
-                    given.append(self.envs[i].step(None))
-                    continue
-                name = self.first + i
-                if self.obs is not None and not np.isfinite(self.obs[i]).all():
-                    before = f"environment {name}, before step {t} of this rollout: the observation is not finite"
-                    raise FloatingPointError(before) from error
-                error.add_note(f"in environment {name}, step {t} of this rollout")
-                raise
-        return zip(*given, strict=True)
+    def _failed(
+        self, i: int, t: int, before: np.ndarray, error: Exception, lost: dict[int, EpisodeLost] | None
+    ) -> tuple[Any, ...]:
+        """What stands in for the step of an environment that lost its episode; any other error is raised, and says
+        where."""
+        if isinstance(error, EpisodeLost) and lost is not None:
+            self.lose(i, error, lost)
+            return self.envs[i].step(None)
+        if not np.isfinite(before).all():
+            where = f"environment {self.first + i}, before step {t} of this rollout"
+            raise FloatingPointError(f"{where}: the observation is not finite") from error
+        error.add_note(f"in environment {self.first + i}, step {t} of this rollout")
+        raise error
+
+    def _observation(self, i: int, seen: Any, row: tuple[int, ...]) -> np.ndarray:
+        """An observation of another shape, ``(d,)``."""
+        if np.size(seen) != row[0]:
+            raise ValueError(
+                f"observations: got {np.size(seen)} numbers from environment {self.first + i}, want {row[0]}, as many "
+                "as it gave first"
+            )
+        return np.reshape(seen, row)
+
+    def _targets(self, i: int, given: Any) -> np.ndarray:
+        """Targets of another shape, ``(m,)``: NumPy would spread one number over all of them."""
+        if np.size(given) != self.n_targets:
+            raise ValueError(
+                f"info['vector_reward']: got {np.size(given)} targets, want {self.n_targets}, one for each column of "
+                f"the influence network; it is environment {self.first + i} that gave them"
+            )
+        return np.reshape(given, (self.n_targets,))
 
     def _reset(self, i: int, seed: int, lost: dict[int, EpisodeLost] | None, after: str = "") -> np.ndarray:
         self.seeds[i] = seed
@@ -193,29 +218,16 @@ class _StandIn:
         """Nothing to close."""
 
 
-def _filled(given: list[Any], default: bool) -> np.ndarray | None:
-    """``(B, ...)`` of what some environments gave; None if none did."""
-    one = next((x for x in given if x is not None), None)
-    if one is None:
-        return None
-    missing = np.full(np.shape(one), default)
-    return np.array([missing if x is None else x for x in given], bool)
+def _note(optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
+    """Keep what an `info` may leave out; an array ``[T, B, ...]`` of what it then means is made when one first has."""
+    for name in _KNOWN & info.keys():
+        if optional[name] is None:
+            optional[name] = np.full((*shape, *np.shape(info[name])), OPTIONAL[name])
+        optional[name][t, i] = info[name]
 
 
 def _flat(obs: Any) -> np.ndarray:
     return np.asarray(obs, np.float32).ravel()
-
-
-def _put_observations(rows: np.ndarray, seen: Sequence[Any]) -> None:
-    """Copy observations to ``(B, d)``: there are environments that change what they returned."""
-    if len(seen) == 1 and np.shape(seen[0]) == rows.shape[1:]:  # far faster than to make an array of a list
-        rows[0] = seen[0]
-        return
-    sizes = [np.size(obs) for obs in seen]
-    if set(sizes) != {rows.shape[1]}:
-        want = rows.shape[1]
-        raise ValueError(f"observations: got {sizes} numbers from the environments, want {want} from each of them")
-    rows[:] = np.array(seen, np.float32).reshape(rows.shape)
 
 
 def _check_finite(psi: np.ndarray, obs: np.ndarray, first: int) -> None:
@@ -226,27 +238,3 @@ def _check_finite(psi: np.ndarray, obs: np.ndarray, first: int) -> None:
         targets = np.flatnonzero(~np.isfinite(psi[t, i]))
         what = f"target {targets[0]} is {psi[t, i, targets[0]]}" if len(targets) else "the observation is not finite"
         raise FloatingPointError(f"environment {first + i}, step {t} of this rollout: {what}")
-
-
-def _put_targets(psi: np.ndarray, rewards: Sequence[Any], infos: Sequence[dict[str, Any]], first: int) -> None:
-    """Copy the vectors of targets of a step to ``(B, m)``."""
-    m = psi.shape[1]
-    if len(infos) == 1:
-        one = infos[0].get("vector_reward", rewards[0])
-        if np.shape(one) == (m,):
-            psi[0] = one
-            return
-    given: Any = [info.get("vector_reward", reward) for info, reward in zip(infos, rewards, strict=True)]
-    try:
-        if m == 1 and np.ndim(given[0]) == 0:
-            psi[:, 0] = given
-            return
-        for row, one in zip(psi, given, strict=True):
-            # What is of another shape is perhaps a mistake, which NumPy would spread over all targets.
-            row[:] = one if np.shape(one) == (m,) else np.reshape(one, (m,))
-    except ValueError:
-        i = next((i for i, one in enumerate(given) if np.size(one) != m), 0)
-        raise ValueError(
-            f"info['vector_reward']: got {np.size(given[i])} targets, want {m}, one for each column of the influence "
-            f"network; it is environment {first + i} that gave them"
-        ) from None

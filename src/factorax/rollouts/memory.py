@@ -59,11 +59,11 @@ class Memory:
         return tuple(name for name in Transition._fields if getattr(fragment.seen, name) is not None), fragment.messages
 
     def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str, ...]) -> Fragment:
-        """A copy of the fragment in these columns."""
+        """The fragment in these columns, where it lies: it is there until the next is played."""
         seen: dict[str, Any] = {
-            name: self.arrays[name][:, first:end].copy() if name in has else None for name in Transition._fields
+            name: self.arrays[name][:, first:end] if name in has else None for name in Transition._fields
         }
-        running = Running(*(self.arrays[f"running.{name}"][first:end].copy() for name in Running._fields))
+        running = Running(*(self.arrays[f"running.{name}"][first:end] for name in Running._fields))
         return Fragment(Transition(**seen), running, messages)
 
     def close(self) -> None:

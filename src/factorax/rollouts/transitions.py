@@ -51,9 +51,7 @@ class Fragment(NamedTuple):
 
 
 def side_by_side(parts: Sequence[Transition]) -> Transition:
-    """One rollout ``[T, B₁ + B₂ + …, ...]`` of all environments."""
-    if len(parts) == 1:
-        return parts[0]
+    """One rollout ``[T, B₁ + B₂ + …, ...]`` of all environments, in arrays of its own."""
     return Transition(
         *(
             _join(name, [getattr(part, name) for part in parts], [part.terminated.shape for part in parts])

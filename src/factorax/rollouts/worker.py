@@ -4,6 +4,7 @@ It plays fragments until its driver closes the socket or is no more.
 """
 
 import contextlib
+import gc
 import os
 import pickle
 import signal
@@ -39,6 +40,8 @@ def serve(connection: Connection, handle: int) -> None:
     except Exception as error:
         connection.send_bytes(_packed(error))
         return
+    gc.collect()
+    gc.freeze()  # what was imported stays: no need to look at it again and again
     connection.send(("ready", None))
     try:
         while True:

@@ -68,13 +68,10 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     there is none). `by_name` repeats a defect of Flow, which matters from eleven lights on: cars and streets are those
     of the light at the same place in the alphabetical order of names.
     """
-    if isinstance(obs, np.ndarray):  # an actor of the host does this in every step: one gather, not thirty operations
-        places, outside, instead = _places(grid, by_name)
-        seen = obs.take(places, axis=-1)
-        np.copyto(seen, instead, where=outside)
-        cars = seen[..., :24].reshape(*seen.shape[:-1], 3, 8)
-        np.copyto(cars[..., :2, :], 1, where=cars[..., 2:, :] == 0)
-        return seen
+    if isinstance(obs, np.ndarray):  # an actor of the host does this in every step: two gathers, not thirty operations
+        places, told_by, least, instead = _places(grid, by_name)
+        missing = obs.take(told_by, axis=-1) <= least
+        return np.where(missing, instead, obs.take(places, axis=-1))
     xp = _jax_numpy()
     n, m = grid.n_lights, grid.n_edges
     cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 8)
@@ -93,19 +90,23 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where in a joint observation each of a light's numbers is, which are nowhere, and what they are, ``(n, 42)``."""
+def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
+    """Where in a joint observation each of a light's numbers is, ``(n, 42)``; which number tells that it is missing, by
+    being this or less; and what stands there then. A car is missing if its street is nought, what is beyond the grid
+    always, and nothing else ever."""
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]
     if by_name:
         parts = [part[grid.sorted_by_name] for part in parts]
     around = np.concatenate([np.arange(n)[:, None], grid.neighbours], axis=1)
-    parts += [24 * n + 2 * m + i * n + around for i in (1, 2)]
-    outside, instead = np.zeros((n, 42), bool), np.zeros((n, 42), np.float32)
-    outside[:, 32:37] = outside[:, 37:] = around < 0
+    parts += [24 * n + 2 * m + i * n + np.maximum(around, 0) for i in (1, 2)]
+    told_by = [parts[2]] * 2 + parts[2:]
+    least, instead = np.full((n, 42), -np.inf, np.float32), np.zeros((n, 42), np.float32)
+    least[:, :16], instead[:, :16] = 0, 1
+    least[:, 32:37] = least[:, 37:] = np.where(around < 0, np.inf, -np.inf)
     instead[:, 37:] = 1  # yellow
-    return np.where(outside, 0, np.concatenate(parts, axis=1)), outside, instead
+    return *(np.concatenate(each, axis=1) for each in (parts, told_by)), least, instead
 
 
 def _jax_numpy() -> Any:
