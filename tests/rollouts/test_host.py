@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from factorax.learning.actions import ActionSpace
 from factorax.rollouts import HostEnvironments
+from factorax.rollouts.transitions import Transition, slim, whole
 
 BOX = spaces.Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 2.0], np.float32))
 SPACES = {
@@ -95,6 +96,21 @@ def test_a_rollout_is_that_of_each_environment_alone():
             assert episode_length[t, i] == length * over
             now = env.reset(seed=int(rng.integers(2**31)))[0].copy() if over else after.copy()
             total, length = total * (not over), length * (not over)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 40])
+def test_what_is_sent_without_repetitions_is_the_whole(steps):
+    hosts = HostEnvironments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
+    hosts.init(7)
+    seen = hosts.collect(lambda obs: np.zeros((3, 1), np.float32), steps)
+    sent = slim(seen)
+    for name, ours, theirs in zip(Transition._fields, whole(sent), seen, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+        assert ours is None or ours.dtype == theirs.dtype
+    if steps == 40:
+        assert (seen.terminated | seen.truncated).sum() > 9
+        assert sent.seen.obs is None
+        assert len(sent.begun) == (seen.terminated | seen.truncated)[:-1].sum()
 
 
 @pytest.mark.parametrize("n_envs", [1, 2])

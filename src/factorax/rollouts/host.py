@@ -11,7 +11,7 @@ import numpy as np
 from ..problems.failures import EpisodeLost
 from ..structure import StructureWarning
 from .components import Components
-from .transitions import OPTIONAL, Running, Transition
+from .transitions import OPTIONAL, Running, Transition, before
 
 _KNOWN = OPTIONAL.keys()
 
@@ -59,21 +59,21 @@ class HostEnvironments:
         assert self.obs is not None
         now, shape, envs, to_environments = self.obs, (n_steps, self.n_envs), self.envs, self.space.to_environments
         row, targets = now.shape[1:], (self.n_targets,)
-        obs, next_obs = (np.empty((*shape, *row), np.float32) for _ in range(2))
+        next_obs = np.empty((*shape, *row), np.float32)
         psi, actions = np.empty((*shape, *targets)), np.empty((*shape, len(self.space)), np.float32)
         terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
         optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
         ends: list[tuple[int, int]] = []
-        begun: list[np.ndarray] = []  # what is seen first after each of them
+        begun: list[tuple[int, int, np.ndarray]] = []
         # A simulator leaves nothing of this loop in the caches: every call in it costs as if it were the first.
         for t in range(n_steps):
             actions[t] = chosen = act(now)
-            before, now, parts, ended_before = now, next_obs[t], psi[t], len(ends)
+            last, now, parts, ended_before = now, next_obs[t], psi[t], len(ends)
             for i, action in enumerate(to_environments(chosen)):
                 try:
                     seen, reward, ended, cut, info = envs[i].step(action)
                 except Exception as error:
-                    seen, reward, ended, cut, info = self._failed(i, t, before[i], error, lost)
+                    seen, reward, ended, cut, info = self._failed(i, t, last[i], error, lost)
                 given = info.get("vector_reward", reward)
                 # Copied at once: there are environments that change what they returned.
                 now[i] = seen if type(seen) is np.ndarray and seen.shape == row else self._observation(i, seen, row)
@@ -89,10 +89,8 @@ class HostEnvironments:
                 for t, i in ends[ended_before:]:
                     seed = int(self.rngs[i].integers(2**31))
                     now[i] = self._reset(i, seed, lost, f" after step {t} of this rollout")
-                    begun.append(now[i])
-        obs[0], obs[1:] = self.obs, next_obs[:-1]
-        for (t, i), seen in zip(ends, begun, strict=True):
-            obs[t + 1 : t + 2, i] = seen
+                    begun.append((t, i, now[i]))
+        obs = before(self.obs, next_obs, begun)
         self.obs = now.copy()  # the learner may do with its transitions what it likes
         _check_finite(psi, next_obs, self.first)
         self.began[:] = -1
@@ -154,14 +152,14 @@ class HostEnvironments:
         return returns, lengths
 
     def _failed(
-        self, i: int, t: int, before: np.ndarray, error: Exception, lost: dict[int, EpisodeLost] | None
+        self, i: int, t: int, last: np.ndarray, error: Exception, lost: dict[int, EpisodeLost] | None
     ) -> tuple[Any, ...]:
         """What stands in for the step of an environment that lost its episode; any other error is raised, and says
         where."""
         if isinstance(error, EpisodeLost) and lost is not None:
             self.lose(i, error, lost)
             return self.envs[i].step(None)
-        if not np.isfinite(before).all():
+        if not np.isfinite(last).all():
             where = f"environment {self.first + i}, before step {t} of this rollout"
             raise FloatingPointError(f"{where}: the observation is not finite") from error
         error.add_note(f"in environment {self.first + i}, step {t} of this rollout")

@@ -17,7 +17,7 @@ from typing import Any
 from .episodes import Episode
 from .playing import Iteration, Plan, Player
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
-from .transitions import Fragment
+from .transitions import Fragment, slim, whole
 
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # Ray's own switch, read when it is imported: 0 means one machine alone
 _PATIENCE = 15.0  # seconds for Ray to find a place
@@ -94,7 +94,7 @@ class RayActors(Supervised):
         except self._ray.exceptions.RayError as error:
             raise WorkerDied(f"was lost by Ray: {str(error).strip().splitlines()[0]}") from error
         worker.handle.ready = True
-        return found
+        return None if found is None else found._replace(seen=whole(found.seen))
 
     def kill(self, worker: Worker) -> None:
         """By Ray."""
@@ -116,9 +116,10 @@ class _Actor:
         sys.path += [folder for folder in path if folder not in sys.path]
         self.player = Player(pickle.loads(plan), first, end)
 
-    def play(self, iteration: Iteration, episodes: Sequence[Episode] | None) -> Fragment:
-        """A fragment."""
-        return self.player.play(iteration, episodes)
+    def play(self, iteration: Iteration, episodes: Sequence[Episode] | None) -> Any:
+        """A fragment, without what it says twice."""
+        fragment = self.player.play(iteration, episodes)
+        return fragment._replace(seen=slim(fragment.seen))
 
     def close(self) -> None:
         """Close the environments."""

@@ -1,6 +1,6 @@
 """What rollouts give: transitions ``[T, B, ...]``, and those of some environments put side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,48 @@ class Fragment(NamedTuple):
     running: Running
     messages: tuple[str, ...]
     """Of what was lost and begun anew: for the user's eyes."""
+
+
+class Slim(NamedTuple):
+    """Transitions without what they say twice, to be sent from machine to machine: an observation is the last one after
+    it, unless an episode ended there, and most steps end none."""
+
+    seen: Transition
+    """With None for what follows from the rest."""
+    first: np.ndarray
+    """Observations before the first step, ``(B, d)``."""
+    begun: np.ndarray
+    """And before the first of every later episode, ``(e, d)``."""
+    episode_psi: np.ndarray
+    """Where an episode ended, ``(E, m)``."""
+    episode_length: np.ndarray
+
+
+def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int, np.ndarray]]) -> np.ndarray:
+    """Observations before every step, ``[T, B, d]``, from those after it and those that episodes began with: the step
+    before, the environment, what was seen."""
+    obs = np.concatenate([first[None], after[:-1]])
+    for t, i, seen in begun:
+        obs[t + 1 : t + 2, i] = seen  # after the last step: nowhere
+    return obs
+
+
+def slim(seen: Transition) -> Slim:
+    """What has to be sent."""
+    over = seen.terminated | seen.truncated
+    rest = seen._replace(obs=None, episode_psi=None, episode_length=None)
+    return Slim(rest, seen.obs[0], seen.obs[1:][over[:-1]], seen.episode_psi[over], seen.episode_length[over])
+
+
+def whole(sent: Slim) -> Transition:
+    """What `slim` was given, bit for bit."""
+    seen = sent.seen
+    over = seen.terminated | seen.truncated
+    total = np.zeros(seen.psi.shape, sent.episode_psi.dtype)
+    length = np.zeros(over.shape, sent.episode_length.dtype)
+    total[over], length[over] = sent.episode_psi, sent.episode_length
+    obs = before(sent.first, seen.next_obs, zip(*np.nonzero(over[:-1]), sent.begun, strict=True))
+    return seen._replace(obs=obs, episode_psi=total, episode_length=length)
 
 
 def side_by_side(parts: Sequence[Transition]) -> Transition:
