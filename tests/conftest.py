@@ -1,8 +1,11 @@
 """Settings for every test, and the command `factorax` for those of it."""
 
+import atexit
 import os
+import shutil
 import signal
 import sys
+import tempfile
 
 import jax
 import pytest
@@ -12,6 +15,21 @@ from factorax import cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
 settings.load_profile("factorax")
+
+
+def pytest_configure(config):
+    """What one test has compiled, the others need not: neither those of other processes, nor the commands they run."""
+    if not hasattr(config, "workerinput") and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="factorax-compiled-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ |= {
+            "JAX_COMPILATION_CACHE_DIR": folder,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def pytest_collection_modifyitems(items):

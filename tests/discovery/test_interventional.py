@@ -9,7 +9,6 @@ import pytest
 import factorax as fx
 from factorax.discovery.interventional import intervene
 from factorax.problems import BanditEnv, Problem, Step, chain, contextual_bandit, search_bandit
-from factorax.problems.traffic import lanes
 from factorax.structure import gallery
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
@@ -167,12 +166,6 @@ def test_targets_that_never_move_are_named():
     assert "never moved: target 'psi2'" in found.notes
     assert "moved nothing: action 'a2'" in found.notes
     assert "less than 14% of such episodes" in str(found)  # 1 − 0.05^(1/20)
-
-
-def test_three_by_three_lights_have_their_corridors():
-    problem = lanes(3, 3, norm="fixed")
-    found = intervene(problem, horizon=400, trials=10, one_step=False)
-    assert found.network() == problem.influence("corridor")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ..rollouts.components import BERNOULLI, CATEGORICAL
 from ..structure import InfluenceNetwork
 
 Policy = Callable[[Any, Any], Any]
-RATES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+RATES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """How often an action sequence leaves the value that it mostly has: held for long, or new at every step."""
 
 SIDE_BY_SIDE = 8
@@ -60,10 +60,11 @@ class Simulator(ABC):
         """What the policy does in an episode that nobody interferes with, ``(T, c)``."""
 
     def sequence(self, rng: np.random.Generator) -> np.ndarray:
-        """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, new at every step."""
-        shape = (self.horizon, len(self.space))
-        mostly, other = self._draw(rng, (1, shape[1])), self._draw(rng, shape)
-        leaves = rng.random(shape) < rng.choice(RATES, shape[1])
+        """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, new at every step; by
+        each component as it likes, or by all alike, for what reaches far may need all to agree."""
+        size = len(self.space) if rng.random() < 0.5 else 1
+        mostly, other = (self._draw(rng, (steps, size)) for steps in (1, self.horizon))
+        leaves = rng.random((self.horizon, size)) < rng.choice(RATES, size)
         return np.where(leaves, other, mostly).astype(np.float32)
 
     def unlike(self, base: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -79,7 +80,8 @@ class Simulator(ABC):
         return other
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Uniform over choices and between bounds; normal where there are none."""
+        """Uniform over choices and between bounds; normal where there are none. Of a shape ``(T, 1)`` all components
+        are made from the same numbers."""
         space, normal = self.space, rng.normal(size=shape)
         below, above = np.isfinite(space.low), np.isfinite(space.high)
         low, high = np.where(below, space.low, 0.0), np.where(above, space.high, 0.0)

@@ -1,0 +1,17 @@
+"""Traffic lights: what they reach while the others repeat what they did is their row and their column, all of it."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from factorax.discovery import intervene
+from factorax.problems.traffic import lanes
+
+
+@pytest.mark.parametrize(("size", "trials"), [((3, 3), 5), ((2, 6), 20)], ids=["3x3", "2x6"])
+def test_the_open_loop_network_is_the_corridor(size, trials):
+    """In double precision: upstream, by one car after the other, influence fades below what 32 bits can hold."""
+    with jax.enable_x64(True):
+        problem = lanes(*size, norm="fixed", dtype=jnp.float64)
+        found = intervene(problem, horizon=400, trials=trials, one_step=False)
+    assert found.network() == problem.influence("corridor")
