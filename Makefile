@@ -36,7 +36,7 @@ docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .venv/installed-bench: .venv/installed
-	$(PIP) -e '.[bench,sumo]'
+	$(PIP) -e '.[bench,ray,sumo]'
 	touch $@
 
 # Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.

@@ -26,6 +26,8 @@ class FactoredEnv(gym.Env, abc.ABC):
     """The multipliers λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
     """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if there is such a thing."""
+    observed_info: tuple[tuple[str, int, int], ...] = ()
+    """Names of what comes from `info`, and where it begins and ends in the observation."""
     reward_space: gym.spaces.Box
     """Of the vector of targets, as in MO-Gymnasium."""
 

@@ -1,7 +1,7 @@
 """`wrap`: one line from anyone's environment to one that the learner takes."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +11,7 @@ from ..problems.problem import Problem
 from ..structure.labels import warn
 from .canonical import FactoredEnv, FactoredGymnasium
 from .factors import Factors, Rows, fit
+from .observing import ObserveInfo
 from .rewards import parts_of
 
 
@@ -22,6 +23,7 @@ def wrap(
     weights: Any = None,
     factors: Factors | None = None,
     local: Callable[[Any], Any] | None = None,
+    observe: Sequence[str] = (),
     check_sum: bool = True,
     check_seed: bool = False,
 ) -> Any:
@@ -43,6 +45,8 @@ def wrap(
       ``"minimum"``: the minimum factorisation of the network. Elements if left out; agents in PettingZoo.
     - `local`: from observations ``(..., d)`` to what each factor sees, ``(..., n, l)``; the environment's own, or in
       PettingZoo the observation of each agent.
+    - `observe`: dotted paths into `info` whose numbers are put at the end of the observation, for policies, critics and
+      a `StateNetwork`, which finds them by these names. Every `info` must have them, that of `reset` included.
     - `check_sum`: raise if ``weights @ parts`` is not the scalar reward that the environment gives.
     - `check_seed`: raise if two episodes with one seed and the same actions differ.
 
@@ -59,7 +63,7 @@ def wrap(
     array([ 1.  , -0.01])
     """
     options: dict[str, Any] = {"network": network, "reward": reward, "weights": weights, "factors": factors}
-    options |= {"local": local, "check_sum": check_sum, "check_seed": check_seed}
+    options |= {"local": local, "observe": observe, "check_sum": check_sum, "check_seed": check_seed}
     if isinstance(env, Problem):
         raise TypeError("env: got a Problem, want an environment; FactoredPPO takes problems as they are")
     if callable(env) and not isinstance(env, gym.Env):
@@ -92,6 +96,10 @@ def _wrapped(env: Any, options: dict[str, Any], seen: int | None = None) -> Fact
     if hasattr(env, "possible_agents") and not isinstance(env, gym.Env):
         from .pettingzoo import wrap_parallel
 
+        if options.pop("observe"):
+            raise ValueError(
+                "observe: is for Gymnasium environments; let the agents of PettingZoo observe it themselves"
+            )
         wrapped = wrap_parallel(env, is_first=seen is None, **options)
     else:
         _refuse(env)
@@ -156,8 +164,11 @@ def _wrap_gymnasium(
     weights: Any,
     factors: Factors | None,
     local: Any,
+    observe: Sequence[str],
     check_sum: bool,
 ) -> FactoredEnv:
+    if observe:
+        env = ObserveInfo(env, observe, declared(env, "local"))
     rows = Rows.of(env.action_space)
     parts = parts_of(reward)
     wrapped = FactoredGymnasium(env, parts, check_sum=check_sum)
@@ -183,6 +194,7 @@ def _wrap_gymnasium(
     fitted = fit(network, rows, factors or "elements", m, names)
     own = declared(env, "weights")
     local = local if local is not None else declared(env, "local")
+    wrapped.observed_info = declared(env, "observed_info") or ()
     wrapped._describe(fitted, weights_of(weights, own if np.shape(own) == (m,) else None, m), local, space)
     if step is not None:
         psi, given = step

@@ -75,13 +75,15 @@ def nothing_known(learner: "Learner", policy: Policy) -> tuple[Evidence | None, 
 
 
 def network_now(
-    network: AnyNetwork, state: "TrainState", seen: Transition
+    learner: "Learner", state: "TrainState", seen: Transition
 ) -> InfluenceNetwork | Blend | KArray | LaggedNetwork:
     """The network that counts for this rollout."""
+    network = learner.network
     if isinstance(network, NetworkSchedule):
         return network.at(state.timesteps)
     if isinstance(network, StateNetwork):
-        return network.at(seen.obs, {} if seen.factor_mask is None else {"factor_mask": seen.factor_mask})
+        info = {name: seen.obs[..., start:end] for name, start, end in learner.observed_info}
+        return network.at(seen.obs, info if seen.factor_mask is None else info | {"factor_mask": seen.factor_mask})
     if isinstance(network, AdaptiveNetwork):
         assert state.evidence is not None
         return KArray(state.evidence.weights)  # of earlier rollouts: what chooses edges is not what they are used on

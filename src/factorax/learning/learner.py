@@ -72,6 +72,8 @@ class Learner:
     """Whether `local` is the environment's own."""
     one_per_process: bool = False
     """Whether a process has room for one environment alone, as its `metadata` say."""
+    observed_info: tuple[tuple[str, int, int], ...] = ()
+    """Names of what observations have from `info`, and where it begins and ends in them."""
 
     @classmethod
     def of(
@@ -120,6 +122,7 @@ class Learner:
             config,
             own is not None,
             (getattr(given, "metadata", None) or {}).get("one_per_process", False),
+            getattr(source, "observed_info", ()),
         )
         learner.check_shapes()
         return learner
@@ -342,7 +345,7 @@ class Learner:
             seen.target_terminated,
             seen.log_prob,
         )
-        network = total_net if c.estimator == "vanilla" else influence.network_now(self.network, state, seen)
+        network = total_net if c.estimator == "vanilla" else influence.network_now(self, state, seen)
         key, here = jax.random.split(state.key)
         evidence, valid, watched = influence.watch(self, state, batch)
         agent, optimiser, kl_coef, metrics = self.update_rule.learn(

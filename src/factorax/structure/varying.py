@@ -36,9 +36,9 @@ class StateNetwork:
 
     **Arguments**
 
-    - `function`: from observations ``(..., d)``, as the environment gives them, and a mapping with ``"factor_mask"``
-      ``(..., n)`` where the environment says who can act, to weights ``(..., n, m)`` from 0 to 1. JAX must be able to
-      trace it.
+    - `function`: from observations ``(..., d)``, as the environment gives them, and a mapping, to weights ``(..., n,
+      m)`` from 0 to 1. The mapping has ``"factor_mask"`` ``(..., n)`` where the environment says who can act, and what
+      ``fx.wrap(…, observe=[…])`` names of the environment's `info`. JAX must be able to trace the function.
     - `start`: the network of all edges that there may ever be: for names and shapes, and for checks.
 
     >>> import jax.numpy as jnp
