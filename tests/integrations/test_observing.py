@@ -27,7 +27,11 @@ class Turbines(gym.Env):
 
     def _seen(self):
         self.wind = float(self.np_random.integers(2))
-        return self.np_random.normal(size=2), {"weather": {"wind": self.wind}, "price": np.array([[1.0, self.time]])}
+        return self.np_random.normal(size=2), {
+            "weather": {"wind": self.wind},
+            "price": np.array([[1.0, self.time]]),
+            "nothing": None,
+        }
 
     def step(self, action):
         self.time += 1
@@ -78,13 +82,46 @@ def test_a_network_that_depends_on_it(rollouts):
     [
         ("weather", TypeError, "observe: got 'weather', want a list of paths"),
         (["price", "price"], ValueError, "want different paths"),
-        (["weather.rain"], ValueError, "there is no 'rain' in 'wind'; want it in every info, that of reset included"),
+        (
+            ["weather.rain"],
+            ValueError,
+            "there is no 'rain'; info\\['weather'\\] has 'wind'. want it in every info, that of reset included",
+        ),
         (["weather"], ValueError, r"info\['weather'\] is .*, want numbers"),
+        (["nothing"], ValueError, r"info\['nothing'\] is None, want numbers"),
     ],
 )
 def test_what_is_wrong_is_said(paths, error, message):
     with pytest.raises(error, match=message):
         wrapped(paths)()
+
+
+def test_rewards_are_made_of_what_the_environment_gave():
+    def last(obs, action, reward, info):
+        assert obs.shape == (2,)
+        return [obs[-1], reward]
+
+    env = fx.wrap(Turbines(), NET, reward=last, check_sum=False, observe=["weather.wind"])
+    env.reset(seed=0)
+    obs, _, _, _, info = env.step(np.ones(2))
+    assert np.float32(info["vector_reward"][0]) == obs[1]
+
+
+def test_wrapped_twice_both_are_there():
+    env = fx.wrap(fx.wrap(Turbines(), NET, observe=["weather.wind"]), observe=["price.0.1"])
+    assert env.observed_info == (("weather.wind", 2, 3), ("price.0.1", 3, 4))
+    assert env.reset(seed=0)[0][3] == 0
+    assert env.step(np.ones(2))[0][3] == 1
+
+
+def test_a_wrapper_that_moves_observations_is_refused():
+    def make():
+        env = wrapped()()
+        more = spaces.Box(-np.inf, np.inf, (6,), np.float32)
+        return gym.wrappers.TransformObservation(env, lambda obs: np.append(np.float32(0), obs), more)
+
+    with pytest.raises(ValueError, match="put the wrappers that change observations inside"):
+        fx.FactoredPPO(make, NET)
 
 
 def test_a_size_that_changes_is_an_error():
@@ -93,5 +130,7 @@ def test_a_size_that_changes_is_an_error():
             obs, info = super()._seen()
             return obs, info | {"price": np.ones(1 + self.time)}
 
-    with pytest.raises(ValueError, match=r"info\['price'\] has 2 numbers, want 1"):  # wrap takes a step itself
-        fx.wrap(Grows(), NET, observe=["price"])
+    env = fx.wrap(Grows(), NET, observe=["price"])
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"info\['price'\] has 2 numbers, want 1"):
+        env.step(np.ones(2))

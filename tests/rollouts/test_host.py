@@ -180,3 +180,43 @@ def test_an_environment_that_fails_is_named(where, kind, message):
     hosts.init(0)
     with pytest.raises(kind, match=message):
         hosts.collect(lambda obs: np.zeros((3, 1), np.float32), 4)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+def test_a_mask_that_is_none_is_left_out(n_envs):
+    """In all steps, or in some of some environments."""
+
+    class Masks(Reuses):
+        count, some = 0, False
+
+        def step(self, action):
+            self.count += 1
+            mask = [False, True] if self.some and self.count == 2 else None
+            return np.zeros(2), 0.0, False, False, {"vector_reward": self.parts, "factor_mask": mask}
+
+    hosts = HostEnvironments(Masks, n_envs, ActionSpace.of(Masks.action_space), 2)
+    hosts.init(0)
+    assert hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 2).factor_mask is None
+    hosts.envs[-1].some, hosts.envs[-1].count = True, 0
+    masks = hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 3).factor_mask
+    assert masks.shape == (3, n_envs, 2)
+    assert not masks[1, -1, 0]
+    assert masks.sum() == masks.size - 1
+
+
+def test_a_rollout_that_was_interrupted_is_gone_on_from_where_it_was():
+    class Counts(Reuses):
+        time = 0
+
+        def step(self, action):
+            self.time += 1
+            if self.time == 5:
+                raise KeyboardInterrupt
+            return np.full(2, self.time), 0.0, False, False, {"vector_reward": self.parts}
+
+    hosts = HostEnvironments(Counts, 1, ActionSpace.of(Counts.action_space), 2)
+    hosts.init(0)
+    with pytest.raises(KeyboardInterrupt):
+        hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 8)
+    seen = hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
+    assert seen.obs[:, 0, 0].tolist() == [4, 6]

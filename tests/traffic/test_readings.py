@@ -181,7 +181,7 @@ def test_flows_inflows():
 def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
     grid, rng = Grid(*size), np.random.default_rng(0)
     width = 27 * grid.n_lights + 2 * grid.n_edges
-    obs = (rng.random((5, 2, width)) * (rng.random((5, 2, width)) < 0.7)).astype(np.float32)
+    obs = (rng.normal(size=(5, 2, width)) * (rng.random((5, 2, width)) < 0.7)).astype(np.float32)  # normalised: below 0
     before = obs.copy()
     ours = local_observations(grid, obs, by_name=by_name)
     np.testing.assert_array_equal(ours, local_observations(grid, jnp.asarray(obs), by_name=by_name))

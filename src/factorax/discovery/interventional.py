@@ -223,16 +223,31 @@ def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.
         suggested = trial.edges & ~evidence.edges
         if suggested.any():
             evidence.edges = evidence.edges | episode.confirm(suggested)
-            if (suggested & ~evidence.edges).any():  # some suggestions were wrong: one by one, then
-                episode.test(np.eye(len(suggested), dtype=bool)[suggested.any(axis=1)])
+            wrong = suggested & ~evidence.edges
+            if wrong.any() and not _one_by_one(episode, evidence, np.atleast_1d(wrong.any(axis=1))):
                 return
             continue
         unexplained = trial.unexplained
         candidates = trial.open & unexplained.any(axis=0)
         if not candidates.any():
-            return
+            if not unexplained.any():
+                return
+            # Something moved, and all that may have done it are ruled out: changes cancelled, or hid each other.
+            groups = episode.groups[unexplained.any(axis=1)]
+            if not _one_by_one(episode, evidence, groups[groups.sum(axis=1).argmin()]):
+                return
+            continue
         # One of these it was, for every target that moved: the next group tells the most for all such targets at once.
         episode.test(next_group(trial, candidates, 1e-9, rng)[0][None])
+
+
+def _one_by_one(episode: _Episode, evidence: _Evidence, factors: np.ndarray) -> bool:
+    """Change each of these factors alone, where that has not been done: what moves is shown. Was there any?"""
+    left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
+    if left.any():
+        alone = np.eye(len(left), dtype=bool)[left]
+        evidence.edges = evidence.edges | _any(alone.T, episode.test(alone))
+    return bool(left.any())
 
 
 def _any(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -61,19 +61,28 @@ class FactoredEnv(gym.Env, abc.ABC):
 class FactoredGymnasium(FactoredEnv):
     """A Gymnasium or MO-Gymnasium environment; `factorax.wrap` makes it."""
 
-    def __init__(self, env: gym.Env, parts: Parts, *, check_sum: bool):
+    def __init__(
+        self,
+        env: gym.Env,
+        parts: Parts,
+        observation_space: gym.spaces.Box,
+        observe: Callable[[Any, Any], np.ndarray],
+        *,
+        check_sum: bool,
+    ):
+        """`observe` makes observations from the environment's own and its `info`."""
         super().__init__(env)
         self._read, self._check_sum = parts.read, check_sum
         self._time = 0
         self.action_space = env.action_space
-        self.observation_space, self._observe = flat_observations(env.observation_space)
+        self.observation_space, self._observe = observation_space, observe
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
         self._time = 0
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._observe(obs), info
+        return self._observe(obs, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act, on a copy of the action: there are environments that change it."""
@@ -88,7 +97,7 @@ class FactoredGymnasium(FactoredEnv):
             )
         total = float(weights @ psi)
         self.check_sum(total, reward, psi)
-        return self._observe(obs), total, bool(terminated), bool(truncated), {**info, "vector_reward": psi}
+        return self._observe(obs, info), total, bool(terminated), bool(truncated), {**info, "vector_reward": psi}
 
     def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
         """The vector of targets: a fresh array, for packages change theirs."""

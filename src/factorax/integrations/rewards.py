@@ -7,6 +7,11 @@ import numpy as np
 
 from ..structure.labels import some
 
+_EVERY_STEP = (
+    "Every step must have it: put it right in the environment, or pass a function (obs, action, reward, info) -> "
+    "vector that knows what to do without"
+)
+
 
 class Parts(NamedTuple):
     """How to read the vector of targets from what a step gave."""
@@ -42,12 +47,7 @@ def _from_info(reward: str) -> Parts:
     def read(obs: Any, action: Any, given: Any, info: Any) -> Any:
         found, nested = [], False
         for route in routes:
-            value = info
-            for depth, key in enumerate(route):
-                try:
-                    value = value[int(key)] if isinstance(value, list | tuple | np.ndarray) else value[key]
-                except (KeyError, IndexError, TypeError, ValueError):
-                    raise ValueError(_missing(reward, route, depth, value)) from None
+            value = value_at(info, route, f"reward: {reward!r}", _EVERY_STEP)
             if isinstance(value, Mapping):
                 raise ValueError(
                     f"reward: {reward!r}: {'.'.join(route)!r} is a dictionary with {some([str(k) for k in value])}; "
@@ -60,10 +60,14 @@ def _from_info(reward: str) -> Parts:
     return Parts(read, tuple(paths))
 
 
-def _missing(reward: str, route: list[str], depth: int, value: Any) -> str:
-    where = f"info[{'.'.join(route[:depth])!r}]" if depth else "info"
-    has = f"has {some([str(k) for k in value]) or 'nothing'}" if isinstance(value, Mapping) else f"is {value!r}"
-    return (
-        f"reward: {reward!r}: there is no {route[depth]!r}; {where} {has}. Every step must have it: put it right in "
-        "the environment, or pass a function (obs, action, reward, info) -> vector that knows what to do without"
-    )
+def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:
+    """What a path into `info` leads to, through dictionaries and lists; else an error that begins with `what`."""
+    value = info
+    for depth, key in enumerate(route):
+        try:
+            value = value[int(key)] if isinstance(value, list | tuple | np.ndarray) else value[key]
+        except (KeyError, IndexError, TypeError, ValueError):
+            where = f"info[{'.'.join(route[:depth])!r}]" if depth else "info"
+            has = f"has {some([str(k) for k in value]) or 'nothing'}" if isinstance(value, Mapping) else f"is {value!r}"
+            raise ValueError(f"{what}: there is no {key!r}; {where} {has}. {advice}") from None
+    return value

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..problems.problem import Problem
 from ..structure.labels import warn
-from .canonical import FactoredEnv, FactoredGymnasium
+from .canonical import FactoredEnv, FactoredGymnasium, flat_observations
 from .factors import Factors, Rows, fit
-from .observing import ObserveInfo
+from .observing import Observed
 from .rewards import parts_of
 
 
@@ -46,7 +46,8 @@ def wrap(
     - `local`: from observations ``(..., d)`` to what each factor sees, ``(..., n, l)``; the environment's own, or in
       PettingZoo the observation of each agent.
     - `observe`: dotted paths into `info` whose numbers are put at the end of the observation, for policies, critics and
-      a `StateNetwork`, which finds them by these names. Every `info` must have them, that of `reset` included.
+      a `StateNetwork`, which finds them by these names. Every `info` must have them, that of `reset` included; the
+      environment is reset once when it is wrapped. A `local` of its own sees what it saw before.
     - `check_sum`: raise if ``weights @ parts`` is not the scalar reward that the environment gives.
     - `check_seed`: raise if two episodes with one seed and the same actions differ.
 
@@ -167,11 +168,16 @@ def _wrap_gymnasium(
     observe: Sequence[str],
     check_sum: bool,
 ) -> FactoredEnv:
-    if observe:
-        env = ObserveInfo(env, observe, declared(env, "local"))
     rows = Rows.of(env.action_space)
-    parts = parts_of(reward)
-    wrapped = FactoredGymnasium(env, parts, check_sum=check_sum)
+    parts, places, own_local = parts_of(reward), declared(env, "observed_info") or (), declared(env, "local")
+    if observe:
+        observed = Observed(env, observe, places)
+        wrapped, places = FactoredGymnasium(env, parts, observed.space, observed, check_sum=check_sum), observed.places
+        if own_local is not None:
+            own_local = _Front(own_local, observed.size)
+    else:
+        space, flat = flat_observations(env.observation_space)
+        wrapped = FactoredGymnasium(env, parts, space, lambda obs, info: flat(obs), check_sum=check_sum)
     network = network if network is not None else declared(env, "network")
     space = declared(env, "reward_space") if reward is None else None
     step = None
@@ -193,13 +199,23 @@ def _wrap_gymnasium(
     names = parts.names if parts.names is not None and len(parts.names) == m else None
     fitted = fit(network, rows, factors or "elements", m, names)
     own = declared(env, "weights")
-    local = local if local is not None else declared(env, "local")
-    wrapped.observed_info = declared(env, "observed_info") or ()
+    local = local if local is not None else own_local
+    wrapped.observed_info = places
     wrapped._describe(fitted, weights_of(weights, own if np.shape(own) == (m,) else None, m), local, space)
     if step is not None:
         psi, given = step
         wrapped.check_sum(float(wrapped.weights @ psi), given, psi)
     return wrapped
+
+
+class _Front:
+    """What factors see, made of the first numbers of an observation; those of `info` come after."""
+
+    def __init__(self, local: Callable[[Any], Any], size: int):
+        self.local, self.size = local, size
+
+    def __call__(self, obs: Any) -> Any:
+        return self.local(obs[..., : self.size])
 
 
 def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:

@@ -104,6 +104,13 @@ class Learner:
         if weights.shape != (n_targets,):
             raise ValueError(f"weights: got shape {weights.shape}, want ({n_targets},), one λ for each target")
         own = getattr(source, "local", None) if local is None else None
+        observed = getattr(source, "observed_info", ())
+        if observed and given.observation_space.shape != source.observation_space.shape:
+            raise ValueError(
+                f"problem: its observations have the shape {given.observation_space.shape}, and {source} gives "
+                f"{source.observation_space.shape}, so that what it observes of info cannot be found in them; put the "
+                "wrappers that change observations inside fx.wrap"
+            )
         if not isinstance(problem, Problem):
             given.close()
         if isinstance(problem, Problem) and (config.overlap or config.rollouts != "inline"):
@@ -122,7 +129,7 @@ class Learner:
             config,
             own is not None,
             (getattr(given, "metadata", None) or {}).get("one_per_process", False),
-            getattr(source, "observed_info", ()),
+            observed,
         )
         learner.check_shapes()
         return learner

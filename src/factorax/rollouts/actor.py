@@ -5,7 +5,7 @@ observation and random numbers alone, to the last bit: not on the environments b
 over workers. BLAS rounds a row otherwise in a batch of another size, so rows are multiplied in tiles of a fixed one.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -127,7 +127,7 @@ class Actor:
     def network(self, p: Parameters, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
         """From raw observations ``(B, d)`` of environments `first`, … to the parameters of all components'
         distributions, ``(B, c, width)``."""
-        layers = _Layers.of(p, self.kind, (n_envs, len(self.components), self.components.width), first)
+        layers = _Layers(p, self.kind, (n_envs, len(self.components), self.components.width), first)
         sees = self.see if self.kind != "joint" else None
 
         def network(obs: np.ndarray) -> np.ndarray:
@@ -147,53 +147,36 @@ class Actor:
 
 class _Layers:
     """A network's layers, tanh between them, and room for what goes in and out of them: a step of the environments
-    begins as few operations as can be. Biases are the last rows of the weights, and inputs end in ones."""
+    begins as few operations as can be. Biases are the last row of the weights, and inputs end in a one."""
 
-    @classmethod
-    def of(cls, p: Parameters, kind: str, shape: tuple[int, int, int], first: int) -> "_Layers":
+    def __init__(self, p: Parameters, kind: str, shape: tuple[int, int, int], first: int):
         """For rows of environments `first`, … that give an array of this shape, ``(B, c, width)``.
 
-        A shared network has a product for every environment, with what tells it of components as a bias of each row;
-        the others have one for every tile of environments.
+        A shared network has a product for every environment, and what tells it of components in its inputs; the others
+        have one for every tile of environments.
         """
-        weights, biases = p.weights, p.biases
-        n_envs, c, _ = shape
+        n_envs, c, _ = self.shape = shape
+        before, weights, biases = first % TILE, p.weights, [b[..., None, :] for b in p.biases]
+        tiles, self.those = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
+        rows = tiles, TILE
         if kind == "shared":
-            rest = [b[None] for b in biases[1:]]
-            if p.identity is None:
-                return cls(weights, [biases[0][None], *rest], (n_envs, c), shape, None)
-            size = len(weights[0]) - p.identity.shape[1]
-            each = biases[0] + p.identity @ weights[0][size:]
-            return cls((weights[0][:size], *weights[1:]), [each, *rest], (n_envs, c), shape, None)
-        before = first % TILE
-        tiles, those = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
-        if kind == "joint":
-            return cls(weights, [b[None] for b in biases], (tiles, TILE), shape, those)
-        weights, biases = [w[:, None] for w in weights], [b[:, None, None] for b in biases]
-        return cls(weights, biases, (c, tiles, TILE), shape, those)
-
-    def __init__(
-        self,
-        weights: Sequence[np.ndarray],
-        biases: Sequence[np.ndarray],
-        rows: tuple[int, ...],
-        shape: tuple[int, int, int],
-        those: slice | None,
-    ):
-        self.shape, self.those = shape, those
-        rooms = []
-        for w, b in zip(weights, biases, strict=True):
-            size, ones = w.shape[-2], b.shape[-2]
-            rooms.append(np.zeros((*rows, size + ones), np.float32))
-            rooms[-1][..., size:] = np.eye(ones) if ones > 1 else 1
-        self.into = self._of_environments(rooms[0][..., : weights[0].shape[-2]])
+            rows, self.those = (n_envs, c), None
+        elif kind == "independent":
+            rows, weights, biases = (c, tiles, TILE), [w[:, None] for w in weights], [b[:, None] for b in biases]
+        rooms = [np.zeros((*rows, w.shape[-2] + 1), np.float32) for w in weights]
+        for room in rooms:
+            room[..., -1] = 1
+        inputs = rooms[0][..., :-1]
+        if p.identity is not None:
+            size = inputs.shape[-1] - p.identity.shape[1]
+            inputs[..., size:] = p.identity
+            inputs = inputs[..., :size]
+        self.into = self._of_environments(inputs)
         whole = [np.concatenate(pair, axis=-2) for pair in zip(weights, biases, strict=True)]
+        self.product: Callable[..., np.ndarray] = np.matmul
         if whole[0].ndim == 2 and rows[0] == 1:  # the same products, which NumPy begins sooner
             self.product, rooms = np.dot, [room[0] for room in rooms]
-        else:
-            self.product = np.matmul
-        views = [room[..., : w.shape[-2]] for room, w in zip(rooms, weights, strict=True)]
-        self.hidden = list(zip(rooms, whole, views[1:], strict=False))
+        self.hidden = [(room, w, to[..., :-1]) for room, w, to in zip(rooms, whole, rooms[1:], strict=False)]
         self.last = rooms[-1], whole[-1]
 
     def _of_environments(self, rows: np.ndarray) -> np.ndarray:

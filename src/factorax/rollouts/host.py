@@ -57,7 +57,8 @@ class HostEnvironments:
         gives noughts, and the caller must replace them and it (see `adopt`).
         """
         assert self.obs is not None
-        now, shape, envs, to_environments = self.obs, (n_steps, self.n_envs), self.envs, self.space.to_environments
+        now = first = self.obs
+        shape, envs, to_environments = (n_steps, self.n_envs), self.envs, self.space.to_environments
         row, targets = now.shape[1:], (self.n_targets,)
         next_obs = np.empty((*shape, *row), np.float32)
         psi, actions = np.empty((*shape, *targets)), np.empty((*shape, len(self.space)), np.float32)
@@ -90,7 +91,8 @@ class HostEnvironments:
                     seed = int(self.rngs[i].integers(2**31))
                     now[i] = self._reset(i, seed, lost, f" after step {t} of this rollout")
                     begun.append((t, i, now[i]))
-        obs = before(self.obs, next_obs, begun)
+            self.obs = now
+        obs = before(first, next_obs, begun)
         self.obs = now.copy()  # the learner may do with its transitions what it likes
         _check_finite(psi, next_obs, self.first)
         self.began[:] = -1
@@ -167,6 +169,7 @@ class HostEnvironments:
 
     def _observation(self, i: int, seen: Any, row: tuple[int, ...]) -> np.ndarray:
         """An observation of another shape, ``(d,)``."""
+        seen = np.asarray(seen)
         if np.size(seen) != row[0]:
             raise ValueError(
                 f"observations: got {np.size(seen)} numbers from environment {self.first + i}, want {row[0]}, as many "
@@ -176,6 +179,7 @@ class HostEnvironments:
 
     def _targets(self, i: int, given: Any) -> np.ndarray:
         """Targets of another shape, ``(m,)``: NumPy would spread one number over all of them."""
+        given = np.asarray(given)
         if np.size(given) != self.n_targets:
             raise ValueError(
                 f"info['vector_reward']: got {np.size(given)} targets, want {self.n_targets}, one for each column of "
@@ -219,6 +223,8 @@ class _StandIn:
 def _note(optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
     """Keep what an `info` may leave out; an array ``[T, B, ...]`` of what it then means is made when one first has."""
     for name in _KNOWN & info.keys():
+        if info[name] is None:
+            continue
         if optional[name] is None:
             optional[name] = np.full((*shape, *np.shape(info[name])), OPTIONAL[name])
         optional[name][t, i] = info[name]

@@ -42,10 +42,10 @@ class Memory:
         found = layout(plan)
         sizes = [-(-_size(*entry) // _ALIGN) * _ALIGN for entry in found.values()]
         self.handle = _reserve(sum(sizes)) if handle is None else handle
-        self._map = mmap.mmap(self.handle, sum(sizes))
+        memory = mmap.mmap(self.handle, sum(sizes))
         starts = np.cumsum([0, *sizes[:-1]])
         self.arrays: Mapping[str, np.ndarray] = {
-            name: np.ndarray(shape, dtype, self._map, int(start))
+            name: np.ndarray(shape, dtype, memory, int(start))
             for start, (name, (shape, dtype)) in zip(starts, found.items(), strict=True)
         }
 
@@ -67,9 +67,8 @@ class Memory:
         return Fragment(Transition(**seen), running, messages)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Let go of it; it is no more when the last array is gone that lies in it."""
         self.arrays = {}
-        self._map.close()
         os.close(self.handle)
 
 

@@ -69,8 +69,8 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     of the light at the same place in the alphabetical order of names.
     """
     if isinstance(obs, np.ndarray):  # an actor of the host does this in every step: two gathers, not thirty operations
-        places, told_by, least, instead = _places(grid, by_name)
-        missing = obs.take(told_by, axis=-1) <= least
+        places, told_by, if_this, outside, instead = _places(grid, by_name)
+        missing = (obs.take(told_by, axis=-1) == if_this) | outside
         return np.where(missing, instead, obs.take(places, axis=-1))
     xp = _jax_numpy()
     n, m = grid.n_lights, grid.n_edges
@@ -92,8 +92,7 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
 @lru_cache(maxsize=8)
 def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
     """Where in a joint observation each of a light's numbers is, ``(n, 42)``; which number tells that it is missing, by
-    being this or less; and what stands there then. A car is missing if its street is nought, what is beyond the grid
-    always, and nothing else ever."""
+    being this; what is missing always; and what stands there then. A car is missing if its street is nought."""
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]
@@ -102,11 +101,11 @@ def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
     around = np.concatenate([np.arange(n)[:, None], grid.neighbours], axis=1)
     parts += [24 * n + 2 * m + i * n + np.maximum(around, 0) for i in (1, 2)]
     told_by = [parts[2]] * 2 + parts[2:]
-    least, instead = np.full((n, 42), -np.inf, np.float32), np.zeros((n, 42), np.float32)
-    least[:, :16], instead[:, :16] = 0, 1
-    least[:, 32:37] = least[:, 37:] = np.where(around < 0, np.inf, -np.inf)
-    instead[:, 37:] = 1  # yellow
-    return *(np.concatenate(each, axis=1) for each in (parts, told_by)), least, instead
+    if_this, outside = np.full((n, 42), np.nan, np.float32), np.zeros((n, 42), bool)
+    if_this[:, :16], outside[:, 32:37], outside[:, 37:] = 0, around < 0, around < 0
+    instead = np.zeros((n, 42), np.float32)
+    instead[:, :16] = instead[:, 37:] = 1  # speed and distance of no car, yellow of no light
+    return *(np.concatenate(each, axis=1) for each in (parts, told_by)), if_this, outside, instead
 
 
 def _jax_numpy() -> Any:
