@@ -42,6 +42,7 @@ def serve(connection: Connection, handle: int) -> None:
         return
     gc.collect()
     gc.freeze()  # what was imported stays: no need to look at it again and again
+    gc.set_threshold(20_000)  # nor to look for cycles in every second step of a simulator
     connection.send(("ready", None))
     try:
         while True:
