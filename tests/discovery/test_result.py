@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import factorax as fx
+from factorax._rates import discoveries
 from factorax.discovery import Discovery, adjusted
-from factorax.discovery.rates import discoveries
 
 P = np.array([[1e-5, 0.2, np.nan], [0.011, 0.9, 2e-4]])
 

@@ -1,5 +1,6 @@
 """Where K comes from: influence networks found in simulators and in data, with the evidence for every edge."""
 
+from .._rates import adjusted as adjusted
 from .batch import Batch as Batch
 from .batch import collect as collect
 from .dependence import dependence_test as dependence_test
@@ -9,7 +10,6 @@ from .interventional import intervene as intervene
 from .lags import measure_lags as measure_lags
 from .predictive import THRESHOLDS as THRESHOLDS
 from .predictive import predictive as predictive
-from .rates import adjusted as adjusted
 from .result import Discovery as Discovery
 from .score import detectable as detectable
 from .score import score_test as score_test

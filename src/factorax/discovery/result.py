@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from .._rates import Control, adjusted, discoveries
 from ..structure import InfluenceNetwork
-from .rates import Control, adjusted, discoveries
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from ..discovery.rates import discoveries
+from .._rates import discoveries
 from ..structure import InfluenceNetwork
 from ..structure.labels import some, warn
 

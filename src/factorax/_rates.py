@@ -3,7 +3,6 @@
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import stats
 
 Control = Literal["bh", "by"]
 
@@ -20,6 +19,8 @@ def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
     """
     if control not in get_args(Control):
         raise ValueError(f"control: got {control!r}, want 'bh' or 'by'")
+    from scipy import stats  # takes long to import, and training, which needs `discoveries` alone, does without
+
     made = np.isfinite(p_value)
     q = np.full(p_value.shape, np.nan)
     if made.any():
