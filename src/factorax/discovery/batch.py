@@ -15,7 +15,7 @@ from ..problems.bandits import Bandit
 from ..problems.problem import Problem
 from ..rollouts.components import BERNOULLI, CATEGORICAL
 from ..rollouts.host import HostEnvironments
-from ..structure.labels import some
+from ..structure.labels import default_labels, some
 from .result import Discovery, Kind, Method
 
 
@@ -121,7 +121,7 @@ class Batch:
 
 def _labels(batch: Batch) -> tuple[Sequence[str], Sequence[str]]:
     _, n, m = batch.shape
-    return (batch.actions or [f"a{i + 1}" for i in range(n)]), (batch.targets or [f"psi{j + 1}" for j in range(m)])
+    return (batch.actions or default_labels("a", n)), (batch.targets or default_labels("psi", m))
 
 
 def collect(

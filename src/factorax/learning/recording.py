@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..structure import InfluenceNetwork
+from ..structure.labels import edge_label
 
 if TYPE_CHECKING:
     from .factored_ppo import FactoredPPO
@@ -83,7 +84,7 @@ def _changes(changed: np.ndarray, network: InfluenceNetwork) -> dict[str, list[s
     for name, sign in (("network/came", 1), ("network/went", -1)):
         pairs = np.argwhere(changed == sign)
         if len(pairs):
-            found[name] = [f"{network.actions[i]} → {network.targets[j]}" for i, j in pairs]
+            found[name] = [edge_label(network.actions[i], network.targets[j]) for i, j in pairs]
     return found
 
 

@@ -15,7 +15,7 @@ from scipy import special
 
 from .._rates import discoveries
 from ..structure import InfluenceNetwork
-from ..structure.labels import some, warn
+from ..structure.labels import edge_label, some, warn
 
 LARGEST = 2 * 10**6
 """Sums that are kept. Where all features would take more, there is one, 1; where that does, nothing is tested."""
@@ -74,7 +74,7 @@ def missing(found: Validity, present: np.ndarray, number: int) -> list[tuple[int
 def warn_of_missing(pairs: list[tuple[int, int]], network: InfluenceNetwork, factors: np.ndarray | None) -> None:
     """Say which, by label."""
     of = range(network.shape[0]) if factors is None else factors
-    names = list(dict.fromkeys(f"{network.actions[of[i]]} → {network.targets[j]}" for i, j in pairs))
+    names = list(dict.fromkeys(edge_label(network.actions[of[i]], network.targets[j]) for i, j in pairs))
     warn(
         f"network: the data say that {len(names)} edges are missing, the surest {some(names)}: without them the "
         "gradient is biased. Add them (fx.discover finds such edges), or leave them out on purpose, for less noise, "

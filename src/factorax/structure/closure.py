@@ -43,7 +43,7 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
     """
     n, m = net.shape
     edges, size = influences(net, dynamics, local_actors=local_actors)
-    return InfluenceNetwork._derive(_reach(edges, n, size)[:, n : n + m], net.actions, net.targets)
+    return InfluenceNetwork._derive(_reach(matrix_of(edges, size), n)[:, n : n + m], net.actions, net.targets)
 
 
 def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
@@ -110,11 +110,15 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
     raise TypeError(f"dynamics: got {type(dynamics).__name__}, want a networkx.DiGraph, pairs of names or a matrix")
 
 
-def _reach(edges: set[tuple[int, int]], n: int, size: int) -> Any:
-    """What each of the first n nodes reaches; each pair (source, node) is visited once."""
+def matrix_of(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
+    """Pairs of numbers as a matrix of booleans, ``(size, size)``."""
     u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
-    step = sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
-    reached: Any = sparse.csr_array((n, size), dtype=bool)
+    return sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
+
+
+def _reach(step: sparse.csr_array, n: int) -> Any:
+    """What each of the first n nodes reaches; each pair (source, node) is visited once."""
+    reached: Any = sparse.csr_array((n, step.shape[0]), dtype=bool)
     frontier = step[:n]
     while frontier.nnz:
         reached = (reached + frontier).astype(bool)

@@ -23,6 +23,11 @@ def some(names: Sequence[str], limit: int = 5) -> str:
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
+def edge_label(action: str, target: str) -> str:
+    """How an edge is written in messages and metrics: ``a1 → psi1``."""
+    return f"{action} → {target}"
+
+
 def default_labels(prefix: str, size: int) -> tuple[str, ...]:
     """The paper's own names, counted from one: ``a1, a2, …`` and ``psi1, psi2, …``."""
     return tuple(f"{prefix}{i}" for i in range(1, size + 1))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .closure import influences
+from .closure import influences, matrix_of
+from .labels import edge_label
 from .network import InfluenceNetwork
 
 
@@ -52,8 +53,8 @@ class LaggedNetwork:
         if count.max() > 1:
             i, j = np.argwhere(count.toarray() > 1)[0]
             raise ValueError(
-                f"parts: the edge {first.actions[i]} → {first.targets[j]} begins at two lags, want it at the first "
-                "alone; it stays from then on"
+                f"parts: the edge {edge_label(first.actions[i], first.targets[j])} begins at two lags, want it at the "
+                "first alone; it stays from then on"
             )
 
     @classmethod
@@ -90,7 +91,7 @@ class LaggedNetwork:
         edges, size = influences(net, dynamics, local_actors=local_actors)
         # A state moves with the next step; rewards and actors read what there is.
         moves = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
-        lags = _arrivals(_matrix(edges - moves, size), _matrix(moves, size), n)[:, n : n + m]
+        lags = _arrivals(matrix_of(edges - moves, size), matrix_of(moves, size), n)[:, n : n + m]
         return cls.from_lags(lags, net.actions, net.targets)
 
     @property
@@ -121,11 +122,6 @@ class LaggedNetwork:
         n, m = self.shape
         first, last = min(self.parts), max(self.parts)
         return f"LaggedNetwork({n} actions → {m} targets, {self.start.n_edges} edges, lags {first} to {last})"
-
-
-def _matrix(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
-    u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
-    return sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
 
 
 def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:
