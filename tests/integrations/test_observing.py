@@ -107,6 +107,24 @@ def test_rewards_are_made_of_what_the_environment_gave():
     assert np.float32(info["vector_reward"][0]) == obs[1]
 
 
+def test_what_the_first_environment_showed_holds_for_all():
+    """The others need not be reset to see how many numbers there are."""
+    resets = []
+
+    class Counted(Turbines):
+        def reset(self, *, seed=None, options=None):
+            resets.append(seed)
+            return super().reset(seed=seed)
+
+    make = fx.wrap(Counted, NET, observe=["weather.wind", "price"])
+    first = make()
+    resets.clear()
+    second = make()
+    assert resets == []
+    assert second.observed_info == first.observed_info
+    np.testing.assert_array_equal(second.reset(seed=3)[0], first.reset(seed=3)[0])
+
+
 def test_wrapped_twice_both_are_there():
     env = fx.wrap(fx.wrap(Turbines(), NET, observe=["weather.wind"]), observe=["price.0.1"])
     assert env.observed_info == (("weather.wind", 2, 3), ("price.0.1", 3, 4))

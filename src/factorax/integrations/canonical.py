@@ -10,6 +10,9 @@ import numpy as np
 from ..structure import InfluenceNetwork
 from .rewards import Parts
 
+Places = tuple[tuple[str, int, int], ...]
+"""Of every path into `info` that is observed where its numbers begin and end in the observation."""
+
 
 class FactoredEnv(gym.Env, abc.ABC):
     """A Gymnasium environment whose reward is ``weights @ info["vector_reward"]``, summed in 64 bits.
@@ -26,8 +29,8 @@ class FactoredEnv(gym.Env, abc.ABC):
     """The multipliers λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
     """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if there is such a thing."""
-    observed_info: tuple[tuple[str, int, int], ...] = ()
-    """Names of what comes from `info`, and where it begins and ends in the observation."""
+    observed_info: Places = ()
+    """What comes from `info`."""
     reward_space: gym.spaces.Box
     """Of the vector of targets, as in MO-Gymnasium."""
 

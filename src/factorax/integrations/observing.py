@@ -6,26 +6,24 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .canonical import flat_observations
+from .canonical import Places, flat_observations
 from .rewards import value_at
-
-Places = tuple[tuple[str, int, int], ...]
-"""Of every path into `info` where its numbers begin and end in the observation."""
 
 
 class Observed:
-    """Observations, flat, and at their end what some dotted paths into `info` lead to. The environment is reset once,
-    to see how many numbers that are."""
+    """Observations, flat, and at their end what some dotted paths into `info` lead to. If it is not known how many
+    numbers each of them has, the environment is reset once to see."""
 
-    def __init__(self, env: gym.Env, paths: Sequence[str], before: Places = ()):
+    def __init__(self, env: gym.Env, paths: Sequence[str], before: Places = (), sizes: Sequence[int] | None = None):
         if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
             raise TypeError(f'observe: got {paths!r}, want a list of paths into info, as in ["wind", "grid.price"]')
         if len({*paths, *(path for path, _, _ in before)}) < len(paths) + len(before):
             raise ValueError(f"observe: got {list(paths)}, want different paths")
         space, self._flat = flat_observations(env.observation_space)
         self.size = int(np.prod(space.shape))
-        info = env.reset(seed=0)[1] if paths else {}
-        sizes = [_numbers(info, path).size for path in paths]
+        if sizes is None:
+            info = env.reset(seed=0)[1]
+            sizes = [_numbers(info, path).size for path in paths]
         ends = self.size + np.cumsum(sizes, dtype=int)
         self._places = tuple(
             (path, int(end - size), int(end)) for path, size, end in zip(paths, sizes, ends, strict=True)

@@ -2,14 +2,14 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
 from ..problems.problem import Problem
 from ..structure.labels import warn
-from .canonical import FactoredEnv, FactoredGymnasium, flat_observations
+from .canonical import FactoredEnv, FactoredGymnasium, Places, flat_observations
 from .factors import Factors, Rows, fit
 from .observing import Observed
 from .rewards import parts_of
@@ -72,22 +72,29 @@ def wrap(
     return _wrapped(env, options)
 
 
+class Seen(NamedTuple):
+    """What an environment turned out to have when it was made."""
+
+    targets: int
+    places: Places
+
+
 class Factory:
     """A function that makes wrapped environments; what is seen and checked by stepping one holds for all."""
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
         self.make, self.options = make, options
-        self.seen: int | None = None
+        self.seen: Seen | None = None
 
     def __call__(self) -> FactoredEnv:
         """One more environment."""
         env = _wrapped(self.make(), self.options, self.seen)
-        self.seen = env.network.shape[1]
+        self.seen = Seen(env.network.shape[1], env.observed_info)
         return env
 
 
-def _wrapped(env: Any, options: dict[str, Any], seen: int | None = None) -> FactoredEnv:
-    """`seen` is how many targets another environment like this one turned out to have."""
+def _wrapped(env: Any, options: dict[str, Any], seen: Seen | None = None) -> FactoredEnv:
+    """`seen` is of another environment like this one."""
     options = dict(options)
     check_seed = options.pop("check_seed")
     if hasattr(env, "agent_selection"):
@@ -158,7 +165,7 @@ def warn_if_complete(network: Any, m: int) -> None:
 
 def _wrap_gymnasium(
     env: gym.Env,
-    seen: int | None,
+    seen: Seen | None,
     *,
     network: Any,
     reward: Any,
@@ -171,7 +178,8 @@ def _wrap_gymnasium(
     rows = Rows.of(env.action_space)
     parts, places, own_local = parts_of(reward), declared(env, "observed_info") or (), declared(env, "local")
     if observe:
-        observed = Observed(env, observe, places)
+        sizes = None if seen is None else [end - start for _, start, end in seen.places[len(places) :]]
+        observed = Observed(env, observe, places, sizes)
         wrapped, places = FactoredGymnasium(env, parts, observed.space, observed, check_sum=check_sum), observed.places
         if own_local is not None:
             own_local = _Front(own_local, observed.size)
@@ -184,7 +192,7 @@ def _wrap_gymnasium(
     if space is not None and len(space.shape) == 1:
         m = space.shape[0]
     elif seen is not None:
-        m = seen
+        m = seen.targets
     else:
         step = _one_step(wrapped)
         m = step[0].size
