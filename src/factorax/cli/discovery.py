@@ -1,0 +1,80 @@
+"""`factorax discover`: a problem's network, found."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+
+def discover(
+    problem: tyro.conf.Positional[str],
+    /,
+    *,
+    method: Literal["interventional", "score", "dependence", "predictive", "gated"] = "interventional",
+    horizon: int = 100,
+    trials: int = 20,
+    samples: int = 10_000,
+    fdr: float = 0.05,
+    threshold: float | None = None,
+    run: Path | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    network: Path | None = None,
+    draw: Path | None = None,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> None:
+    """Find out which action influences which target.
+
+    Args:
+        problem: As for train.
+        method: interventional re-runs a simulator that repeats itself from a seed; score and dependence test data
+            that is played; predictive and gated fit models to it and keep no error rate.
+        horizon: Steps of an episode, or over which data adds targets up; 1 for the network of one step.
+        trials: Of interventional: episodes in which every pair without an edge is changed at least.
+        samples: Of the others: how many are played.
+        fdr: The share of edges that may be false on average.
+        threshold: Of predictive: edges with more conditional mutual information than this, in nats; 0.003 if left out.
+            Of gated: with a larger chance that the gate is open; 0.5 if left out.
+        run: The folder of a trained run, whose policy then acts; random actions if left out.
+        seed: Of the problem.
+        out: A file for everything that was found, .safetensors.
+        network: A file for the network, .json or .npz, which train --network takes.
+        draw: A picture, png or pdf.
+        json_: For programs.
+    """
+    from matplotlib import pyplot as plt
+
+    from .. import discovery
+    from ..learning import naming, runs
+
+    policy = None if run is None else runs.load(run, trusted=problem)
+    options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
+    options |= {"trials": trials} if method == "interventional" else {"samples": samples}
+    found = discovery.discover(naming.find_problem(problem), method, **options)
+    if method == "predictive" and threshold is None:
+        threshold = discovery.THRESHOLDS["low"]
+    if out is not None:
+        found.save(out)
+    if network is not None:
+        found.network(fdr, threshold=threshold).save(network)
+    if draw is not None:
+        figure: Any = found.draw(fdr=fdr).figure
+        figure.savefig(draw, dpi=160)
+        plt.close(figure)
+    edges = found.as_edges(fdr, threshold=threshold)
+    if json_:
+        print(json.dumps({"method": method, "network": found.name, "notes": found.notes, "edges": edges}, indent=2))
+        return
+    console = Console()
+    console.print(str(found), highlight=False, markup=False)
+    table = Table("action", "target", "effect", "confidence", "samples", box=None)
+    for edge in edges[:20]:
+        names = escape(edge["action"]), escape(edge["target"])
+        table.add_row(*names, f"{edge['effect']:.3g}", f"{edge['confidence']:.4f}", f"{edge['samples']:,}")
+    console.print(table)
+    if len(edges) > 20:
+        console.print(f"and {len(edges) - 20} more; --network FILE writes all of them", highlight=False)

@@ -1,0 +1,94 @@
+"""`factorax reproduce` and `factorax claims`: the paper's experiments, and what they say of its claims."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from .. import experiments
+from ..experiments.claims import Claim, collected, published
+
+
+def reproduce(
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = "",
+    /,
+    *,
+    budget: Literal["quick", "paper"] = "quick",
+    seed: int = 0,
+    sim: Literal["lanes", "sumo"] | None = None,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    plot_only: bool = False,
+    list: bool = False,
+) -> None:
+    """Run an experiment of the paper, or continue one that was stopped.
+
+    Args:
+        name: Which one; --list shows them all.
+        budget: quick takes seconds to a minute; paper has the paper's sizes.
+        seed: Of all centres and all noise.
+        sim: What traffic is trained in, lanes if left out.
+        out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
+            out/NAME-BUDGET-SEED if left out.
+        plot_only: Summarise and draw again the data that is there.
+        list: Show the experiments and stop.
+    """
+    console = Console()
+    if list:
+        table = Table("name", "paper", "what it shows", box=None)
+        for each in map(experiments.find, experiments.NAMES):
+            table.add_row(each.name, each.paper, each.title)
+        console.print(table)
+        return
+    if not name:
+        raise ValueError(f"which experiment? There are: {', '.join(experiments.NAMES)}")
+    experiment = experiments.find(name)
+    from ..experiments.experiment import reproduce as run
+
+    out = out or Path("out") / "-".join([name, budget, str(seed)] + ([sim] if sim else []))
+    change = {"sim": sim} if sim else {}
+    summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console, change=change)
+    if experiment.table is not None:
+        console.print(experiment.table(summary))
+    _show(console, collected([out]), commands=False)
+    console.print(
+        f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary beside it",
+        soft_wrap=True,
+    )
+
+
+def claims(
+    *,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    results: tuple[Path, ...] = (),
+) -> None:
+    """What the paper says, what was measured, and whether it is so.
+
+    Args:
+        json_: For programs.
+        results: Folders of experiments of your own; the table that ships with factorax if left out.
+    """
+    rows = collected(results) if results else published()
+    if json_:
+        print(json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False))
+    else:
+        _show(Console(), rows, commands=True)
+
+
+def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
+    """One claim below the other, its verdict in front."""
+    colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        lines = [f"[bold]{escape(row.claim)}[/] [dim]{escape(row.where)}[/]", f"[dim]paper[/] {escape(row.paper)}"]
+        lines += [f"[dim]ours[/]  {escape(row.ours)}"]
+        lines += [f"[dim]{escape(row.note)}[/]"] if row.note else []
+        lines += [f"[dim]$ {escape(row.command)}[/]"] if commands else []
+        table.add_row(f"[{colours[row.verdict]}]{row.verdict}[/]", "\n".join(lines) + "\n")
+    console.print(table, highlight=False, emoji=False)
