@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from factorax.learning import FactoredPPO, runs
+from factorax.learning import Config, FactoredPPO, runs
 
 SETTINGS = ["--n-envs", "4", "--n-steps", "8", "--batch-size", "32", "--n-epochs", "1", "--hidden", "8"]
 
@@ -39,6 +39,23 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--discount", 0.5)
     assert code == 1
     assert "discount: 0.99 there, 0.5 asked for" in err
+
+
+def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
+    """Also at the same number of steps, and if the command that changed them ended before it could score."""
+    train = ["train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--out", "run"]
+    path = tmp_path / "run" / "evaluation.json"
+    assert factorax(*train)[0] == 0
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps(found | {"return": 123.0}))
+    assert "return of 10 episodes 123 ±" in factorax(*train)[1]
+    code, out, err = factorax(*train, "--discount", 0.5, "--force")
+    assert (code, err) == (0, "")
+    assert "return of 10 episodes 123 ±" not in out
+    assert json.loads(path.read_text()) == found  # the policy has learnt nothing since
+    config = Config.read(runs.read_config(path.parent)["config"])
+    runs.train("contextual-bandit:3", config, path.parent, force=True)
+    assert not path.exists()
 
 
 def test_who_steps_may_change_in_the_middle_of_a_run(factorax):

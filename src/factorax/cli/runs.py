@@ -80,7 +80,9 @@ def _train_seeds(
 
 def _score(console: Console, model: "FactoredPPO", out: Path, what: str) -> None:
     """Say the final policy's return over ten episodes, and write it, and that of drawn actions, beside the run."""
-    path = out / "evaluation.json"
+    from ..learning.runs import SCORE
+
+    path = out / SCORE
     found = _scored(path, model.timesteps)
     if found is None:
         result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)

@@ -16,6 +16,8 @@ from .naming import find_network, find_problem, is_file, runs_code
 from .recording import Recorder, room
 
 FORMAT = 1
+SCORE = "evaluation.json"
+"""Of the policy as it is: of the settings in ``config.json`` and the steps that it names."""
 _OF_A_FILE = "network.json"
 
 
@@ -63,13 +65,15 @@ def opened(
     out.mkdir(parents=True, exist_ok=True)
     with _held(out):
         ours = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
-        remove_leftovers(out, "config.json", "metrics.jsonl", _OF_A_FILE)
+        remove_leftovers(out, "config.json", "metrics.jsonl", SCORE, _OF_A_FILE)
         remove_leftovers(out / "checkpoints", "new.safetensors")
         _agree(out, ours, force)
         _agree_on_network(model.learner.network_at_start, out / _OF_A_FILE, force)
         has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
         # Only now: settings that fit no checkpoint leave the folder as it was.
         with room(out, model.timesteps):
+            if force:
+                (out / SCORE).unlink(missing_ok=True)
             write_json(out / "config.json", ours)
             if is_file(network):
                 model.learner.network_at_start.save(out / _OF_A_FILE)
