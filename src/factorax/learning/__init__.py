@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from .checking import check_problem as check_problem
     from .factored_ppo import FactoredPPO as FactoredPPO
     from .learner import Learner as Learner
-    from .learner import TrainState as TrainState
     from .ppo import Agent as Agent
     from .ppo import Batch as Batch
     from .ppo import Update as Update
+    from .state import TrainState as TrainState
 
 _HOMES = {
     "ActionSpace": "actions",
@@ -27,10 +27,10 @@ _HOMES = {
     "ProblemError": "checking",
     "check_problem": "checking",
     "Learner": "learner",
-    "TrainState": "learner",
     "Agent": "ppo",
     "Batch": "ppo",
     "Update": "ppo",
+    "TrainState": "state",
 }
 
 # Loaded when needed: the command line knows all settings without JAX.

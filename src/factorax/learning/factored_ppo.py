@@ -21,9 +21,10 @@ from ..rollouts import HostEnvironments, LostWarning, episodes
 from ..structure import InfluenceNetwork
 from . import checkpoints, device_memory, influence
 from .config import WHO_STEPS, Config
-from .learner import Learner, TrainState
+from .learner import Learner
 from .networks import Policy, Shared
 from .ppo import Agent
+from .state import TrainState
 
 Metrics = dict[str, Any]
 Callback = Callable[["FactoredPPO", Metrics], bool | None]

@@ -16,7 +16,8 @@ from .ppo import Batch
 from .validity import Validity
 
 if TYPE_CHECKING:
-    from .learner import Learner, TrainState
+    from .learner import Learner
+    from .state import TrainState
 
 AnyNetwork = InfluenceNetwork | NetworkSchedule | StateNetwork | LaggedNetwork | AdaptiveNetwork
 """What may say which factor influences which target; all but the first have a `start` with their shape and names."""

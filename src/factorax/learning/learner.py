@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import gymnasium as gym
@@ -16,41 +16,16 @@ from jax.sharding import Mesh
 from .._credit import credit
 from ..problems.problem import Problem
 from ..rollouts import Actor, Inline, Iteration, Plan, Processes, RayActors, Rollouts, Transition
-from ..structure import InfluenceNetwork, LaggedNetwork
+from ..structure import InfluenceNetwork
 from . import device_memory, influence, sharding
 from .actions import ActionSpace
-from .adaptive import Evidence
 from .collecting import JaxEnvironments
-from .config import Config, Hyper
-from .networks import Critic, Policy, network
+from .config import Config
+from .networks import Policy
 from .normalising import Running
 from .plain import plain
-from .ppo import Agent, Batch, Update
-from .validity import Validity
-
-
-class TrainState(NamedTuple):
-    """Everything that changes in training: a pytree of arrays, ready to be saved."""
-
-    agent: Agent
-    optimiser: Any
-    kl_coef: jax.Array
-    obs: Running
-    """Of observations."""
-    reward: Running
-    """Of discounted returns."""
-    discounted: jax.Array
-    """The discounted return of every episode so far, ``(B,)``."""
-    environments: Any
-    """Of a JAX problem; None for host environments, which have a state of their own."""
-    key: jax.Array
-    timesteps: jax.Array
-    hyper: Hyper
-    """Settings that may differ between states of one compiled program."""
-    evidence: Evidence | None
-    """Of an adaptive network."""
-    validity: Validity | None
-    """Of the edges that the network lacks; None if they are not tested."""
+from .ppo import Batch, Update
+from .state import TrainState, begin
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +145,7 @@ class Learner:
         n, c = self.n_factors, len(space)
         factorisation = self.network_at_start.factorisation
         if factorisation is not None and factorisation.n_actions == c and len(factorisation) == n:
-            of = np.empty(c, int)
-            for i, group in enumerate(factorisation.groups):
-                of[list(group)] = i
-            return of
+            return factorisation.group_of
         if n != c:
             raise ValueError(
                 f"network: has {n} rows, and the action space {c} components; want one row for each, or a network "
@@ -216,50 +188,7 @@ class Learner:
         >>> metrics["train/loss"].shape
         (4,)
         """
-        c = self.config
-        unknown = hyper.keys() - set(Hyper._fields)
-        if unknown:
-            raise ValueError(
-                f"hyper: got {', '.join(sorted(unknown))}, want some of {', '.join(Hyper._fields)}: the others shape "
-                "the program, so give them to Config"
-            )
-        key = jax.random.key(c.seed if seed is None else seed)
-        key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
-        shape = len(self.space), self.space.width
-        seen = self._seen_size() if c.policy != "joint" else self.n_inputs
-        net = network(c.policy, for_policy, seen, shape, c.hidden, 0.01, identity=c.identity)
-        policy = Policy(net, self.space.spread(c.initial_log_std))
-        if c.critic == "none":
-            critic = None
-        elif c.critic == "target":
-            # By lag, what a factor can expect is not the sum of its targets' values: it has a value of its own to add.
-            values = self.n_targets + (self.n_factors if isinstance(self.network, LaggedNetwork) else 0)
-            critic = Critic(network("joint", for_critic, self.n_inputs, (values, 1), c.hidden, 1.0))
-        elif c.estimator == "vanilla":
-            critic = Critic(network("joint", for_critic, self.n_inputs, (1, 1), c.hidden, 1.0))
-        else:
-            kind = c.policy if self.factors is None else "joint"
-            inputs = seen if kind != "joint" else self.n_inputs
-            shape = self.n_factors, 1
-            critic = Critic(network(kind, for_critic, inputs, shape, c.hidden, 1.0, identity=c.identity))
-        agent = Agent(policy, critic)
-        state = self.environments.init(for_environments) if isinstance(self.problem, Problem) else None
-        return TrainState(
-            agent,
-            self.update_rule.optimiser().init(eqx.filter(agent, eqx.is_array)),
-            jnp.float32(c.kl_coef or (0.2 if c.kl_target is not None else 0.0)),
-            Running.of((self.n_inputs,)),
-            Running.of(()),
-            jnp.zeros(c.n_envs),
-            state,
-            key,
-            jnp.int32(0),
-            jax.tree.map(jnp.float32, c.hyper._replace(**hyper)),
-            *influence.nothing_known(self, policy),
-        )
-
-    def _seen_size(self) -> int:
-        return self.see(jnp.zeros(self.n_inputs)).shape[-1]
+        return begin(self, seed, hyper)
 
     def see(self, obs: jax.Array) -> Any:
         """What every component sees, ``(..., c, l)``: its local observation, or all of it; None for a joint policy."""

@@ -17,8 +17,8 @@ from ..problems.problem import Problem
 from . import device_memory, influence, runs, sharding
 from .config import Config
 from .factored_ppo import FactoredPPO, finished
-from .learner import TrainState
 from .recording import Recorder
+from .state import TrainState
 
 
 def train_seeds(

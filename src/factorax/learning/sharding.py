@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from .config import Config
 
 if TYPE_CHECKING:
-    from .learner import TrainState
+    from .state import TrainState
 
 AXIS = "environments"
 
