@@ -98,6 +98,7 @@ class HostEnvironments:
         self.began[:] = -1
         for t, i in ends:
             self.began[i] = t + 1
+        returns, lengths = self._episodes_that_ended(psi, ends)
         return Transition(
             obs,
             actions,
@@ -106,7 +107,8 @@ class HostEnvironments:
             terminated,
             truncated,
             **optional,
-            **dict(zip(("episode_psi", "episode_length"), self._episodes_that_ended(psi, ends), strict=True)),
+            episode_psi=returns,
+            episode_length=lengths,
         )
 
     @property
