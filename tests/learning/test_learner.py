@@ -285,7 +285,7 @@ def test_lost_episodes_are_begun_anew_in_training_and_evaluation():
                 raise EpisodeLost("broke")
             return super().step(action)
 
-    ppo = model(lambda: Fragile(cut=3))
+    ppo = model(lambda: Fragile(cut=3), check_network=False)
     with pytest.warns(LostWarning, match=r"environment \d began an episode anew: broke"):
         ppo.learn(24, progress_bar=False)
     assert ppo.timesteps == 24
@@ -325,8 +325,8 @@ def test_environments_that_need_a_process_each():
         with pytest.raises(
             ValueError, match=rf"rollouts: got {got} for 4 environments, .* with workers=4, or n_envs=1"
         ):
-            model(lambda: Alone(cut=3), **settings).learn(24, progress_bar=False)
-    ppo = model(lambda: Alone(cut=3), rollouts="processes")
+            model(lambda: Alone(cut=3), check_network=False, **settings).learn(24, progress_bar=False)
+    ppo = model(lambda: Alone(cut=3), rollouts="processes", check_network=False)
     assert len(ppo.learner.rollouts.workers) == 4
     ppo.close()
     assert len(ppo.evaluate(3)["episodes"]) == 3  # one after the other

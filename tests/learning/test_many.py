@@ -7,7 +7,9 @@ import pytest
 from factorax.learning import Config, recording, runs
 from factorax.learning.many import train_seeds
 
-CONFIG = Config(n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), seed=3, total_timesteps=120)
+CONFIG = Config(
+    n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), policy="shared", seed=3, total_timesteps=120
+)
 PROBLEM = "queues:1x2"
 
 

@@ -8,7 +8,8 @@ A *test* changes a group of factors and tells which targets moved. For every tar
 
 Groups are chosen so that their outcome is as uncertain as can be over all targets. A target with few parents among n
 factors then takes about log₂ n tests, and all targets share them. Where parents are many, factors are tested one by
-one, which is then as cheap.
+one, which is then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time (`plan`),
+and who moved a target after all is first sought among the parents of targets like it (`likely`).
 
 What is found by elimination may be wrong: two changes can cancel, as those of two bits in their parity, or one can hide
 another. So elimination only *suggests* edges; see `factorax.discovery.interventional` for how they are confirmed.
@@ -18,19 +19,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import entr
 
 Test = Callable[[np.ndarray], np.ndarray]
 """From groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
 _TRIED = 24
 """Groups of each sort among which the best is taken."""
 _CLIMBED = 3
-"""Of them, those that are improved."""
-KEPT = 0.85
+"""Of them, those that are improved; and starts from which a group of a plan is."""
+_KEPT = 0.9
 """The chance of a factor to stay in a planned group."""
 _DENSE = 0.055
 """The share of edges from which on groups are no cheaper than single factors: their entropy is 0.3 bits."""
-_LOOK = 6
-"""Tests after which that share is believed."""
+_LIKELY = 100.0
+"""What it is worth to test a pair that all targets like it have an edge for, in pairs that none has."""
+_STANDS_OUT = 0.3
+"""The share of likeness from which on one suspect is changed alone."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Trial:
     @property
     def unexplained(self) -> np.ndarray:
         """Tests and targets that moved though no known edge leads there, ``(tests, m)``."""
-        return self.moved & ~_any(self.groups, self.edges)
+        return self.moved & ~any_of(self.groups, self.edges)
 
 
 def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
@@ -59,36 +63,36 @@ def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
     >>> decode(groups, moved, np.zeros((3, 1), bool)).edges[:, 0]  # the pair moved it and the first did not
     array([False,  True, False])
     """
-    edges = known | _any(groups[groups.sum(axis=1) == 1].T, moved[groups.sum(axis=1) == 1])
-    ruled_out = _any(groups.T, ~moved)
+    edges = known | any_of(groups[groups.sum(axis=1) == 1].T, moved[groups.sum(axis=1) == 1])
+    ruled_out = any_of(groups.T, ~moved)
     while True:
         is_open = ~ruled_out & ~edges
-        last = moved & ~_any(groups, edges) & (_count(groups, is_open) == 1)
+        last = moved & ~any_of(groups, edges) & (_count(groups, is_open) == 1)
         if not last.any():
             return Trial(groups, moved, edges, is_open)
-        edges = edges | (_any(groups.T, last) & is_open)
+        edges = edges | (any_of(groups.T, last) & is_open)
 
 
-def resolve(test: Test, known: np.ndarray, rng: np.random.Generator) -> Trial:
+def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float) -> Trial:
     """Test groups, one after the other, until every pair is an edge or ruled out; of single factors where edges abound.
 
-    `known` edges ``(n, m)`` are taken for granted, and groups avoid them: what is new is found among the rest.
+    `known` edges ``(n, m)`` are taken for granted, and groups avoid them: what is new is found among the rest, where
+    edges are expected at that `rate`.
 
     >>> truth = np.eye(64, dtype=bool)
-    >>> trial = resolve(lambda groups: groups @ truth, np.zeros_like(truth), np.random.default_rng(0))
+    >>> trial = resolve(lambda groups: groups @ truth, np.zeros_like(truth), np.random.default_rng(0), 0.02)
     >>> (trial.edges == truth).all(), len(trial.groups) < 30
     (np.True_, True)
     """
     n, m = known.shape
-    groups, moved, everyone = np.zeros((0, n), bool), np.zeros((0, m), bool), np.ones_like(known)
+    groups, moved = np.zeros((0, n), bool), np.zeros((0, m), bool)
     trial = decode(groups, moved, known)
-    rate = 1.0 / n  # of edges among open pairs
+    rate = float(np.clip(rate, 0.1 / n, 0.5))
     while trial.open.any():
-        share = (rate * trial.open + trial.edges).mean()
-        dense = len(groups) >= min(_LOOK, n) and share > _DENSE
-        new = np.eye(n, dtype=bool) if dense else next_group(trial, everyone, rate, rng)[0][None]
+        dense = (rate * trial.open + trial.edges).mean() > _DENSE
+        new = np.eye(n, dtype=bool) if dense else next_group(trial, rng, rate)[None]
         outcome = test(new)
-        asked = ~_any(new, trial.edges)[0] & _any(new, trial.open)[0]
+        asked = ~any_of(new, trial.edges)[0] & any_of(new, trial.open)[0]
         if asked.any():
             expected = 1 - (1 - rate) ** _count(new[:1], trial.open)[0][asked]
             rate = float(np.clip(rate * np.clip(outcome[0][asked].mean() / expected.mean(), 0.5, 2.0), 1e-9, 0.5))
@@ -99,75 +103,147 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator) -> Trial:
     return trial
 
 
-def plan(known: np.ndarray, wanted: np.ndarray, rng: np.random.Generator, *, least: float = 0.4) -> np.ndarray:
-    """Groups ``(B, n)`` that rule out as many `wanted` pairs ``(n, m)`` as they can, if there are no edges but `known`.
+def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Groups ``(B, n)`` for one episode that rule out pairs, if there are no edges but `known`.
 
-    They end where the next one would rule out less than a share `least` of what the first does.
+    `need` ``(n, m)`` says in how many more episodes each pair is to be ruled out. Those that lag behind come first, and
+    those that are edges by their `likeness`. The groups end where another one would be worth less than a run of this
+    episode so far, the first of which changes nothing: then a new episode is worth more.
 
-    >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8), bool), np.random.default_rng(0), least=0.0)
-    >>> bool((groups.T.astype(int) @ ~(groups @ np.eye(8, dtype=bool)) > 0)[~np.eye(8, dtype=bool)].all())
+    >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8)), np.random.default_rng(0))
+    >>> bool(any_of(groups.T, ~any_of(groups, np.eye(8, dtype=bool))).mean() > 0.5)
     True
     """
     n = len(known)
-    groups, first = np.zeros((0, n), bool), 0.0
-    while True:
-        trial = decode(groups, _any(groups, known), known)
-        group, told = next_group(trial, wanted, 0.1 / known.size, rng)
-        first = first or told
-        if told == 0 or told <= least * first:
-            return groups
+    worth = np.where(known, 0.0, np.square(need) * (1 + _LIKELY * likeness(known))).astype(np.float32)
+    groups, total = np.zeros((0, n), bool), 0.0
+    while worth.any():
+        group, told = _cover(known, worth, rng)
+        if told < total / (len(groups) + 1):
+            break
         # Two factors whose changes cancel must not always be changed together.
-        thinned = group & (rng.random(n) < KEPT)
-        groups = np.vstack([groups, thinned if thinned.any() else group])
+        thinned = group & (rng.random(n) < _KEPT)
+        group = thinned if thinned.any() else group
+        groups, total = np.vstack([groups, group]), total + told
+        worth[group[:, None] & ~any_of(group[None], known)] = 0.0
+    return groups
 
 
-def next_group(trial: Trial, wanted: np.ndarray, rate: float, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """The group whose outcome is the most uncertain, of some that are worth a look; and how much so."""
-    is_open, edges = trial.open, trial.edges
-    n, m = is_open.shape
-    p = np.where(is_open & wanted, np.float32(rate), np.float32(0.0))
-    unexplained = trial.unexplained
-    if unexplained.any():  # for a target that moved, it was one of those left in the smallest such group
-        left = np.where(unexplained, _count(trial.groups, is_open), n + 1)
-        smallest = left.argmin(axis=0)
-        suspects = trial.groups[smallest].T & is_open & unexplained.any(axis=0)
-        p = np.where(suspects, 1 / np.maximum(left[smallest, np.arange(m)], 1).astype(np.float32), p)
-    if not p.any():
-        return np.zeros(n, bool), 0.0
-    log_none = np.log1p(-np.minimum(p, np.float32(0.999)))
-    parents = edges.astype(np.float32)
+def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+    """A group that rules out the most, as far as steepest ascent finds it, and what that is worth."""
+    n, active, parents = len(worth), worth.any(axis=1), known.astype(np.float32)
+    families = _families(known[:, worth.any(axis=0)])
 
-    def worth(groups: np.ndarray) -> np.ndarray:
+    def told(groups: np.ndarray) -> np.ndarray:
+        groups = groups.astype(np.float32)
+        return ((groups @ worth) * (groups @ parents < 0.5)).sum(axis=1)
+
+    best, most = np.zeros(n, bool), 0.0
+    for _ in range(_CLIMBED):
+        some = rng.permutation(families)[: 2 * _TRIED]
+        group = active & ~some[0]
+        value = float(told(group[None])[0])
+        while True:  # without one family more, or with or without one factor more
+            one = np.eye(n, dtype=bool)[rng.permutation(n)[: 2 * _TRIED]]
+            moves = np.vstack([group & ~some, group & ~one, group | (one & active)])
+            values = told(moves)
+            if values.max() <= value:
+                break
+            group, value = moves[values.argmax()], float(values.max())
+        if value > most:
+            best, most = group, value
+    return best, most
+
+
+def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None) -> np.ndarray:
+    """The group ``(n,)`` whose outcome is the most uncertain, of some that are worth a look.
+
+    Open pairs are edges at that `rate`; without one, only those are asked for of which one moved a target.
+    """
+    targets, suspects = suspects_of(trial)
+    n = len(suspects)
+    asked = trial.open & (rate is not None)
+    asked[:, targets] |= suspects
+    log_none = np.where(asked, np.log1p(np.float32(-(rate or 1e-6))), np.float32(0.0))
+    of_suspects = np.where(suspects, log_none[:, targets], np.float32(0.0))
+    log_none[:, targets] -= of_suspects
+    any_suspect = np.expm1(of_suspects.sum(axis=0))
+    parents = trial.edges.astype(np.float32)
+
+    def told(groups: np.ndarray) -> np.ndarray:
         """What each group's outcome tells, its entropy over all targets."""
-        log_stays = groups @ log_none
-        moves = -np.expm1(log_stays)  # which keeps its digits where it is small
-        bits = -np.exp(log_stays) * log_stays - moves * np.log(np.maximum(moves, 1e-30))
-        return (bits * (groups.astype(np.float32) @ parents < 0.5)).sum(axis=1)
+        groups = groups.astype(np.float32)
+        moves = -np.expm1(groups @ log_none)  # which keeps its digits where it is small
+        moves[:, targets] += (1 - moves[:, targets]) * (np.expm1(groups @ of_suspects) / any_suspect)
+        moves = np.clip(moves, 0.0, 1.0)
+        return ((entr(moves) + entr(1 - moves)) * (groups @ parents < 0.5)).sum(axis=1)
 
-    asked = p > 0
     active = asked.any(axis=1)
-    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: see KEPT
+    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: see _KEPT
     anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
     some = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # all that is open for one target
     size = 0.5 ** rng.integers(0, 4, _TRIED)
     for_one = asked[:, some].T & (rng.random((_TRIED, n)) < size[:, None])
     singles = np.eye(n, dtype=bool)[np.argsort(-asked.sum(axis=1))[:4]]
     tried = np.vstack([anywhere, for_one, singles, active])
-    value = worth(tried)
+    value = told(tried)
     order = np.argsort(-value)[:_CLIMBED]
     best, most = np.vstack([tried[order], active]), np.append(value[order], value[-1])
-    families = np.unique(edges[:, edges.any(axis=0)], axis=1).T  # the parents of one target, and perhaps of many
-    for family in rng.permutation(families)[: 2 * _TRIED]:  # leave one out more, as long as that tells more
+    for family in rng.permutation(_families(trial.edges))[: 2 * _TRIED]:  # one less, as long as that tells more
         less = best & ~family
-        value = worth(less)
+        value = told(less)
         better = value > most
         best[better], most[better] = less[better], value[better]
-    return best[most.argmax()], float(most.max())
+    return best[most.argmax()]
+
+
+def likeness(known: np.ndarray) -> np.ndarray:
+    """The share of targets like it that have this parent, ``(n, m)``: cos⁴ of the angle between parents is the weight.
+
+    >>> likeness(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], bool))[:, 1]  # the second target is like the first
+    array([1., 1., 0.], dtype=float32)
+    """
+    parents = known.astype(np.float32)
+    unit = parents / np.maximum(np.sqrt(parents.sum(axis=0)), 1.0)
+    alike = (unit.T @ unit) ** 4
+    np.fill_diagonal(alike, 0.0)
+    return parents @ alike / np.maximum(alike.sum(axis=0), 1e-6)
+
+
+def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
+    """The factor that most likely moved targets that no edge explains, for targets like those have it as a parent.
+
+    Booleans ``(n,)``, one of them True, or none if no suspect stands out.
+    """
+    targets, suspects = suspects_of(trial)
+    share = np.where(suspects, likeness(known)[:, targets], 0.0)
+    share /= np.maximum(share.sum(axis=0), 1e-12)
+    standing = np.where(share > _STANDS_OUT, share, 0.0).sum(axis=1)
+    return (np.arange(len(known)) == standing.argmax()) & standing.any()
+
+
+def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
+    """Targets ``(k,)`` that moved though no edge leads there; and who of the smallest such group may have, ``(n, k)``.
+
+    Targets for which nobody is left are left out.
+    """
+    count = _count(trial.groups, trial.open)
+    left = np.where(trial.unexplained & (count > 0), count, len(trial.open) + 1)
+    targets = np.flatnonzero((left <= len(trial.open)).any(axis=0))
+    if not len(targets):
+        return targets, np.zeros((len(trial.open), 0), bool)
+    return targets, trial.groups[left[:, targets].argmin(axis=0)].T & trial.open[:, targets]
+
+
+def _families(edges: np.ndarray) -> np.ndarray:
+    """The parents of one target, and perhaps of many, ``(families, n)``."""
+    return np.unique(edges, axis=1).T
+
+
+def any_of(groups: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    """Whether a group ``(B, n)`` has one of the pairs ``(n, m)``, for every target: their product as booleans."""
+    return groups.astype(np.float32) @ pairs.astype(np.float32) > 0.5
 
 
 def _count(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.rint(a.astype(np.float32) @ b.astype(np.float32)).astype(np.int64)
-
-
-def _any(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a.astype(np.float32) @ b.astype(np.float32) > 0.5

@@ -4,6 +4,7 @@ An edge i → j is taken as shown by two runs of the same seed that differ in wh
 target j went another way; or by two trials that suggested it independently of each other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..structure import InfluenceNetwork
 from ..structure.labels import some, warn
-from .group_testing import Trial, decode, next_group, plan, resolve
+from .group_testing import any_of, decode, likely, next_group, plan, resolve, suspects_of
 from .result import Discovery
 from .simulators import HostSimulator, Simulator, simulator_of
 
@@ -76,22 +77,27 @@ class _Episode:
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
         self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
-        acted = simulator.sequence(rng) if simulator.policy is None else simulator.acted(seed)
+        alike = seed % 2 == 0  # in every second episode
+        acted = simulator.sequence(rng, alike=alike) if simulator.policy is None else simulator.acted(seed)
         self.forced, self.at = simulator.unlike(acted, rng), int(rng.integers(simulator.horizon))
         self.acted, self.base = acted, None if name == "closed-loop" else acted
         self.once = name == "one-step"
         n, m = simulator.network.shape
         self.groups, self.seen = np.zeros((0, n), bool), []
         self.moved, self.change = np.zeros((0, m), bool), np.zeros((0, m))
-        self.before = None if self.once else self._run(np.zeros((1, n), bool))[0]
+        self.before: np.ndarray | None = None
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
-        """Targets ``(B, T, m)``."""
+        """Targets ``(B, T, m)``; at first also those `before` any change."""
         if self.once:
             found = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
             self.before, found = found[0], found[1:]
             return found
-        return self.simulator.play(self.seed, self.base, self.forced, groups)
+        first = np.zeros((int(self.before is None), groups.shape[1]), bool)
+        found = self.simulator.play(self.seed, self.base, self.forced, np.vstack([first, groups]))
+        if self.before is None:
+            self.before, found = found[0], found[1:]
+        return found
 
     def test(self, groups: np.ndarray) -> np.ndarray:
         """Which targets moved, ``(B, m)``."""
@@ -102,6 +108,17 @@ class _Episode:
         self.change = np.vstack([self.change, *(change for _, change in compared)])
         self.seen += list(found)
         return moved
+
+    @property
+    def shown(self) -> np.ndarray:
+        """Pairs ``(n, m)`` of a factor that was changed alone and a target that it moved."""
+        alone = self.groups.sum(axis=1) == 1
+        return any_of(self.groups[alone].T, self.moved[alone])
+
+    @property
+    def ruled_out(self) -> np.ndarray:
+        """Pairs ``(n, m)`` of a factor that was changed and a target that stayed what it was."""
+        return any_of(self.groups.T, ~self.moved)
 
     def _compare(self, first: Any, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
@@ -172,29 +189,22 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     evidence, began = _Evidence.none((n, m)), simulator.steps
     evidence.edges |= granted
     rng = np.random.default_rng([seed, len(name)])
-    episodes = [] if granted.any() else [_Episode(simulator, name, seed, rng, evidence.not_finite)]
-    if episodes and not groups:
-        evidence.edges = episodes[0].test(np.eye(n, dtype=bool))
-    elif episodes:
-        first = resolve(episodes[0].test, evidence.edges, rng)
-        single = first.groups.sum(axis=1) == 1
-        evidence.edges = _any(first.groups[single].T, first.moved[single])
-        if (first.edges & ~evidence.edges).any():
-            _agree(episodes, first, evidence, _Episode(simulator, name, seed + 1, rng, evidence.not_finite), rng)
-    for episode in episodes:
-        evidence.add(episode)
-    number, single = len(episodes), not groups
-    while (evidence.trials[~evidence.edges] < trials).any():
-        episode = _Episode(simulator, name, seed + number, rng, evidence.not_finite)
-        before = evidence.edges
-        if single:
-            evidence.edges = before | episode.test(np.eye(n, dtype=bool))
+
+    def episode(number: int) -> _Episode:
+        return _Episode(simulator, name, seed + number, rng, evidence.not_finite)
+
+    begun = _look_around(episode, evidence, n, rng) if groups and not granted.any() else []
+    number = 1 + len(begun) if begun else 0
+    while begun or (evidence.trials[~evidence.edges] < trials).any():
+        if not begun:
+            begun, number = [episode(number)], number + 1
+        now = begun.pop(0)
+        if groups:
+            need = np.where(now.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
+            _go_on(now, evidence, plan(evidence.edges, need, rng), rng)
         else:
-            _go_on(episode, evidence, plan(before, evidence.trials < trials, rng), rng)
-        # Each factor with new edges takes a test of its own: where there are many, single factors are as cheap.
-        single = not groups or (evidence.edges & ~before).any(axis=1).sum() > n / 4
-        evidence.add(episode)
-        number += 1
+            evidence.edges = evidence.edges | now.test(np.eye(n, dtype=bool))
+        evidence.add(now)
     found = _discovery(simulator, name, evidence, number, simulator.steps - began)
     if granted.any():
         new = int((~granted & evidence.edges).sum())
@@ -203,21 +213,37 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     return found
 
 
-def _agree(
-    episodes: list[_Episode], first: Trial, evidence: _Evidence, other: _Episode, rng: np.random.Generator
-) -> None:
-    """Resolve a second trial from scratch: edges of both are taken, and those of one alone must be confirmed there."""
-    second = resolve(other.test, evidence.edges, rng)
-    agreed = evidence.edges | (first.edges & second.edges)
-    episodes.append(other)
-    for episode, trial in zip(list(episodes), (first, second), strict=True):
-        agreed |= episode.confirm(trial.edges & ~agreed)
-    evidence.edges = agreed
+def _look_around(
+    episode: Callable[[int], _Episode], evidence: _Evidence, n: int, rng: np.random.Generator
+) -> list[_Episode]:
+    """Begin some episodes, and look for edges from none where most show at once; the others are returned, begun.
+
+    The same few factors are changed in all of them, and that one is taken in which they move the most. What elimination
+    suggests there is an edge if a second one suggests it as well, or if it is confirmed.
+    """
+    few = np.isin(np.arange(n), rng.choice(n, 1 + n // 16, replace=False))
+    begun = [episode(number) for number in range(2 + min(n // 12, 8))]
+    begun.sort(key=lambda episode: -int(episode.test(few[None]).sum()))
+    rate = 1 - float(1 - np.mean([episode.moved for episode in begun])) ** (1 / few.sum())
+    best, second, *_ = begun
+    first = resolve(best.test, evidence.edges, rng, rate)
+    edges = best.shown
+    if (first.edges & ~edges).any():
+        other = resolve(second.test, edges, rng, rate)
+        edges = edges | (first.edges & other.edges)
+        edges |= best.confirm(first.edges & ~edges)
+        edges |= second.confirm(other.edges & ~edges)
+    evidence.edges = edges
+    evidence.add(best)
+    return begun[1:]
 
 
 def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
     """Test groups that should move nothing new; where one does, look for who did it until that is shown."""
-    episode.test(planned)
+    n = len(evidence.edges)
+    if len(planned):
+        episode.test(planned)
+    looked = len(episode.groups)
     while True:
         trial = decode(episode.groups, episode.moved, evidence.edges)
         suggested = trial.edges & ~evidence.edges
@@ -227,18 +253,20 @@ def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.
             if wrong.any() and not _one_by_one(episode, evidence, np.atleast_1d(wrong.any(axis=1))):
                 return
             continue
-        unexplained = trial.unexplained
-        candidates = trial.open & unexplained.any(axis=0)
-        if not candidates.any():
-            if not unexplained.any():
-                return
+        suspects = np.atleast_1d(suspects_of(trial)[1].any(axis=1))
+        if suspects.any() and len(episode.groups) - looked > n / 4:  # so much is new that one by one is as cheap
+            _one_by_one(episode, evidence, suspects)
+        elif suspects.any():
+            # Who is likely is changed alone, which shows it; else the next group tells the most for all such targets.
+            if not _one_by_one(episode, evidence, likely(trial, evidence.edges)):
+                episode.test(next_group(trial, rng)[None])
+        elif trial.unexplained.any():
             # Something moved, and all that may have done it are ruled out: changes cancelled, or hid each other.
-            groups = episode.groups[unexplained.any(axis=1)]
+            groups = episode.groups[trial.unexplained.any(axis=1)]
             if not _one_by_one(episode, evidence, groups[groups.sum(axis=1).argmin()]):
                 return
-            continue
-        # One of these it was, for every target that moved: the next group tells the most for all such targets at once.
-        episode.test(next_group(trial, candidates, 1e-9, rng)[0][None])
+        else:
+            return
 
 
 def _one_by_one(episode: _Episode, evidence: _Evidence, factors: np.ndarray) -> bool:
@@ -246,12 +274,8 @@ def _one_by_one(episode: _Episode, evidence: _Evidence, factors: np.ndarray) -> 
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
         alone = np.eye(len(left), dtype=bool)[left]
-        evidence.edges = evidence.edges | _any(alone.T, episode.test(alone))
+        evidence.edges = evidence.edges | any_of(alone.T, episode.test(alone))
     return bool(left.any())
-
-
-def _any(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return a.astype(np.float32) @ b.astype(np.float32) > 0.5
 
 
 def _names(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
@@ -296,7 +320,7 @@ def _check_repeats(simulator: Simulator, seed: int) -> None:
     """Raise unless the same seed and the same actions give the same targets, in all ways in which it will be run."""
     rng = np.random.default_rng(seed)
     n = simulator.network.shape[0]
-    acted = simulator.sequence(rng) if simulator.policy is None else simulator.acted(seed)
+    acted = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
     for base in [acted] + [None] * (simulator.policy is not None):
         first, again = (simulator.play(seed, base, acted, np.zeros((1, n), bool))[0] for _ in range(2))
         differs = ~((first == again) | (np.isnan(first) & np.isnan(again)))

@@ -41,7 +41,7 @@ def measure_lags(
         first = np.full((n, m), never)
         groups = np.vstack([np.zeros((1, n), bool), np.eye(n, dtype=bool)])
         for trial in range(trials):
-            base, at = simulator.sequence(rng), int(rng.integers(max(horizon // 2, 1)))
+            base, at = simulator.sequence(rng, alike=trial % 2 == 0), int(rng.integers(max(horizon // 2, 1)))
             forced = base.copy()
             forced[at] = simulator.unlike(base[at : at + 1], rng)[0]
             psi = simulator.play(seed + trial, base, forced, groups)

@@ -59,10 +59,10 @@ class Simulator(ABC):
     def acted(self, seed: int) -> np.ndarray:
         """What the policy does in an episode that nobody interferes with, ``(T, c)``."""
 
-    def sequence(self, rng: np.random.Generator, alike: float = 0.5) -> np.ndarray:
+    def sequence(self, rng: np.random.Generator, *, alike: bool) -> np.ndarray:
         """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, new at every step; by
-        each component as it likes, or, with a chance of `alike`, by all alike: what reaches far may need that."""
-        size = 1 if rng.random() < alike else len(self.space)
+        each component as it likes, or by all `alike`: what reaches far may need that."""
+        size = 1 if alike else len(self.space)
         mostly, other = (self._draw(rng, (steps, size)) for steps in (1, self.horizon))
         leaves = rng.random((self.horizon, size)) < rng.choice(RATES, size)
         return np.where(leaves, other, mostly).astype(np.float32)
@@ -70,7 +70,7 @@ class Simulator(ABC):
     def unlike(self, base: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Actions as of `sequence`, of which each component differs from `base` in at least one step. Each has its own:
         what two components do alike may cancel."""
-        other = self.sequence(rng, alike=0.0)
+        other = self.sequence(rng, alike=False)
         for c in np.flatnonzero((other == base).all(axis=0)):
             kind, choices = self.space.kinds[c], int(self.space.choices[c])
             t = rng.integers(len(base))

@@ -19,7 +19,7 @@ from ..problems.failures import EpisodeLost
 from ..problems.problem import Problem
 from ..rollouts import HostEnvironments, LostWarning, episodes
 from ..structure import InfluenceNetwork
-from . import checkpoints, device_memory, influence
+from . import checkpoints, device_memory, influence, sight
 from .config import WHO_STEPS, Config
 from .learner import Learner
 from .networks import Policy, Shared
@@ -77,6 +77,8 @@ class FactoredPPO:
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
         last, warned = np.nan, False
+        if not self.timesteps and self.state.validity is not None:
+            sight.warn_if_actors_answer(self.learner)
         rollouts = None if isinstance(self.learner.problem, Problem) else self.learner.rollouts
         if rollouts is not None and rollouts.episodes is None:
             rollouts.episodes = self._episodes  # of an earlier life

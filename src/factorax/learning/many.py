@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _progress
 from ..problems.problem import Problem
-from . import device_memory, influence, runs, sharding
+from . import device_memory, influence, runs, sharding, sight
 from .config import Config
 from .factored_ppo import FactoredPPO, finished
 from .recording import Recorder
@@ -70,6 +70,8 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
     config, learner = models[0].config, models[0].learner
     if models[0].timesteps >= config.total_timesteps:
         return
+    if not models[0].timesteps and models[0].state.validity is not None:
+        sight.warn_if_actors_answer(learner)
     states = sharding.place(learner.devices, _stacked([model.state for model in models]), lead=1)
 
     def update_all(states: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
