@@ -195,7 +195,9 @@ def test_a_scalar_is_one_target_with_a_warning():
 
 def test_a_wrapped_factory_is_learnt_from():
     make = fx.wrap(lambda: Plain(cut=6), EYE, reward="info:a,b.c")
-    ppo = FactoredPPO(make, n_envs=2, n_steps=6, batch_size=12, n_epochs=1, hidden=(8,)).learn(24, progress_bar=False)
+    small = {"n_envs": 2, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
+    with pytest.warns(fx.StructureWarning, match="policy: all actors read the whole observation"):
+        ppo = FactoredPPO(make, **small).learn(24, progress_bar=False)
     assert np.isfinite(ppo.evaluate(2)["return"])
     assert ppo.learner.network is EYE
     Learner.of(lambda: gym.wrappers.TimeLimit(make(), 3), config=Config())

@@ -14,6 +14,7 @@ from factorax.problems import chain, contextual_bandit, queues
 from factorax.problems.failures import EpisodeLost
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+NOISE = np.random.default_rng(0)
 SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "hidden": (4,)}
 SAID = r"policy: all actors read the whole observation, and the network lacks \d+ of \d+ pairs"
 
@@ -25,8 +26,8 @@ class Rooms(gym.Env):
     action_space = gym.spaces.MultiBinary(2)
     network = fx.InfluenceNetwork.identity(2)
 
-    def __init__(self, *, seen, breaks=False):
-        self.seen, self.breaks = seen, breaks
+    def __init__(self, *, seen, breaks=False, ends=False, noise=0.0):
+        self.seen, self.breaks, self.ends, self.noise = seen, breaks, ends, noise
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -37,7 +38,8 @@ class Rooms(gym.Env):
         if self.breaks:
             raise EpisodeLost("broke")
         self.warm = self.warm + action
-        return self.warm * self.seen, 0.0, False, False, {"vector_reward": -self.warm}
+        seen = self.warm * self.seen + self.noise * NOISE.normal(size=2)
+        return seen, 0.0, self.ends, False, {"vector_reward": -self.warm}
 
 
 def learn(problem, network=None, **settings):
@@ -51,6 +53,8 @@ def test_whether_actions_reach_observations():
     assert actions_reach_observations(lambda: Rooms(seen=True))
     assert not actions_reach_observations(lambda: Rooms(seen=False))
     assert actions_reach_observations(lambda: Rooms(seen=False, breaks=True))  # nobody knows
+    assert not actions_reach_observations(lambda: Rooms(seen=True, ends=True))  # nobody answers
+    assert not actions_reach_observations(lambda: Rooms(seen=False, noise=1.0))  # it says nothing of actions
 
 
 @pytest.mark.parametrize("problem", [queues(2), lambda: Rooms(seen=True)], ids=["jax", "host"])
@@ -81,6 +85,8 @@ def test_where_there_is_nothing_to_say():
         learn(chain(3))
         learn(queues(2), check_network=False)
         learn(queues(2), estimator="vanilla")
+        learn(lambda: Rooms(seen=True), fx.InfluenceNetwork._derive(np.array([[1, 0], [1, 0]], bool), None, None))
+        fx.FactoredPPO(queues(2), **SMALL).learn(0, progress_bar=False)
 
 
 def test_shared_actors_without_local_observations_see_everything():

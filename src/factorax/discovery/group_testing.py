@@ -134,22 +134,30 @@ def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tu
     n, active, parents = len(worth), worth.any(axis=1), known.astype(np.float32)
     families = _families(known[:, worth.any(axis=0)])
 
-    def told(groups: np.ndarray) -> np.ndarray:
-        groups = groups.astype(np.float32)
-        return ((groups @ worth) * (groups @ parents < 0.5)).sum(axis=1)
+    def told(gained: np.ndarray, touched: np.ndarray) -> np.ndarray:
+        return (gained * (touched < 0.5)).sum(axis=-1)
 
     best, most = np.zeros(n, bool), 0.0
     for _ in range(_CLIMBED):
         some = rng.permutation(families)[: 2 * _TRIED]
-        group = active & ~some[0]
-        value = float(told(group[None])[0])
+        group, value = active & ~some[0], -1.0
         while True:  # without one family more, or with or without one factor more
-            one = np.eye(n, dtype=bool)[rng.permutation(n)[: 2 * _TRIED]]
-            moves = np.vstack([group & ~some, group & ~one, group | (one & active)])
-            values = told(moves)
-            if values.max() <= value:
+            as_numbers = group.astype(np.float32)
+            gained, touched = as_numbers @ worth, as_numbers @ parents
+            if told(gained, touched) <= value:
                 break
-            group, value = moves[values.argmax()], float(values.max())
+            value = float(told(gained, touched))
+            less = (group & ~some).astype(np.float32)
+            one = rng.permutation(np.flatnonzero(active))[: 2 * _TRIED]
+            sign = np.where(group[one], np.float32(-1), np.float32(1))[:, None]
+            of_families = told(less @ worth, less @ parents)
+            of_ones = told(gained + sign * worth[one], touched + sign * parents[one])
+            if max(of_families.max(), of_ones.max()) <= value:
+                break
+            if of_families.max() >= of_ones.max():
+                group = group & ~some[of_families.argmax()]
+            else:
+                group = group ^ (np.arange(n) == one[of_ones.argmax()])
         if value > most:
             best, most = group, value
     return best, most

@@ -193,8 +193,10 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     def episode(number: int) -> _Episode:
         return _Episode(simulator, name, seed + number, rng, evidence.not_finite)
 
-    begun = _look_around(episode, evidence, n, rng) if groups and not granted.any() else []
-    number = 1 + len(begun) if begun else 0
+    begun, number = [], 0
+    if groups and not granted.any():
+        begun = _look_around(episode, evidence, trials, rng)
+        number = 1 + len(begun)
     while begun or (evidence.trials[~evidence.edges] < trials).any():
         if not begun:
             begun, number = [episode(number)], number + 1
@@ -214,28 +216,30 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
 
 
 def _look_around(
-    episode: Callable[[int], _Episode], evidence: _Evidence, n: int, rng: np.random.Generator
+    episode: Callable[[int], _Episode], evidence: _Evidence, trials: int, rng: np.random.Generator
 ) -> list[_Episode]:
     """Begin some episodes, and look for edges from none where most show at once; the others are returned, begun.
 
     The same few factors are changed in all of them, and that one is taken in which they move the most. What elimination
     suggests there is an edge if a second one suggests it as well, or if it is confirmed.
     """
-    few = np.isin(np.arange(n), rng.choice(n, 1 + n // 16, replace=False))
-    begun = [episode(number) for number in range(2 + min(n // 12, 8))]
-    begun.sort(key=lambda episode: -int(episode.test(few[None]).sum()))
-    rate = 1 - float(1 - np.mean([episode.moved for episode in begun])) ** (1 / few.sum())
-    best, second, *_ = begun
+    n = len(evidence.edges)
+    begun, rate = [episode(number) for number in range(1 + min(n // 12, 9, max(trials - 1, 1)))], 0.5
+    if len(begun) > 1:  # else there are so few factors that all are changed one by one
+        few = np.isin(np.arange(n), rng.choice(n, 1 + n // 16, replace=False))
+        begun.sort(key=lambda episode: -int(episode.test(few[None]).sum()))
+        rate = 1 - float(1 - np.mean([episode.moved for episode in begun])) ** (1 / few.sum())
+    best, *others = begun
     first = resolve(best.test, evidence.edges, rng, rate)
     edges = best.shown
     if (first.edges & ~edges).any():
-        other = resolve(second.test, edges, rng, rate)
+        other = resolve(others[0].test, edges, rng, rate)
         edges = edges | (first.edges & other.edges)
         edges |= best.confirm(first.edges & ~edges)
-        edges |= second.confirm(other.edges & ~edges)
+        edges |= others[0].confirm(other.edges & ~edges)
     evidence.edges = edges
     evidence.add(best)
-    return begun[1:]
+    return others
 
 
 def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:

@@ -41,7 +41,7 @@ class Settings:
     horizon: int = 30
     """Steps of an episode of UAV."""
     trials: int = 20
-    days: int = 10
+    days: int = 20
     """Trials of EV2Gym, a day of 112 steps each; nought leaves it out."""
 
 

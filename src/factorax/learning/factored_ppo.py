@@ -77,7 +77,7 @@ class FactoredPPO:
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
         last, warned = np.nan, False
-        if not self.timesteps and self.state.validity is not None:
+        if self.timesteps == 0 < total and self.state.validity is not None:
             sight.warn_if_actors_answer(self.learner)
         rollouts = None if isinstance(self.learner.problem, Problem) else self.learner.rollouts
         if rollouts is not None and rollouts.episodes is None:

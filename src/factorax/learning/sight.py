@@ -26,7 +26,7 @@ def actions_reach_observations(problem: Problem | Callable[[], Any]) -> bool:
     """Whether what is observed later depends on actions.
 
     Of a JAX problem, whether it can at all, by the flow of data in its `step`; of a function that makes an environment,
-    whether it does in some steps from the same seed with other actions.
+    whether it does in some steps from the same seed with other actions; one that does not repeat itself cannot tell.
 
     >>> from factorax.problems import chain, queues
     >>> actions_reach_observations(chain(3)), actions_reach_observations(queues(3))
@@ -62,30 +62,38 @@ def _does(env: Any) -> bool:
         observed = [np.array(env.reset(seed=0)[0])]
         for _ in range(STEPS):
             obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            observed.append(np.array(obs))
-            if terminated or truncated:
+            if terminated or truncated:  # nobody answers to what is seen last
                 break
+            observed.append(np.array(obs))
         return observed
 
+    def differ(first: list[Any], second: list[Any]) -> bool:
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=False))
+
     try:
-        first, second = seen(0), seen(1)
+        first, again, other = seen(0), seen(0), seen(1)
     except EpisodeLost:
         return True
     finally:
         env.close()
-    return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=False))
+    return differ(first, other) and not differ(first, again)
 
 
 def warn_if_actors_answer(learner: "Learner") -> None:
-    """Warn of a sparse network whose actors all see the whole observation, unless no action can change it."""
-    local = learner.local is not None and learner.config.policy != "joint"
-    if local or not (learner.one_per_process or actions_reach_observations(learner.problem)):
+    """Warn of a sparse network whose actors all see the whole observation, unless no action changes it.
+
+    Environments that need a process each are not tried, and are taken to be changed. A target that no factor influences
+    cannot be reached by answers either: what it lacks does not count.
+    """
+    edges = learner.network_at_start.to_dense() > 0
+    lacking = int((~edges & edges.any(axis=0)).sum())
+    if not lacking or (learner.local is not None and learner.config.policy != "joint"):
         return
-    network = learner.network_at_start
-    lacking, pairs = int((network.to_dense() == 0).sum()), int(np.prod(network.shape))
-    warn(
-        f"policy: all actors read the whole observation, and the network lacks {lacking:,} of {pairs:,} pairs. Where "
-        "an actor answers to what another one changed, that carries influence, and without those edges the gradient is "
-        "biased. Want policy='shared' or 'independent' with local observations, a network that has those edges "
-        "(fx.discover(…, policy=model) finds them), or check_network=False to leave them out on purpose"
-    )
+    if learner.one_per_process or actions_reach_observations(learner.problem):
+        warn(
+            f"policy: all actors read the whole observation, and the network lacks {lacking:,} of {edges.size:,} "
+            "pairs. Where an actor answers to what another one changed, that carries influence, and without those "
+            "edges the gradient is biased. Want policy='shared' or 'independent' with local observations, a network "
+            "that has those edges (fx.discover(…, policy=model) finds them), or check_network=False to leave them out "
+            "on purpose"
+        )
