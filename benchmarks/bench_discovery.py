@@ -12,7 +12,7 @@ from factorax.problems.traffic import lanes
 from .timing import Row, at_most, medians
 
 HORIZON, TRIALS = 400, 40
-"""The paper's episode; and as many of them for every pair without an edge as the corridors of 2×6 lights take."""
+"""The paper's episode; and in how many of them every pair without an edge is changed."""
 
 
 def rows() -> Iterator[Row]:

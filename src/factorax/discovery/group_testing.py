@@ -56,6 +56,12 @@ class Trial:
         return self.moved & ~any_of(self.groups, self.edges)
 
 
+def shown(groups: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """Pairs ``(n, m)`` of a factor that was changed alone and a target that it moved."""
+    alone = groups.sum(axis=1) == 1
+    return any_of(groups[alone].T, moved[alone])
+
+
 def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
     """What follows from tests, given edges that are `known` from earlier trials.
 
@@ -63,8 +69,7 @@ def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
     >>> decode(groups, moved, np.zeros((3, 1), bool)).edges[:, 0]  # the pair moved it and the first did not
     array([False,  True, False])
     """
-    edges = known | any_of(groups[groups.sum(axis=1) == 1].T, moved[groups.sum(axis=1) == 1])
-    ruled_out = any_of(groups.T, ~moved)
+    edges, ruled_out = known | shown(groups, moved), any_of(groups.T, ~moved)
     while True:
         is_open = ~ruled_out & ~edges
         last = moved & ~any_of(groups, edges) & (_count(groups, is_open) == 1)

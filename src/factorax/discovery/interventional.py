@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..structure import InfluenceNetwork
-from ..structure.labels import some, warn
-from .group_testing import any_of, decode, likely, next_group, plan, resolve, suspects_of
+from ..structure.labels import edge_label, some, warn
+from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
 from .result import Discovery
 from .simulators import HostSimulator, Simulator, simulator_of
 
@@ -110,12 +110,6 @@ class _Episode:
         return moved
 
     @property
-    def shown(self) -> np.ndarray:
-        """Pairs ``(n, m)`` of a factor that was changed alone and a target that it moved."""
-        alone = self.groups.sum(axis=1) == 1
-        return any_of(self.groups[alone].T, self.moved[alone])
-
-    @property
     def ruled_out(self) -> np.ndarray:
         """Pairs ``(n, m)`` of a factor that was changed and a target that stayed what it was."""
         return any_of(self.groups.T, ~self.moved)
@@ -131,7 +125,7 @@ class _Episode:
 
     def confirm(self, suggested: np.ndarray) -> np.ndarray:
         """Those pairs ``(n, m)`` for which a test and the same one without the factor give the target another way."""
-        shown = np.zeros_like(suggested)
+        confirmed = np.zeros_like(suggested)
         tests = len(self.groups)
         for i in np.flatnonzero(suggested.any(axis=1)):
             left = suggested[i].copy()
@@ -145,9 +139,9 @@ class _Episode:
                     self.test(without[None])
                 other = self.seen[-1] if without.any() else self.before
                 differs = self._compare(other, self.seen[r])[0]
-                shown[i] |= left & differs
+                confirmed[i] |= left & differs
                 left &= ~self.moved[r]
-        return shown
+        return confirmed
 
 
 @dataclass
@@ -231,7 +225,7 @@ def _look_around(
         rate = 1 - float(1 - np.mean([episode.moved for episode in begun])) ** (1 / few.sum())
     best, *others = begun
     first = resolve(best.test, evidence.edges, rng, rate)
-    edges = best.shown
+    edges = shown(best.groups, best.moved)
     if (first.edges & ~edges).any():
         other = resolve(others[0].test, edges, rng, rate)
         edges = edges | (first.edges & other.edges)
@@ -346,8 +340,8 @@ def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:
     if more.any():
         i, j = np.argwhere(more)[0]
         warn(
-            f"policy: {int(more.sum())} edges, such as {closed.actions[i]} → {closed.targets[j]}, exist only because "
-            "other actors answer to what an action changes: with replayed actions they are absent, and a network "
-            "without them biases the gradient of this policy. Let actors read what is local, or use the closed-loop "
-            "network"
+            f"policy: {int(more.sum())} edges, such as {edge_label(closed.actions[i], closed.targets[j])}, exist only "
+            "because other actors answer to what an action changes: with replayed actions they are absent, and a "
+            "network without them biases the gradient of this policy. Let actors read what is local, or use the "
+            "closed-loop network"
         )

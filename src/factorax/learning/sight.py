@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .learner import Learner
 
 STEPS = 8
-"""Steps of an environment of the host that are played twice."""
+"""Steps of an environment of the host that are played again, with the same actions and with others."""
 
 
 def actions_reach_observations(problem: Problem | Callable[[], Any]) -> bool:
