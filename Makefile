@@ -27,6 +27,7 @@ nightly: .venv/installed
 check: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/pyright
 
 bench: .venv/installed-bench .venv-sumo-rl/installed

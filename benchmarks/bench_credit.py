@@ -46,8 +46,8 @@ def in_a_compiled_loop() -> Iterator[Row]:
     nets = {
         "all ones": fx.InfluenceNetwork.complete(n, n + 1),
         "identity + column": coupled,
-        "banded, width 2": fx.networks.banded(n, 2),
-        "banded, width 80": fx.networks.banded(n, 80),
+        "banded, width 2": fx.patterns.banded(n, 2),
+        "banded, width 80": fx.patterns.banded(n, 80),
         "dense, random half": fx.InfluenceNetwork(np.random.default_rng(0).random((n, n)) < 0.5),
     }
     runs = {name: compiled_loop(net) for name, net in nets.items()}

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax.experiments.engine import METHODS, Learner, Method
-from factorax.experiments.noise import gaussian_pair
+from factorax.experiments.harness.bandit_engine import METHODS, BanditLearner, BanditMethod
+from factorax.experiments.harness.noise import gaussian_pair
 from factorax.problems import draw_centre, search_bandit
 
 from .timing import Row, at_least, at_most, medians
@@ -34,9 +34,9 @@ def numpy_loop(centre: np.ndarray, steps: int) -> np.ndarray:
     return mu
 
 
-def run(method: Method, seeds: int, steps: int) -> Callable[[], Any]:
+def run(method: BanditMethod, seeds: int, steps: int) -> Callable[[], Any]:
     """The same update, compiled, for so many seeds."""
-    learner = Learner(search_bandit, method)
+    learner = BanditLearner(search_bandit, method)
     keys = jnp.array([[0, r] for r in range(seeds)], jnp.uint32)
     centres = jnp.asarray(np.stack([draw_centre(N, [0, r]) for r in range(seeds)]), jnp.float32)
     runs = learner.init(centres, 1)
@@ -48,7 +48,7 @@ def run(method: Method, seeds: int, steps: int) -> Callable[[], Any]:
 
 def memory(steps: int) -> int:
     """Bytes that the compiled program needs beside its arguments, for 16 runs."""
-    learner = Learner(search_bandit, Method("fpg"))
+    learner = BanditLearner(search_bandit, BanditMethod("fpg"))
     centres = jnp.zeros((16, N))
     advance = jax.jit(learner.advance, static_argnames="steps")
     arguments = learner.init(centres, 1), jnp.zeros((16, 2), jnp.uint32), centres, jnp.ones(1), 0
@@ -59,10 +59,10 @@ def memory(steps: int) -> int:
 def rows() -> Iterator[Row]:
     steps = 4000
     centres = np.stack([draw_centre(N, [0, r]) for r in range(80)]).astype(np.float32)
-    one, loop = medians(run(Method("fpg"), 1, steps), lambda: numpy_loop(centres[0], steps), repeats=9)
+    one, loop = medians(run(BanditMethod("fpg"), 1, steps), lambda: numpy_loop(centres[0], steps), repeats=9)
     yield at_least(f"FPG, one run, n = {N}", steps / one, steps / loop, "NumPy loop", 2.0)
     few = 400
-    many, batch = medians(run(Method("fpg"), 80, few), lambda: numpy_loop(centres, few), repeats=9)
+    many, batch = medians(run(BanditMethod("fpg"), 80, few), lambda: numpy_loop(centres, few), repeats=9)
     yield at_least(f"FPG, 80 runs, n = {N}", 80 * few / many, 80 * few / batch, "NumPy, batched", 3.0)
     rates = [steps / t for t in medians(*(run(method, 1, steps) for method in METHODS), repeats=15)]
     vpg, vpg_value, vpg_action, fpg, fpg_value = rates
@@ -71,7 +71,9 @@ def rows() -> Iterator[Row]:
     yield at_least("  VPG b(s,a)", vpg_action, vpg_value, "VPG b(s)", 0.5)
     key = jnp.zeros(2, jnp.uint32)
     draw = jax.jit(lambda start: jax.vmap(lambda pair: gaussian_pair(key, pair, N))(start + jnp.arange(32)))
-    ours, noise = medians(run(Method("fpg"), 1, 64), lambda: jax.block_until_ready(draw(jnp.int32(0))), repeats=101)
+    ours, noise = medians(
+        run(BanditMethod("fpg"), 1, 64), lambda: jax.block_until_ready(draw(jnp.int32(0))), repeats=101
+    )
     yield at_most("  FPG, 64 steps of one run", ours, noise, "their noise alone", 4.0)
     short, long = memory(1_000), memory(1_000_000)
     yield Row(

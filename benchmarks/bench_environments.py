@@ -7,8 +7,8 @@ import gymnasium as gym
 import numpy as np
 
 from factorax import InfluenceNetwork, wrap
-from factorax.learning.actions import ActionSpace
 from factorax.rollouts import HostEnvironments
+from factorax.spaces import ActionSpace
 
 from .timing import Row, at_least, medians
 

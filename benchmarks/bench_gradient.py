@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
     n, batch = 1000, 256
     params, data = setting(n, batch)
     net = fx.structure.gallery.search_bandit(n)
-    banded = fx.networks.banded(n, 2)
+    banded = fx.patterns.banded(n, 2)
     without = jax.jit(lambda p, d: vanilla(policy, p, **d))
     with_k = jax.jit(lambda p, d: factored(policy, p, net=net, **d))
     with_band = jax.jit(lambda p, d: factored(policy, p, net=banded, **(d | {"psi": d["psi"][:, :n]})))

@@ -19,14 +19,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax.experiments.stable_baselines3 import ppo
+from factorax.experiments.harness.sb3_baseline import ppo
 from factorax.learning.adaptive import AdaptiveNetwork
+from factorax.learning.advantages import TrainingBatch
 from factorax.learning.config import Config
-from factorax.learning.learner import Learner
-from factorax.learning.ppo import Batch
+from factorax.learning.learner import Learner, Program
 from factorax.problems import contextual_bandit, queues
 from factorax.problems.traffic import lanes
-from factorax.structure import InfluenceNetwork, networks
+from factorax.structure import patterns
 
 from .timing import Row, at_least, at_most, medians
 
@@ -48,37 +48,34 @@ def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0)
     return ppo(DummyVecEnv([make] * config.n_envs), config, seed)
 
 
-def update(learner: Learner, batch: Batch) -> Any:
+def update(learner: Learner, batch: TrainingBatch) -> Any:
     """The compiled update of a learner on a batch."""
     state = learner.init(0)
-    network: Any = learner.network
-    if learner.config.estimator == "vanilla":
-        network = InfluenceNetwork.complete(1, learner.network_at_start.shape[1])
     compiled = eqx.filter_jit(
-        lambda agent, optimiser, batch: learner.update_rule.learn(
-            agent,
-            optimiser,
-            jnp.float32(0),
-            batch,
-            jax.random.key(0),
-            network,
+        lambda agent, optimiser, batch: learner.rule.learn(
+            agent, optimiser, batch, kl_coef=jnp.float32(0), key=jax.random.key(0)
         )[:2]
     )
     return lambda: jax.block_until_ready(compiled(state.agent, state.optimiser, batch)[0].policy.spread.log_std)
 
 
-def random_batch(learner: Learner, seed: int = 0) -> Batch:
+def random_batch(learner: Learner, seed: int = 0) -> TrainingBatch:
     """A batch of noise: an update takes as long on it as on any other."""
     rng = np.random.default_rng(seed)
-    c, m = learner.config, learner.network_at_start.shape[1]
+    c, spec = learner.config, learner.spec
     shape = (c.n_steps, c.n_envs)
-    obs = rng.normal(size=(*shape, learner.n_inputs)).astype(np.float32)
-    seen = learner.see(jnp.asarray(obs))
-    action = rng.integers(0, 2, (*shape, len(learner.space))).astype(np.float32)
-    psi = rng.normal(size=(*shape, m)).astype(np.float32)
-    flags = rng.random(shape) < 0.01
-    arrays: Any = (obs, seen, action, psi, obs, seen, flags, np.zeros(shape, bool))
-    return jax.tree.map(jnp.asarray, Batch(*arrays))
+    obs = jnp.asarray(rng.normal(size=(*shape, spec.n_inputs)).astype(np.float32))
+    local = learner.see(obs)
+    return TrainingBatch(
+        obs=obs,
+        local=local,
+        action=jnp.asarray(rng.integers(0, 2, (*shape, len(spec.components))).astype(np.float32)),
+        psi=jnp.asarray(rng.normal(size=(*shape, spec.n_targets)).astype(np.float32)),
+        next_obs=obs,
+        next_local=local,
+        terminated=jnp.asarray(rng.random(shape) < 0.01),
+        truncated=jnp.zeros(shape, bool),
+    )
 
 
 def rows() -> Iterator[Row]:
@@ -94,7 +91,7 @@ def rows() -> Iterator[Row]:
     for n, bound in ((9, 1.15), (100, 1.30)):
         problem = contextual_bandit(n)
         settings: dict[str, Any] = {"n_envs": 16, "n_steps": 64, "batch_size": 128, "n_epochs": 4}
-        net = networks.banded(n, 2)
+        net = patterns.banded(n, 2)
         learners = [
             Learner.of(problem, net, Config(estimator=estimator, **settings)) for estimator in ("factored", "vanilla")
         ]
@@ -130,12 +127,13 @@ def varying() -> Iterator[Row]:
 def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollouts: int) -> Row:
     """Steps a second of whole training, equal vectorisation."""
     steps = rollouts * learner.config.n_envs * learner.config.n_steps
-    state, _ = learner.update(learner.init(0))
+    program = Program(learner)
+    state, _ = program.update(learner.init(0))
 
     def ours() -> None:
         nonlocal state
         for _ in range(rollouts):
-            state, _ = learner.update(state)
+            state, _ = program.update(state)
         jax.block_until_ready(state.timesteps)
 
     mine, other = medians(ours, lambda: theirs.learn(steps, reset_num_timesteps=False), repeats=7)
@@ -151,8 +149,8 @@ def scaling() -> Iterator[Row]:
             policy="shared", critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32)
         )
         learner = Learner.of(queues(side, side), None, config)
-        state = learner.init(0)
-        (taken,) = medians(lambda run=learner.compiled, s=state: jax.block_until_ready(run(s)[1]), repeats=5)
+        state, program = learner.init(0), Program(learner)
+        (taken,) = medians(lambda p=program, s=state: jax.block_until_ready(p.update(s)[1]), repeats=5)
         per_factor.append(taken / (side * side * 32))
     first, _, last = per_factor
     yield at_most("shared policy, a factor-step, n = 10,000", last, first, "n = 9", 1.0)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from factorax.problems.traffic import Traffic
-from factorax.rollouts import Actor, Components, Iteration, Parameters, Plan, Processes, RayActors, Rollouts
+from factorax.rollouts import Backend, Iteration, NumpyPolicy, Plan, PolicyArrays, Processes, RayActors
+from factorax.spaces import ActionSpace
 
 from .timing import Row, at_least, medians
 
@@ -26,28 +27,41 @@ def plan(n_envs: int) -> Plan:
     from factorax.problems.traffic.sumo import TrafficEnv
 
     traffic = Traffic(3, 3)
-    actor = Actor(Components.of(traffic.action_space), "shared")
+    policy = NumpyPolicy(ActionSpace.of(traffic.action_space), "shared")
     size = traffic.observation_space.shape[0]
-    return Plan(partial(TrafficEnv, traffic), actor, n_envs, STEPS, size, 9, traffic.n_targets, own_local=True)
+    return Plan(
+        make=partial(TrafficEnv, traffic),
+        policy=policy,
+        n_envs=n_envs,
+        n_steps=STEPS,
+        n_inputs=size,
+        n_factors=9,
+        n_targets=traffic.n_targets,
+        own_local=True,
+    )
 
 
 def iterations() -> Iterator[Iteration]:
     """Parameters of two hidden layers of 64, and new random numbers every time."""
     rng = np.random.default_rng(0)
     sizes = 42 + 8, 64, 64, 1
-    weights = tuple(0.1 * rng.normal(size=(i, o)).astype(np.float32) for i, o in pairwise(sizes))
+    kernels = tuple(0.1 * rng.normal(size=(i, o)).astype(np.float32) for i, o in pairwise(sizes))
     biases = tuple(np.zeros(o, np.float32) for o in sizes[1:])
-    parameters = Parameters(
-        weights, biases, np.zeros((9, 8), np.float32), np.zeros(9, np.float32), np.zeros((0, 0, 0), np.float32)
+    parameters = PolicyArrays(
+        kernels=kernels,
+        biases=biases,
+        identity=np.zeros((9, 8), np.float32),
+        log_std=np.zeros(9, np.float32),
+        colour=np.zeros((0, 0, 0), np.float32),
     )
     for k in range(10_000):
         yield Iteration(parameters, (0, k), None)
 
 
-def playing(rollouts: Rollouts) -> Callable[[], Any]:
+def playing(backend: Backend) -> Callable[[], Any]:
     """An episode of 400 s in every environment."""
-    given = iterations()
-    return lambda: rollouts.collect(next(given))
+    upcoming = iterations()
+    return lambda: backend.collect(next(upcoming))
 
 
 def bare(seed: int, ready: Any, go: Any, done: Any) -> None:
@@ -95,15 +109,20 @@ def start_seconds() -> float:
     import gymnasium as gym
 
     make = partial(gym.make, "CartPole-v1")
-    actor = Actor(Components.of(make().action_space), "joint")
-    parameters = Parameters(
-        (np.zeros((4, 2), np.float32),), (np.zeros(2, np.float32),), None, np.zeros(1, np.float32), np.zeros((0, 0, 0))
+    policy = NumpyPolicy(ActionSpace.of(make().action_space), "joint")
+    parameters = PolicyArrays(
+        kernels=(np.zeros((4, 2), np.float32),),
+        biases=(np.zeros(2, np.float32),),
+        identity=None,
+        log_std=np.zeros(1, np.float32),
+        colour=np.zeros((0, 0, 0)),
     )
-    rollouts = Processes(Plan(make, actor, 1, 1, 4, 1, 1), 1, 60.0)
+    plan = Plan(make=make, policy=policy, n_envs=1, n_steps=1, n_inputs=4, n_factors=1, n_targets=1)
+    backend = Processes(plan, 1, 60.0)
     begun = time.perf_counter()
-    rollouts.collect(Iteration(parameters, (0,), 0))
+    backend.collect(Iteration(parameters, (0,), 0))
     taken = time.perf_counter() - begun
-    rollouts.close()
+    backend.close()
     return taken
 
 

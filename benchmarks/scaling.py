@@ -124,9 +124,7 @@ def measure() -> Measured:
     config = Config(n_envs=8, n_steps=100, batch_size=200, n_epochs=10, hidden=(32, 32, 32), policy="shared")
     learner = Learner.of(lanes(3, 3, slots=16), config=config)
     state = learner.init()
-    _, seen = learner.environments.collect(
-        state.environments, lambda key, obs: learner.act(state, key, obs), jax.random.key(0), 100
-    )
+    _, _, seen = learner.collector.collect(learner.behaviour(state), state.environments, jax.random.key(0))
     learn = jax.jit(learner.learn_from)
     jax.block_until_ready(learn(state, seen))
     begun = time.perf_counter()

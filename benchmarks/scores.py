@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factorax.learning import Config, FactoredPPO
-from factorax.learning.comparing import iqm, probability_of_improvement
+from factorax.runs import iqm, probability_of_improvement
 
 from .bench_learner import stable_baselines
 

@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-from factorax.experiments.claims import Claim, published
+from factorax.experiments.harness.claims import Claim, published
 
 PAGE = Path(__file__).parent / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}

@@ -7,10 +7,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import architecture_figures
 import claims_table
 import make_figures
 
 make_figures.main()
+architecture_figures.main()
 claims_table.main()
 
 project = "factorax"

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from factorax.learning.actions import ActionSpace
-from factorax.rollouts.components import CATEGORICAL
+from factorax.spaces import ActionSpace
 
 _BY_REJECTION = {"poisson", "gamma", "binomial", "negative_binomial", "beta", "geometric", "chisquare", "standard_t"}
 
@@ -60,14 +59,11 @@ class _Actor:
         assert len(self.space) == n
         self.low = np.where(np.isfinite(self.space.low), self.space.low, -1.0)
         self.high = np.where(np.isfinite(self.space.high), self.space.high, 1.0)
-        self.whole = np.array([kind == CATEGORICAL or low == 0 < high == 1 for kind, low, high in self._components()])
+        self.whole = self.space.discrete | ((self.space.low == 0) & (self.space.high == 1))
         self.draws = rng.random((env.horizon, n))
         # Where few actions are allowed at a time, mostly so few.
         self.acts = rng.random((env.horizon, n)) < (1.0 if env._limit is None else env._limit / n)
         self.weights = rng.normal(size=env.local(np.zeros(env.observation_space.shape, np.float32)).shape)
-
-    def _components(self) -> Any:
-        return zip(self.space.kinds, self.space.low, self.space.high, strict=True)
 
     def __call__(self, obs: np.ndarray, t: int, changed: tuple[int, float] | None = None) -> dict[str, Any]:
         share = self.draws[t].copy()

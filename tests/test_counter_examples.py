@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import problems
 import pytest
+import sample_problems
 
 import factorax as fx
 from factorax.gradients import joint_actions, nonnegative_translation, score_matrix, separable_baseline, variance_report
@@ -89,11 +89,11 @@ class TestTranslation:
     def test_the_price_can_be_more_than_a_thousandfold(self):
         """A deep trough that hardly ever comes up: lifting it out lifts everything else."""
         logits = jnp.tile(jnp.array([0.0, 0.0, -9.0]), (2, 1))  # the third choice: 6 in 100,000
-        actions, p = joint_actions(problems.independent, logits, (3, 3))
+        actions, p = joint_actions(sample_problems.independent, logits, (3, 3))
         psi = jnp.array([-0.1, 0.1, -100.0])[actions]
         arguments = {"actions": actions, "net": fx.InfluenceNetwork.identity(2), "probabilities": p}
-        raw = variance_report(problems.independent, logits, psi=psi, **arguments)
-        shifted = variance_report(problems.independent, logits, psi=nonnegative_translation(psi), **arguments)
+        raw = variance_report(sample_problems.independent, logits, psi=psi, **arguments)
+        shifted = variance_report(sample_problems.independent, logits, psi=nonnegative_translation(psi), **arguments)
         assert shifted.total_vanilla.value > 1000 * raw.total_vanilla.value
 
     def test_it_warns_that_it_is_a_diagnostic(self):

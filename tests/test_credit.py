@@ -46,11 +46,11 @@ FORMS = {
     "permutation + columns": of_form(np.hstack([np.ones((4, 2)), np.eye(4)[[1, 0, 3, 2]]]), forms.SelectPlusColumns),
     "all but one": of_form((1 - np.eye(500))[::-1], forms.AllButOne),
     "equal rows": of_form(by_blocks(12), forms.Grouped),
-    "diagonals": of_form(fx.networks.banded(64, 2).matrix, forms.Diagonals),
-    "diagonals, broken": of_form(fx.networks.k_hop(nx.grid_2d_graph(9, 8), 1).matrix, forms.Diagonals),
+    "diagonals": of_form(fx.patterns.banded(64, 2).matrix, forms.Diagonals),
+    "diagonals, broken": of_form(fx.patterns.k_hop(nx.grid_2d_graph(9, 8), 1).matrix, forms.Diagonals),
     "diagonals, soft, wide": of_form(np.eye(60, 90, 30) + 0.5 * np.eye(60, 90, 9) + np.eye(60, 90), forms.Diagonals),
     "diagonals, tall": of_form(np.eye(90, 60, 2) + np.eye(90, 60, -31) + np.eye(90, 60, -3) > 0, forms.Diagonals),
-    "windows": of_form(fx.networks.banded(400, 80).matrix, forms.Windows),
+    "windows": of_form(fx.patterns.banded(400, 80).matrix, forms.Windows),
     "windows, uneven steps": of_form(np.abs(np.arange(0, 1000, 2)[:, None] - np.arange(1000)) < 65, forms.Windows),
     "sparse": of_form(sparse_rows(300, 300, [4]), forms.Sparse),
     "sparse, uneven rows": of_form(sparse_rows(300, 300, [1, 1, 1, 1, 9, 1, 40]), forms.Sparse),
@@ -221,7 +221,7 @@ class TestBadInput:
             fx.credit(self.net, np.ones(3, dtype=complex))
 
     def test_multipliers_of_another_library(self):
-        with pytest.raises(TypeError, match="weights: got ArrayImpl beside psi of ndarray; want one array library"):
+        with pytest.raises(TypeError, match="weights: got ArrayImpl with psi a ndarray; want one array library"):
             fx.credit(self.net, np.ones(3), jnp.ones(3))
         assert fx.credit(self.net, jnp.ones(3, dtype=jnp.bfloat16), jnp.ones(3)).dtype == jnp.bfloat16
 

@@ -15,9 +15,9 @@ NETWORKS = {
     "permutation": fx.InfluenceNetwork(np.eye(4)[[2, 0, 3, 1]]),
     "search bandit": fx.structure.gallery.search_bandit(6, 4),
     "all but one": fx.InfluenceNetwork(1 - np.eye(500)),
-    "equal rows": fx.networks.block([(4, 3), (6, 5)]),
-    "windows": fx.networks.banded(400, 80),
-    "sparse": fx.networks.banded(300, 2),
+    "equal rows": fx.patterns.block([(4, 3), (6, 5)]),
+    "windows": fx.patterns.banded(400, 80),
+    "sparse": fx.patterns.banded(300, 2),
     "sparse, uneven": fx.InfluenceNetwork(np.eye(300) + (np.arange(300) == np.arange(300)[:, None] // 2) > 0),
     "dense, soft": fx.InfluenceNetwork(RNG.random((7, 6))),
 }

@@ -101,7 +101,18 @@ def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
 
 
 def test_no_page_lost_its_code():
-    pages = ("credit", "departures", "gallery", "gradients", "index", "problems", "structure", "traffic", "tutorial")
+    pages = (
+        "architecture",
+        "credit",
+        "departures",
+        "gallery",
+        "gradients",
+        "index",
+        "problems",
+        "structure",
+        "traffic",
+        "tutorial",
+    )
     assert {"README.md", *(f"docs/{name}.md" for name in pages)} <= set(PAGES)
 
 

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factorax import InfluenceNetwork, networks
-from factorax.learning import Config, checkpoints, runs
+from factorax import InfluenceNetwork, patterns, runs
+from factorax.learning import Config, checkpoints
 from factorax.rollouts.episodes import Episode, from_arrays, to_arrays
+from factorax.runs.folder import FORMAT
 
 STATE = {"weights": jnp.ones((3, 2)), "key": jax.random.key(0), "steps": jnp.int32(7)}
 EPISODES = [Episode(3, (np.ones((4, 2), np.float32),), np.ones(5, np.float32)), Episode(4, (), np.ones(5, np.float32))]
@@ -49,19 +50,19 @@ LOADERS = {
     "soft.npz": InfluenceNetwork.load,
     "state.safetensors": checkpoint,
     "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
-    "metrics.jsonl": lambda path: runs.metrics(path.parent),
+    "metrics.jsonl": lambda path: runs.read_metrics(path.parent),
 }
 
 
 def write(folder):
     """A good file of every kind."""
-    networks.banded(4, 2).save(folder / "network.json")
-    networks.banded(4, 2).save(folder / "hard.npz")
+    patterns.banded(4, 2).save(folder / "network.json")
+    patterns.banded(4, 2).save(folder / "hard.npz")
     InfluenceNetwork(np.array([[0.5, 0.0], [1.0, 0.25]])).save(folder / "soft.npz")
     checkpoints.save(folder / "state.safetensors", STATE, {"timesteps": 7}, to_arrays(EPISODES))
     settings = Config(kl_target=0.1).__dict__
-    made = {"format": runs.FORMAT, "problem": "chain:3", "network": "own", "config": settings}
-    (folder / "config.json").write_text(json.dumps(made))
+    config = {"format": FORMAT, "problem": "chain:3", "network": "own", "config": settings}
+    (folder / "config.json").write_text(json.dumps(config))
     rows = [{"time/total_timesteps": 40 * k, "train/loss": 0.5, "factor/kl": [0.1, 0.2]} for k in range(3)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 

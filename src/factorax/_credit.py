@@ -5,9 +5,9 @@ wrong for square K, and a matrix product is seldom the fastest way to apply K.
 """
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import nullcontext
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from array_api_compat import (
 )
 
 from .structure import forms
+from .structure.k_array import KArray
 from .structure.network import InfluenceNetwork
 from .structure.schedule import Blend, NetworkSchedule
-from .structure.varying import KArray
 
 _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fuses the whole sum (2× faster on CPU)
 
@@ -52,7 +52,8 @@ def credit(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None
     >>> credit(net, np.array([10.0, 1.0]), weights=[0.5, 2.0])
     array([7., 2.])
     """
-    return _credit_of(net, *_weighted(net, psi, weights))
+    apply = _application(net)
+    return apply(*_weighted(net.shape[1], psi, weights))
 
 
 def factor_baseline(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None) -> Any:
@@ -64,33 +65,50 @@ def factor_baseline(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: A
     >>> factor_baseline(InfluenceNetwork([[1, 1], [0, 1]]), np.array([10.0, 1.0]))
     array([ 0., 10.])
     """
-    x, xp = _weighted(net, psi, weights)
-    return xp.sum(x, axis=-1, keepdims=True) - _credit_of(net, x, xp)
+    apply = _application(net)
+    x, xp = _weighted(net.shape[1], psi, weights)
+    return xp.sum(x, axis=-1, keepdims=True) - apply(x, xp)
 
 
-def _credit_of(net: InfluenceNetwork | Blend | KArray, x: Any, xp: Any) -> Any:
-    if isinstance(net, Blend):
+@singledispatch
+def _application(net: Any) -> Callable[[Any, Any], Any]:
+    """The function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its namespace."""
+    raise TypeError(
+        f"net: got {type(net).__name__}, want an InfluenceNetwork; make one with fx.InfluenceNetwork(matrix)"
+    )
+
+
+@_application.register
+def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
+    raise TypeError("net: got NetworkSchedule, want an InfluenceNetwork; take a point of it with .at(step)")
+
+
+@_application.register
+def _(net: InfluenceNetwork) -> Callable[[Any, Any], Any]:
+    return partial(_apply, net.form)
+
+
+@_application.register
+def _(net: Blend) -> Callable[[Any, Any], Any]:
+    def apply(x: Any, xp: Any) -> Any:
         w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
         return (1 - w) * _apply(net.start.form, x, xp) + w * _apply(net.end.form, x, xp)
-    if isinstance(net, KArray):
-        return xp.matmul(xp.astype(_as_array(net.weights), x.dtype), x[..., None])[..., 0]
-    return _apply(net.form, x, xp)
+
+    return apply
 
 
-def _weighted(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any) -> tuple[Any, Any]:
+@_application.register
+def _(net: KArray) -> Callable[[Any, Any], Any]:
+    return lambda x, xp: xp.matmul(xp.astype(_as_array(net.matrix), x.dtype), x[..., None])[..., 0]
+
+
+def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     """λ∘ψ and its array namespace, after every check of shape."""
-    if not isinstance(net, InfluenceNetwork | Blend | KArray):
-        fix = (
-            "take a point of it with .at(step)"
-            if isinstance(net, NetworkSchedule)
-            else "make one with fx.InfluenceNetwork(matrix)"
-        )
-        raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {fix}")
     psi = _as_array(psi)
     xp = array_namespace(psi)
-    if psi.ndim == 0 or psi.shape[-1] != net.shape[1]:
+    if psi.ndim == 0 or psi.shape[-1] != n_targets:
         raise ValueError(
-            f"psi: got shape {tuple(psi.shape)}, want (..., {net.shape[1]}): one value for each target in the last axis"
+            f"psi: got shape {tuple(psi.shape)}, want (..., {n_targets}): one value for each target in the last axis"
         )
     if not xp.isdtype(psi.dtype, "real floating"):
         if not xp.isdtype(psi.dtype, ("integral", "bool")):
@@ -99,16 +117,16 @@ def _weighted(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any) ->
     if weights is None:
         return psi, xp
     lam = _as_array(weights)
-    if lam.ndim == 0 or lam.shape[-1] != net.shape[1]:
+    if lam.ndim == 0 or lam.shape[-1] != n_targets:
         raise ValueError(
-            f"weights: got shape {tuple(lam.shape)}, want ({net.shape[1]},): one multiplier λ for each target"
+            f"weights: got shape {tuple(lam.shape)}, want ({n_targets},): one multiplier λ for each target"
         )
     if is_numpy_array(lam):
         if np.isnan(lam).any():
             raise ValueError("weights: holds NaN; want a finite multiplier for each target")
-        lam = _beside(psi, lam, psi.dtype)
+        lam = _like(psi, lam, psi.dtype)
     elif array_namespace(lam) is not xp:
-        raise TypeError(f"weights: got {type(lam).__name__} beside psi of {type(psi).__name__}; want one array library")
+        raise TypeError(f"weights: got {type(lam).__name__} with psi a {type(psi).__name__}; want one array library")
     elif xp.isdtype(lam.dtype, "real floating"):
         lam = xp.astype(lam, psi.dtype)
     if lam.ndim > psi.ndim or any(
@@ -137,13 +155,13 @@ def _(form: forms.Ones, x: Any, xp: Any) -> Any:
 
 @_apply.register
 def _(form: forms.Select, x: Any, xp: Any) -> Any:
-    # Adding nought copies: the result never shares memory with the caller's psi.
+    # Adding 0 copies: the result never shares memory with the caller's psi.
     return x[..., form.run] + 0 if form.run is not None else _take(form, "columns", form.columns, x)
 
 
 @_apply.register
 def _(form: forms.SelectPlusColumns, x: Any, xp: Any) -> Any:
-    out = x[..., form.own.run] if form.own.run is not None else _take(form, "own", form.own.columns, x)
+    out = x[..., form.select.run] if form.select.run is not None else _take(form, "select", form.select.columns, x)
     for column, rows in form.shared:
         value = x[..., column : column + 1]
         out = out + (value if rows is None else value * _constant(form, column, rows, x, x.dtype))
@@ -165,21 +183,21 @@ def _(form: forms.Grouped, x: Any, xp: Any) -> Any:
 def _(form: forms.Diagonals, x: Any, xp: Any) -> Any:
     padded = None if is_jax_array(x) else _pad(x, *form.padding, xp)
     out = None
-    for offset, weights in form.diagonals:
+    for offset, entries in form.diagonals:
         if padded is None:
             term = _shift(x, offset, form)
         else:
             start = offset + form.padding[0]
             term = padded[..., start : start + form.n_rows]
-        if weights is not None:
-            term = term * _constant(form, offset, weights, x, x.dtype)
+        if entries is not None:
+            term = term * _constant(form, offset, entries, x, x.dtype)
         out = term + 0 if out is None else out + term
     return out
 
 
 def _pad(x: Any, before: int, after: int, xp: Any) -> Any:
-    noughts = (xp.zeros((*x.shape[:-1], p), dtype=x.dtype, device=device(x)) for p in (before, after))
-    return xp.concat([next(noughts), x, next(noughts)], axis=-1)
+    zeros = [xp.zeros((*x.shape[:-1], size), dtype=x.dtype, device=device(x)) for size in (before, after)]
+    return xp.concat([zeros[0], x, zeros[1]], axis=-1)
 
 
 def _shift(x: Any, offset: int, form: forms.Diagonals) -> Any:
@@ -201,7 +219,7 @@ def _(form: forms.Windows, x: Any, xp: Any) -> Any:
 
 
 def _after(x: Any, xp: Any) -> Any:
-    """The sum of each entry of the last axis and all after it, and a nought at the end."""
+    """The sum of each entry of the last axis and all after it, with a 0 at the end."""
     return xp.flip(xp.cumulative_sum(xp.flip(x, axis=-1), axis=-1, include_initial=True), axis=-1)
 
 
@@ -221,21 +239,21 @@ def _(form: forms.Sparse, x: Any, xp: Any) -> Any:
 
 
 def _gather_sum(form: forms.Sparse, bucket: int, x: Any, xp: Any) -> Any:
-    """Σ_d weight[:, d] · x[..., columns[:, d]] for the rows of one bucket."""
-    columns, weight = form.buckets[bucket]
+    """Σ_d entries[:, d] · x[..., columns[:, d]] for the rows of one bucket."""
+    columns, entries = form.buckets[bucket]
     width = columns.shape[1]
     if width == 0:
         return xp.zeros((*x.shape[:-1], len(columns)), dtype=x.dtype, device=device(x))
     if width > _UNROLLED:
         terms = _take(form, (bucket, "columns"), columns, x)
-        if weight is not None:
-            terms = terms * _constant(form, (bucket, "weight"), weight, x, x.dtype)
+        if entries is not None:
+            terms = terms * _constant(form, (bucket, "entries"), entries, x, x.dtype)
         return xp.sum(terms, axis=-1)
     out = None
     for d in range(width):
         term = _take(form, (bucket, d, "columns"), columns[:, d], x)
-        if weight is not None:
-            term = term * _constant(form, (bucket, d, "weight"), weight[:, d], x, x.dtype)
+        if entries is not None:
+            term = term * _constant(form, (bucket, d, "entries"), entries[:, d], x, x.dtype)
         out = term if out is None else out + term
     return out
 
@@ -247,15 +265,15 @@ def _take(form: forms.AnyForm, name: Hashable, indices: np.ndarray, x: Any) -> A
 
 
 def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype: Any) -> Any:
-    """A part of a form, beside `like`: converted once for each array library, device and dtype, and kept."""
+    """A part of a form as an array like `like`: converted once for each array library, device and dtype, and kept."""
     library = "numpy" if is_numpy_array(like) or is_jax_array(like) else (array_namespace(like).__name__, device(like))
     key = (name, library, dtype)
     if key not in form.constants:
-        form.constants[key] = _beside(like, array, dtype)
+        form.constants[key] = _like(like, array, dtype)
     return form.constants[key]
 
 
-def _beside(like: Any, array: Any, dtype: Any) -> Any:
+def _like(like: Any, array: Any, dtype: Any) -> Any:
     """An array in the library and on the device of `like`; JAX takes NumPy arrays as constants, traced or not."""
     if is_numpy_array(like) or is_jax_array(like):
         typed = array if dtype is None else array.astype(dtype)

@@ -1,12 +1,17 @@
-"""Names of a package that are imported when they are asked for."""
+"""Names of a package that are imported when they are first used."""
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def loaded_when_needed(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package: from a name to the module of it that has it, or that is called so itself."""
+def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__getattr__`` and the ``__dir__`` of a package whose names are imported when they are first used.
+
+    - `package`: its ``__name__``.
+    - `homes`: from each name to the submodule that defines it, or to itself if the name is a submodule.
+    """
 
     def get(name: str) -> Any:
         if name not in homes:
@@ -14,4 +19,7 @@ def loaded_when_needed(package: str, homes: Mapping[str, str]) -> Callable[[str]
         module = importlib.import_module(f".{homes[name]}", package)
         return module if homes[name] == name else getattr(module, name)
 
-    return get
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return get, names

@@ -25,7 +25,15 @@ def one_shot(network, terms, space=None):
         return Step(state, state, terms(action, jax.random.normal(key, (m,))), jnp.array(True), jnp.array(False))
 
     box = gym.spaces.Box(-1.0, 1.0, (n,), np.float32) if space is None else space
-    return Problem("one-shot", reset, step, gym.spaces.Box(-1, 1, (1,), np.float32), box, network, np.ones(m))
+    return Problem(
+        name="one-shot",
+        reset=reset,
+        step=step,
+        observation_space=gym.spaces.Box(-1, 1, (1,), np.float32),
+        action_space=box,
+        network=network,
+        weights=np.ones(m),
+    )
 
 
 def test_what_two_factors_do_alike_does_not_hide_what_each_does():
@@ -109,7 +117,15 @@ def test_other_actors_carry_influence_in_a_closed_loop():
         return Step(action, action, action + 0.0, jnp.array(False), jnp.array(False))
 
     space = gym.spaces.Box(-2.0, 2.0, (2,), np.float32)
-    problem = Problem("copy", reset, step, space, space, fx.InfluenceNetwork.identity(2), np.ones(2))
+    problem = Problem(
+        name="copy",
+        reset=reset,
+        step=step,
+        observation_space=space,
+        action_space=space,
+        network=fx.InfluenceNetwork.identity(2),
+        weights=np.ones(2),
+    )
 
     def policy(key, obs):
         return jnp.array([0.0, obs[0]]) + 0.1 * jax.random.normal(key, (2,))
@@ -183,7 +199,7 @@ def test_targets_that_never_move_are_named():
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
         intervene(contextual_bandit(2), **options)
-    with pytest.raises(TypeError, match="problem: got int, want a Problem, or a function"):
+    with pytest.raises(TypeError, match="problem: got int, want a Problem or a function"):
         intervene(3)
     with pytest.raises(TypeError, match="policy: got int, want a FactoredPPO"):
         intervene(contextual_bandit(2), policy=3)

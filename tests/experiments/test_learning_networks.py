@@ -6,8 +6,7 @@ import pytest
 from factorax.experiments import find
 from factorax.experiments.learning_networks import ADAPTIVE, CASES, COMPLETE, FOUND, FROM_NEAR, LAGGED, METHODS, plan
 from factorax.learning.config import Config
-from factorax.learning.influence import start_of
-from factorax.learning.naming import find_network, find_problem
+from factorax.runs import find_network, find_problem, plots
 
 EXPERIMENT = find("learning-networks")
 
@@ -16,17 +15,17 @@ EXPERIMENT = find("learning-networks")
 def test_every_run_has_settings_and_a_network_that_there_are(budget):
     settings = EXPERIMENT.budgets[budget]
     for run in plan(settings, 1):
-        given = dict(zip(run.arguments, run.arguments[1:], strict=False))
-        sizes = {key: int(given[f"--{key.replace('_', '-')}"]) for key in ("n_envs", "n_steps", "batch_size")}
+        arguments = dict(zip(run.arguments, run.arguments[1:], strict=False))
+        sizes = {key: int(arguments[f"--{key.replace('_', '-')}"]) for key in ("n_envs", "n_steps", "batch_size")}
         Config(**sizes)
         assert run.steps % (sizes["n_envs"] * sizes["n_steps"]) == 0
-        if given["--network"] != FOUND and not run.arguments[1].startswith("rddl:"):
+        if arguments["--network"] != FOUND and not run.arguments[1].startswith("rddl:"):
             problem = find_problem(run.arguments[1])
-            net = find_network(problem, given["--network"])
-            assert net in (None, "adaptive") or start_of(net).shape == problem.network.shape
+            net = find_network(problem, arguments["--network"])
+            assert net in (None, "adaptive") or net.static.shape == problem.network.shape
 
 
-def made(ends):
+def outcome(ends):
     """Runs of all methods of the quick budget whose returns rise from 0 to these, a hundredth more or less by seed."""
     settings = EXPERIMENT.budgets["quick"]
     results = []
@@ -48,11 +47,12 @@ def made(ends):
     ],
 )
 def test_verdicts_are_those_of_the_intervals(ends, verdicts):
-    settings, table, summary = made(ends)
+    settings, table, summary = outcome(ends)
     assert [claim.verdict for claim in EXPERIMENT.claims(settings, summary)] == verdicts
     assert len(EXPERIMENT.draw(settings, table, summary).axes) == 2
 
 
 def test_methods_have_a_colour_each_and_a_complete_network_is_in_every_case():
-    assert len(METHODS) == 7
+    assert len(set(plots.PALETTE[: len(METHODS)])) == len(METHODS)
+    assert {method for case in CASES.values() for method in case.networks} == set(METHODS)
     assert all({COMPLETE, ADAPTIVE, FOUND} <= set(case.networks) <= set(METHODS) for case in CASES.values())

@@ -1,27 +1,21 @@
-"""What the paper says of its experiments, seen on a small budget; and the exact terms against plain integration.
+"""What the paper says of its search experiments, seen on a small budget.
 
 Every run is a function of its seed, so that these tests cannot fail by chance. The confidence they state is that with
 which what is seen here would be no accident.
 """
 
 import functools
-import math
-import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import stats
 
-from factorax.experiments import search_aliasing, search_discrepancy, search_stability, variance_decomposition
-from factorax.experiments.engine import METHODS
-from factorax.experiments.sweep import Job, Search, run
-from factorax.experiments.variance_decomposition import PROBLEMS, TERMS, exact
+from factorax.experiments import search_aliasing, search_discrepancy, search_stability
+from factorax.experiments.harness.bandit_engine import METHODS
+from factorax.experiments.harness.sweep import Job, Search, run
 
 VPG, VPG_S, VPG_SA, FPG, FPG_S = METHODS
 SEEDS = 12  # the same order in all of them would be an accident once in 2¹² times: p = 0.0002
-
-every_problem = pytest.mark.parametrize("problem", PROBLEMS)
 
 
 def outcome(module, settings, seed=0):
@@ -39,12 +33,17 @@ def gaps(method, step_size=0.5):
 
 
 def test_vpg_diverges_at_the_large_step_size_and_fpg_does_not():
-    """All of 12 runs against none of 12: p = 1 / (24 choose 12), by Fisher's exact test."""
+    """All of 12 runs against none of 12: p = 1 / (24 choose 12) < 1e-6, by Fisher's exact test."""
     assert (gaps(VPG) == np.inf).all()
     for method in (FPG, FPG_S, VPG_S, VPG_SA):
         assert np.isfinite(gaps(method)).all()
     assert np.isfinite(gaps(VPG, 0.001)).all()
-    assert 1 / special.comb(2 * SEEDS, SEEDS) < 1e-6
+
+
+def test_vpg_learns_with_a_small_step_size():
+    """Most gaps fall after the first record: by a sign test, p < 0.01."""
+    fallen = int((gaps(VPG, 0.001)[-1] < gaps(VPG, 0.001)[0]).sum())
+    assert stats.binomtest(fallen, SEEDS, alternative="greater").pvalue < 0.01
 
 
 @pytest.mark.parametrize(
@@ -94,112 +93,3 @@ def test_vpg_s_largest_step_size_falls_with_the_number_of_actions_and_fpg_s_does
     assert diverged["VPG", 100, 0.2] == 8
     assert {key for key, count in diverged.items() if count} == {("VPG", 100, 0.2)}
     assert verdicts[1] == "holds"
-
-
-def grid(kinks, reach=9.0, order=24):
-    """Nodes and weights for the standard normal in each of n directions, exact on either side of a kink."""
-    x, w = np.polynomial.legendre.leggauss(order)
-    nodes, weights = [], []
-    for kink in kinks:
-        edges = np.array([-reach, (kink - reach) / 2, kink, (kink + reach) / 2, reach])
-        half = np.diff(edges)[:, None] / 2
-        z = (edges[:-1, None] + half * (1 + x)).ravel()
-        nodes.append(z)
-        weights.append((half * w).ravel() * stats.norm.pdf(z))
-    return nodes, weights
-
-
-def by_integration(problem, n, seed):
-    """The terms from their definitions, integrated over all of ℝⁿ: nothing is taken as independent."""
-    bandit = variance_decomposition._problem(problem, n, seed)
-    nodes, weights = grid(bandit.best if problem == "search" else np.zeros(n))
-    z = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
-    p = functools.reduce(np.multiply.outer, weights)
-    assert math.isclose(p.sum(), 1, rel_tol=1e-10)
-    psi = bandit.targets(z)
-
-    def mean(x):
-        return float((p * x).sum())
-
-    terms = dict.fromkeys(TERMS, 0.0)
-    for i in range(n):
-        square, k, total = z[..., i] ** 2, psi[..., i], psi.sum(axis=-1)
-        b = total - k
-        linear = 2 * mean(square * k) * mean(b)
-        vpg, fpg = (mean(square * x**2) - mean(z[..., i] * x) ** 2 for x in (total, k))
-        each = mean(square) * mean(b**2), linear, 2 * mean(square * k * b) - linear, vpg - fpg
-        for term, value in zip(TERMS, each, strict=True):
-            terms[term] += value / n
-    return terms
-
-
-@every_problem
-@pytest.mark.parametrize(("n", "seed"), [(2, 0), (3, 0), (3, 7)])
-def test_the_exact_terms_are_what_integration_gives(problem, n, seed):
-    got, want = exact(problem, n, seed), by_integration(problem, n, seed)
-    assert got.keys() == want.keys()
-    for term in TERMS:
-        np.testing.assert_allclose(got[term], want[term], rtol=1e-8, atol=1e-8)
-
-
-@every_problem
-def test_the_exact_terms_are_what_adaptive_integration_gives(problem):
-    """By moments of single targets, for which `scipy.integrate.quad` will do."""
-    n, seed = 3, 1
-    best = variance_decomposition._problem(problem, n, seed).best
-
-    def moment(i, power, score=0):
-        def f(z):
-            psi = -abs(z - best[i]) if problem == "search" else -max(-best[i] * z, 0)
-            return psi**power * z**score * stats.norm.pdf(z)
-
-        kink = best[i] if problem == "search" else 0.0
-        return sum(integrate.quad(f, *ends)[0] for ends in [(-np.inf, kink), (kink, np.inf)])
-
-    first, second, scored = ([moment(i, *kind) for i in range(n)] for kind in [(1,), (2,), (1, 2)])
-    quadratic = linear = 0.0
-    for i in range(n):
-        others = [j for j in range(n) if j != i]
-        dropped = sum(first[j] for j in others)
-        quadratic += (sum(second[j] - first[j] ** 2 for j in others) + dropped**2) / n
-        linear += 2 * scored[i] * dropped / n
-    want = {"quadratic": quadratic, "linear": linear, "covariance": 0.0, "total": quadratic + linear}
-    assert exact(problem, n, seed) == pytest.approx(want, rel=1e-6, abs=1e-9)
-
-
-@functools.cache
-def sampled():
-    """The experiment at a small size: its table, and the verdicts."""
-    settings = variance_decomposition.Settings((8,), samples=8000, batches=16)
-    todo = variance_decomposition.parts(settings, 0)
-    results = [part.compute(Path(), lambda done: None, threading.Event()) for part in todo]
-    table = variance_decomposition.tabulate(settings, 0, results)
-    summary = variance_decomposition.summarise(settings, table)
-    return table, [claim.verdict for claim in variance_decomposition.claims(settings, summary)]
-
-
-@every_problem
-@pytest.mark.parametrize("term", TERMS)
-def test_the_sampled_terms_are_within_four_standard_errors_of_the_exact(problem, term):
-    """A Student variable with 15 degrees of freedom is beyond 4 once in 800 times, any of eight once in 100."""
-    table, _ = sampled()
-    rows = (table["problem"] == problem) & (table["term"] == term)
-    values, want = table["value"][rows], exact(problem, 8, 0)[term]
-    assert len(values) == 16
-    assert (table["exact"][rows] == want).all()
-    assert values.std(ddof=1) > 0
-    assert abs(values.mean() - want) <= 4 * values.std(ddof=1) / math.sqrt(16)
-
-
-@every_problem
-def test_the_quadratic_term_s_share_grows_with_the_number_of_actions(problem):
-    terms = {n: exact(problem, n, 0) for n in (2, 8, 64, 512, 4096)}
-    ratio = {n: abs(each["linear"]) / each["quadratic"] for n, each in terms.items()}
-    assert sorted(ratio.values(), reverse=True) == list(ratio.values())
-    assert ratio[4096] * 4096 == pytest.approx(ratio[512] * 512, rel=0.1)  # as 1/n
-    assert all(each["total"] > 0 for each in terms.values())
-
-
-def test_no_translation_is_needed():
-    _, verdicts = sampled()
-    assert verdicts[2] == "holds"

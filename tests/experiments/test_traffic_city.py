@@ -8,7 +8,7 @@ import pytest
 from factorax.experiments import find
 from factorax.experiments.traffic_city import ALL, NEAR, plan
 from factorax.learning.config import Config
-from factorax.learning.naming import find_network, find_problem
+from factorax.runs import find_network, find_problem
 
 CITY = find("traffic-city")
 
@@ -27,7 +27,7 @@ def test_every_grid_has_as_many_steps_and_gradient_steps(budget):
             find_network(find_problem(run.arguments[1]), given["--network"])
 
 
-def made(near, everything):
+def outcome(near, everything):
     """Runs whose returns rise from −10 a light to these, a tenth more or less by the seed."""
     settings = CITY.budgets["paper"]
     results = []
@@ -40,7 +40,7 @@ def made(near, everything):
 
 
 def test_returns_and_times_are_those_of_a_light():
-    _, _, summary = made([-4, -3, -2, -1], [-5, -5, -6, -7])
+    _, _, summary = outcome([-4, -3, -2, -1], [-5, -5, -6, -7])
     assert summary[NEAR]["lights"] == [9, 100, 900, 10_000]
     assert summary[NEAR]["final"] == pytest.approx([-4, -3, -2, -1])
     assert summary[ALL]["before"] == pytest.approx([-10] * 4)
@@ -57,6 +57,6 @@ def test_returns_and_times_are_those_of_a_light():
     ],
 )
 def test_the_gain_must_grow(near, verdict):
-    settings, table, summary = made(near, [-5, -5, -6, -7])
+    settings, table, summary = outcome(near, [-5, -5, -6, -7])
     assert CITY.claims(settings, summary)[0].verdict == verdict
     assert len(CITY.draw(settings, table, summary).axes) == 3

@@ -12,7 +12,7 @@ import pytest
 import factorax as fx
 from factorax.experiments import traffic_gradients
 from factorax.experiments.traffic_gradients import EXPERIMENT, PRESETS, Settings, _square, figures_of
-from factorax.learning.networks import Policy
+from factorax.learning.policies import Policy
 
 pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 SMALL = Settings(1, 2, n_envs=2, batches=3, iterations=1, steps=16)
@@ -31,7 +31,7 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
     monkeypatch.setattr(traffic_gradients, "gae", kept_gae)
     found = traffic_gradients.street_gradients(learner, state, key)
     first, second = jax.random.split(key)
-    environments = learner.environments
+    environments = learner.collector.environments
     _, seen = environments.collect(environments.init(first), partial(learner.act, state), second, SMALL.steps)
     weights = np.random.default_rng(0).random((2, 14)).astype(np.float32)
     trained, fixed = eqx.partition(state.agent.policy.net, eqx.is_array)
@@ -39,7 +39,7 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
 
     def objective(flat):
         policy = Policy(eqx.combine(unravel(flat), fixed), state.agent.policy.spread)
-        log_prob = learner.update_rule.log_prob(policy(seen.obs, learner.see(seen.obs)), seen.action)
+        log_prob = learner.rule.log_prob(policy(seen.obs, learner.see(seen.obs)), seen.action)
         return (log_prob * (kept["advantage"] @ weights.T)).mean(axis=(0, 1))
 
     wanted = np.asarray(jax.jacrev(objective)(flat))  # (n, parameters)
@@ -84,5 +84,18 @@ def test_from_batches_to_a_verdict():
     assert summary["trained"]["corridor"]["bias"] == 0
     figure = EXPERIMENT.draw(SMALL, table, summary)
     assert len(figure.axes) == 2
-    (claim,) = EXPERIMENT.claims(SMALL, summary)
-    assert claim.verdict in ("holds", "holds in part", "does not hold")
+
+
+@pytest.mark.parametrize(
+    ("near", "verdict"),
+    [((0.5, 0.2), "holds"), ((0.5, 1.8), "holds in part"), ((2.5, 0.2), "does not hold")],
+)
+def test_near_streets_must_lower_variance_and_error(near, verdict):
+    """Against a complete network of variance 2 and no bias."""
+    pairs = dict.fromkeys(PRESETS, (1.0, 0.0)) | {"incident": near, "complete": (2.0, 0.0)}
+    rows = {
+        name: {"variance": variance, "bias": bias, "bias_error": 0.1, "error": variance + bias}
+        for name, (variance, bias) in pairs.items()
+    }
+    (claim,) = EXPERIMENT.claims(SMALL, {"trained": rows})
+    assert claim.verdict == verdict

@@ -2,8 +2,8 @@
 
 import jax
 import numpy as np
-import problems
 import pytest
+import sample_problems
 
 import factorax as fx
 from factorax.gradients import bias_report, score_matrix
@@ -21,7 +21,7 @@ def exact(problem, net, **changes):
 
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
 def test_the_bias_is_the_score_times_the_missing_target(share):
-    problem = problems.finite(problems.CHAIN, share=share)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=share)
     report = exact(problem, without_edge(problem, 0, 1))
     z = np.asarray(score_matrix(problem.log_prob, problem.params, actions=problem.actions))[:, :, 0]
     bias = -(problem.probabilities * problem.lam[1] * problem.psi[:, 1]) @ z
@@ -31,7 +31,7 @@ def test_the_bias_is_the_score_times_the_missing_target(share):
 
 
 def test_true_and_complete_networks_have_none_against_each_other():
-    problem = problems.finite(problems.CHAIN, share=True)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     complete = fx.InfluenceNetwork.complete(3, 3)
     noisier = exact(problem, complete)
     np.testing.assert_allclose(noisier.squared.value, 0, atol=1e-20)
@@ -42,7 +42,7 @@ def test_true_and_complete_networks_have_none_against_each_other():
 
 
 def test_break_even_is_where_the_errors_cross():
-    problem = problems.finite(problems.CHAIN, seed=4)
+    problem = sample_problems.finite(sample_problems.CHAIN, seed=4)
     report = bias_report(
         problem.log_prob,
         problem.params,
@@ -59,7 +59,7 @@ def test_break_even_is_where_the_errors_cross():
 
 def test_sampled_bias_is_unbiased_with_the_noise_taken_off():
     """The mean of 200 small batches within 4 standard errors of the truth, where the plain square would be far off."""
-    problem = problems.finite(problems.CHAIN, share=True)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     net = without_edge(problem, 0, 1)
     truth, size = exact(problem, net).total_squared.value, 50
     rows = jax.random.choice(jax.random.key(0), len(problem.actions), (200, size), p=problem.probabilities)
@@ -72,13 +72,13 @@ def test_sampled_bias_is_unbiased_with_the_noise_taken_off():
 
 
 def test_the_report_can_be_read():
-    problem = problems.finite(problems.CHAIN)
+    problem = sample_problems.finite(sample_problems.CHAIN)
     text = str(exact(problem, without_edge(problem, 0, 1)))
     assert text.splitlines()[1].split()[0] == "a1"
     assert "up to a batch of" in text
 
 
 def test_networks_of_different_shape():
-    problem = problems.finite(problems.CHAIN)
+    problem = sample_problems.finite(sample_problems.CHAIN)
     with pytest.raises(ValueError, match=r"reference: got shape \(3, 3\), want \(3, 4\)"):
         exact(problem, fx.InfluenceNetwork.complete(3, 4))

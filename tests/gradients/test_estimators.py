@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import problems
 import pytest
+import sample_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
@@ -29,9 +29,9 @@ def flat(tree):
 
 
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
-@pytest.mark.parametrize("matrix", problems.ALL.values(), ids=problems.ALL.keys())
+@pytest.mark.parametrize("matrix", sample_problems.ALL.values(), ids=sample_problems.ALL.keys())
 def test_factored_and_vanilla_gradients_are_the_gradient_of_the_objective(matrix, share):
-    problem = problems.finite(matrix, share=share)
+    problem = sample_problems.finite(matrix, share=share)
     truth = finite_differences(problem.objective, problem.params)
     assert np.abs(truth).max() > 0.01
     np.testing.assert_allclose(flat(expected(factored, problem, net=problem.net)), truth, atol=1e-8)
@@ -39,7 +39,7 @@ def test_factored_and_vanilla_gradients_are_the_gradient_of_the_objective(matrix
 
 
 def test_a_spurious_edge_leaves_the_expectation_alone():
-    problem = problems.finite(problems.CHAIN, share=True)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     more = problem.net | fx.InfluenceNetwork([[1, 0, 1], [1, 1, 1], [1, 0, 1]])
     assert more.n_edges > problem.net.n_edges
     np.testing.assert_allclose(
@@ -48,7 +48,7 @@ def test_a_spurious_edge_leaves_the_expectation_alone():
 
 
 def test_a_missing_edge_biases_by_minus_the_score_times_what_is_missing():
-    problem = problems.finite(problems.CHAIN, share=True)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     fewer = problem.net.to_dense()
     fewer[0, 1] = False
     got = flat(expected(factored, problem, net=fx.InfluenceNetwork(fewer)))
@@ -65,13 +65,13 @@ def test_the_complete_network_is_the_vanilla_gradient_exactly(n, m, seed):
     actions, psi = rng.integers(0, 3, size=(7, n)), rng.normal(size=(7, m))
     arguments = {"actions": actions, "psi": psi, "weights": rng.normal(size=m)}
     params = jnp.asarray(rng.normal(size=(n, 3)))
-    plain = vanilla(problems.independent, params, **arguments)
-    complete = factored(problems.independent, params, net=fx.InfluenceNetwork.complete(n, m), **arguments)
+    plain = vanilla(sample_problems.independent, params, **arguments)
+    complete = factored(sample_problems.independent, params, net=fx.InfluenceNetwork.complete(n, m), **arguments)
     assert jnp.array_equal(plain, complete)
 
 
 def test_the_estimator_is_the_score_matrix_times_the_credit():
-    problem = problems.finite(problems.THREE, share=True)
+    problem = sample_problems.finite(sample_problems.THREE, share=True)
     z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
     assert z.shape == (27, 5, 3)
     explicit = jnp.einsum("sti,si->t", z, (problem.lam * problem.psi) @ problem.net.to_dense().T) / 27
@@ -82,7 +82,7 @@ def test_the_estimator_is_the_score_matrix_times_the_credit():
 
 
 def test_permuting_factors_permutes_the_gradient():
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     order = np.array([2, 0, 1])
     arguments = {"psi": problem.psi, "weights": problem.lam}
     plain = factored(problem.log_prob, problem.params, actions=problem.actions, net=problem.net, **arguments)
@@ -107,7 +107,7 @@ def test_batch_axes_and_pytrees_of_observations_and_actions():
 
     obs = {"x": rng.normal(size=(3, 5, 4))}
     actions = (rng.normal(size=(3, 5)), rng.integers(0, 2, size=(3, 5)))
-    psi, net = rng.normal(size=(3, 5, 2)), fx.InfluenceNetwork(problems.FORK_COLLIDER)
+    psi, net = rng.normal(size=(3, 5, 2)), fx.InfluenceNetwork(sample_problems.FORK_COLLIDER)
     got = factored(mixed, params, actions=actions, psi=psi, net=net, obs=obs)
     one_by_one = [
         factored(
@@ -126,7 +126,7 @@ def test_batch_axes_and_pytrees_of_observations_and_actions():
 
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
 def test_a_baseline_of_the_others_actions_does_not_bias(share):
-    problem = problems.finite(problems.CHAIN, share=share)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=share)
     terms = lambda a: jnp.sin(1.0 + a) * jnp.arange(1.0, 4.0)  # noqa: E731
     b = separable_baseline(terms, problem.actions.astype(float), jnp.ones(3))
     truth = flat(jax.grad(problem.objective)(problem.params))
@@ -139,7 +139,7 @@ def test_a_baseline_of_the_others_actions_does_not_bias(share):
 
 
 def test_minimum_factorisation_leaves_the_estimator_of_a_factorised_policy_alone():
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     sigma = problem.net.minimum_factorisation()
     arguments = {"actions": problem.actions, "psi": problem.psi, "weights": problem.lam}
 
@@ -155,7 +155,7 @@ def test_minimum_factorisation_leaves_the_estimator_of_a_factorised_policy_alone
 class TestNatural:
     @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
     def test_the_fisher_matrix_is_the_sum_over_factors(self, share):
-        problem = problems.finite(problems.THREE, share=share)
+        problem = sample_problems.finite(sample_problems.THREE, share=share)
         z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
         joint = z.sum(axis=2)
         whole = jnp.einsum("s,st,su->tu", problem.probabilities, joint, joint)
@@ -165,7 +165,7 @@ class TestNatural:
             assert jnp.abs(whole.reshape(3, 3, 3, 3)[0, :, 1]).max() < 1e-12
 
     def test_solves_the_damped_system_of_the_samples(self):
-        problem = problems.finite(problems.THREE, share=True)
+        problem = sample_problems.finite(sample_problems.THREE, share=True)
         arguments = {"actions": problem.actions, "psi": problem.psi, "net": problem.net, "weights": problem.lam}
         z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
         fisher = jnp.einsum("sti,sui->tu", z, z) / len(z)
@@ -188,7 +188,7 @@ class TestNatural:
 
 
 class TestBadInput:
-    problem = staticmethod(lambda: problems.finite(problems.THREE))
+    problem = staticmethod(lambda: sample_problems.finite(sample_problems.THREE))
 
     def test_wrong_batch_axes_name_the_argument(self):
         p = self.problem()

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import problems
 import pytest
+import sample_problems
 from scipy.optimize import minimize
 
 import factorax as fx
@@ -19,8 +19,8 @@ from factorax.gradients import (
 SIZES = (2, 2, 2)
 
 
-def setting(share=True, seed=0, matrix=problems.CHAIN, net=None):
-    problem = problems.finite(matrix, sizes=SIZES, seed=seed, share=share)
+def setting(share=True, seed=0, matrix=sample_problems.CHAIN, net=None):
+    problem = sample_problems.finite(matrix, sizes=SIZES, seed=seed, share=share)
     arguments = problem.samples | {
         "net": net or problem.net,
         "features": tabular_features(problem.actions, SIZES),
@@ -91,7 +91,7 @@ def test_shared_parameters_are_where_it_beats_wu():
 
 def test_factor_baselines_remove_noise_that_no_action_dependent_baseline_can():
     """ψⱼ = qⱼ + εⱼ with noise ε: Wu's baseline on ψ keeps the noise of targets that factoring drops."""
-    problem, _ = setting(share=False, matrix=problems.DIAGONAL, seed=3)
+    problem, _ = setting(share=False, matrix=sample_problems.DIAGONAL, seed=3)
     scale = np.sqrt([1.0, 4.0, 9.0])
     signs = np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T  # every noise εⱼ = ± its standard deviation
     psi = (problem.psi[:, None, :] + signs * scale).reshape(-1, 3)

@@ -5,8 +5,8 @@ import collections
 import jax
 import jax.numpy as jnp
 import numpy as np
-import problems
 import pytest
+import sample_problems
 
 import factorax as fx
 from factorax.gradients import (
@@ -147,7 +147,7 @@ def test_under_jit_the_estimator_works_and_equals_the_eager_one():
 
 
 def test_the_score_matrix_holds_the_gradient_of_each_factor():
-    problem = problems.finite(problems.CHAIN, share=True)
+    problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     z = score_matrix(problem.log_prob, problem.params, actions=problem.actions[:2])
     for s in range(2):
         for i in range(3):

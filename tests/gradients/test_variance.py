@@ -3,12 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import problems
 import pytest
+import sample_problems
 
 import factorax as fx
 from factorax.gradients import gradient_variance, joint_actions, score_matrix, variance_report
-from factorax.gradients.moments import _estimate
+from factorax.gradients.expectations import _estimate
 
 
 def brute_force(problem):
@@ -56,9 +56,9 @@ def report_of(problem, **changes):
 
 
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
-@pytest.mark.parametrize("matrix", problems.ALL.values(), ids=problems.ALL.keys())
+@pytest.mark.parametrize("matrix", sample_problems.ALL.values(), ids=sample_problems.ALL.keys())
 def test_every_term_is_exact(matrix, share):
-    problem = problems.finite(matrix, share=share)
+    problem = sample_problems.finite(matrix, share=share)
     report, truth = report_of(problem), brute_force(problem)
     for name in ("alpha", "quadratic", "linear", "vanilla", "factored", "delta", "total_vanilla", "total_factored"):
         np.testing.assert_allclose(getattr(report, name).value, truth[name], atol=1e-10, err_msg=name)
@@ -70,16 +70,16 @@ def test_every_term_is_exact(matrix, share):
     np.testing.assert_allclose(report.residual.value, 0, atol=1e-10)
 
 
-@pytest.mark.parametrize("matrix", problems.ALL.values(), ids=problems.ALL.keys())
+@pytest.mark.parametrize("matrix", sample_problems.ALL.values(), ids=sample_problems.ALL.keys())
 def test_the_covariance_term_vanishes_where_the_coparent_condition_holds_and_only_there(matrix):
-    seeds = [report_of(problems.finite(matrix, seed=seed)) for seed in range(3)]
+    seeds = [report_of(sample_problems.finite(matrix, seed=seed)) for seed in range(3)]
     biggest = np.max([np.abs(r.covariance.value) for r in seeds], axis=0)
     assert (biggest[seeds[0].two_terms_suffice] < 1e-10).all()
     assert (biggest[~seeds[0].two_terms_suffice] > 1e-3).all()
 
 
 def test_totals_are_sums_if_and_only_if_no_parameters_are_shared():
-    apart, together = (report_of(problems.finite(problems.THREE, share=share)) for share in (False, True))
+    apart, together = (report_of(sample_problems.finite(sample_problems.THREE, share=share)) for share in (False, True))
     np.testing.assert_allclose(apart.total_delta.value, apart.delta.value.sum(), atol=1e-10)
     assert abs(together.total_delta.value - together.delta.value.sum()) > 0.005
 
@@ -87,22 +87,22 @@ def test_totals_are_sums_if_and_only_if_no_parameters_are_shared():
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
 def test_blocks_of_centred_targets_never_lose(seed, share):
-    problem = problems.finite(problems.BLOCKS, seed=seed, share=share)
+    problem = sample_problems.finite(sample_problems.BLOCKS, seed=seed, share=share)
     centred = problem._replace(psi=problem.psi - problem.probabilities @ problem.psi)
     assert report_of(centred).total_delta.value >= -1e-12
 
 
 def test_without_centring_or_with_overlap_they_can():
     block = [[1, 0], [0, 1]]
-    assert any(report_of(problems.finite(block, seed=s)).total_delta.value < -1e-6 for s in range(60))
-    overlapping = (problems.finite(problems.CHAIN, seed=s) for s in range(200))
+    assert any(report_of(sample_problems.finite(block, seed=s)).total_delta.value < -1e-6 for s in range(60))
+    overlapping = (sample_problems.finite(sample_problems.CHAIN, seed=s) for s in range(200))
     centred = (p._replace(psi=p.psi - p.probabilities @ p.psi) for p in overlapping)
     assert any(report_of(p).total_delta.value < -1e-6 for p in centred)
 
 
 def test_sampled_figures_agree_with_exact_ones_within_their_errors():
     """29 figures, each within 4.5 standard errors: by chance alone fails with probability below 3e-4."""
-    problem = problems.finite(problems.THREE, share=True)
+    problem = sample_problems.finite(sample_problems.THREE, share=True)
     exact = report_of(problem)
     rows = jax.random.choice(jax.random.key(3), len(problem.actions), (20_000,), p=problem.probabilities)
     drawn = report_of(problem, actions=problem.actions[rows], psi=problem.psi[rows], probabilities=None)
@@ -117,7 +117,7 @@ def test_sampled_figures_agree_with_exact_ones_within_their_errors():
 
 def test_standard_errors_are_those_of_repeated_experiments():
     """The spread over 300 repetitions against the mean error: 300 give the spread to ±4 %, and 20 % is asked."""
-    problem = problems.finite(problems.FORK_COLLIDER)
+    problem = sample_problems.finite(sample_problems.FORK_COLLIDER)
     rows = jax.random.choice(jax.random.key(0), len(problem.actions), (300, 400), p=problem.probabilities)
     runs = [
         report_of(problem, actions=problem.actions[r], psi=problem.psi[r], probabilities=None).delta for r in rows[:300]
@@ -127,17 +127,20 @@ def test_standard_errors_are_those_of_repeated_experiments():
 
 
 def test_disjoint_parameters_give_the_same_figures_from_one_gradient_a_sample():
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     slow, fast = report_of(problem), report_of(problem, disjoint=True)
     for name in ("alpha", "covariance", "vanilla", "factored", "total_vanilla", "total_factored"):
         np.testing.assert_allclose(getattr(fast, name).value, getattr(slow, name).value, atol=1e-10)
 
 
 def test_several_states_are_averaged_state_by_state():
-    first, second = problems.finite(problems.THREE, seed=1), problems.finite(problems.THREE, seed=2)
+    first, second = (
+        sample_problems.finite(sample_problems.THREE, seed=1),
+        sample_problems.finite(sample_problems.THREE, seed=2),
+    )
 
     def by_state(params, obs, action):
-        return problems.independent(params[obs], None, action)
+        return sample_problems.independent(params[obs], None, action)
 
     params = jnp.stack([first.params, second.params])
     both = variance_report(
@@ -157,7 +160,7 @@ def test_several_states_are_averaged_state_by_state():
 
 
 def test_gradient_variance_takes_any_credit():
-    problem = problems.finite(problems.THREE, share=True)
+    problem = sample_problems.finite(sample_problems.THREE, share=True)
     report = report_of(problem)
     arguments = {"actions": problem.actions, "probabilities": problem.probabilities}
     credits = fx.credit(problem.net, problem.psi, problem.lam)
@@ -167,7 +170,7 @@ def test_gradient_variance_takes_any_credit():
 
 
 def test_a_missing_edge_is_noticed():
-    problem = problems.finite(problems.CHAIN)
+    problem = sample_problems.finite(sample_problems.CHAIN)
     matrix = problem.net.to_dense()
     matrix[0, 1] = False
     with pytest.warns(fx.StructureWarning, match="not true to the targets: what is dropped for factor 'a1' depends"):
@@ -176,7 +179,7 @@ def test_a_missing_edge_is_noticed():
 
 def test_targets_that_need_no_true_network_are_not_called_biased():
     """COMA's advantages: E[zᵢ Aⱼ] = 0 although every Aⱼ depends on every action. No warning, and no three terms."""
-    problem = problems.finite([[1], [1]])
+    problem = sample_problems.finite([[1], [1]])
     table = np.asarray(problem.psi[:, 0]).reshape(3, 3)
     pi = np.asarray(jax.nn.softmax(problem.params, axis=-1))
     advantage = np.stack([table - pi[0] @ table, table - (table @ pi[1])[:, None]], axis=-1).reshape(9, 2)
@@ -186,11 +189,11 @@ def test_targets_that_need_no_true_network_are_not_called_biased():
 
 
 def test_what_a_policy_closes_over_may_change():
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     scale = {"number": 1.0, "array": jnp.ones(3)}
 
     def log_prob(logits, obs, action):
-        return problems.independent(scale["number"] * scale["array"][:, None] * logits, obs, action)
+        return sample_problems.independent(scale["number"] * scale["array"][:, None] * logits, obs, action)
 
     def alpha():
         p = joint_actions(log_prob, problem.params, (3, 3, 3))[1]
@@ -206,10 +209,10 @@ def test_what_a_policy_closes_over_may_change():
 
 
 def test_a_report_compiles_once_for_a_policy_however_it_is_written():
-    problem, half = problems.finite(problems.THREE), 0.5
-    report_of(problem._replace(log_prob=lambda logits, obs, a: problems.independent(logits, obs, a)))
+    problem, half = sample_problems.finite(sample_problems.THREE), 0.5
+    report_of(problem._replace(log_prob=lambda logits, obs, a: sample_problems.independent(logits, obs, a)))
     before = _estimate._cache_size()
-    again = lambda theta, o, action: problems.independent(theta, o, action)  # noqa: E731
+    again = lambda theta, o, action: sample_problems.independent(theta, o, action)  # noqa: E731
     p = joint_actions(again, half * problem.params, (3, 3, 3))[1]
     report_of(problem._replace(log_prob=again, params=half * problem.params, probabilities=p))
     assert _estimate._cache_size() == before
@@ -241,13 +244,13 @@ def test_samples_of_many_states_in_one_are_warned_of():
 
 
 def test_reports_refuse_to_be_compiled():
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     with pytest.raises(TypeError, match="outside jit"):
         jax.jit(lambda psi: report_of(problem, psi=psi).alpha.value)(problem.psi)
 
 
 def test_a_point_of_a_schedule_is_reported_as_its_network():
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     schedule = fx.NetworkSchedule(problem.net, fx.InfluenceNetwork.complete(3, 3), steps=10)
     point = schedule.at(5)
     value = report_of(problem._replace(net=point)).total_factored.value
@@ -274,7 +277,7 @@ def test_the_search_bandit_matches_its_closed_form():
 
 
 def test_the_report_prints_every_factor_the_total_and_where_it_is_approximate():
-    text = str(report_of(problems.finite(problems.FORK_COLLIDER)))
+    text = str(report_of(sample_problems.finite(sample_problems.FORK_COLLIDER)))
     lines = text.splitlines()
     assert "vanilla / factored" in lines.pop(0)
     assert lines[0].split() == ["factor", "alpha", "quadratic", "linear", "covariance", "delta", "vanilla", "factored"]
@@ -287,44 +290,44 @@ def test_the_report_prints_every_factor_the_total_and_where_it_is_approximate():
 
 class TestBadInput:
     def test_probabilities_that_are_not(self):
-        problem = problems.finite(problems.THREE)
+        problem = sample_problems.finite(sample_problems.THREE)
         with pytest.raises(ValueError, match="want 1 and none below 0"):
             report_of(problem, probabilities=problem.probabilities * 0.9)
         with pytest.raises(ValueError, match=r"probabilities: got shape \(5,\), want \(27,\)"):
             report_of(problem, probabilities=jnp.ones(5) / 5)
 
     def test_a_network_of_another_size(self):
-        problem = problems.finite(problems.THREE)
+        problem = sample_problems.finite(sample_problems.THREE)
         with pytest.raises(ValueError, match="net: has 2 rows, log_prob returned 3 factors"):
             report_of(problem._replace(net=problem.net.factor([["a1", "a2"], ["a3"]])))
 
     def test_one_sample(self):
-        problem = problems.finite(problems.THREE)
+        problem = sample_problems.finite(sample_problems.THREE)
         with pytest.raises(ValueError, match="at least two samples"):
             report_of(problem, actions=problem.actions[:1], psi=problem.psi[:1], probabilities=None)
 
     def test_parameters_that_are_not_disjoint(self):
-        problem = problems.finite(problems.THREE, share=True)
+        problem = sample_problems.finite(sample_problems.THREE, share=True)
         with pytest.raises(ValueError, match=r"params: got leaves of shapes \(5,\); disjoint=True wants"):
             report_of(problem, disjoint=True)
 
     def test_factors_that_read_the_slices_of_others(self):
-        problem = problems.finite(problems.THREE)
+        problem = sample_problems.finite(sample_problems.THREE)
 
         def entangled(logits, obs, action):
-            return problems.independent(logits + 0.1 * logits[::-1], obs, action)
+            return sample_problems.independent(logits + 0.1 * logits[::-1], obs, action)
 
         with pytest.raises(ValueError, match="a factor reads the slice of another; leave disjoint=True out"):
             report_of(problem._replace(log_prob=entangled), disjoint=True)
 
     def test_too_many_joint_actions(self):
         with pytest.raises(ValueError, match="too many to enumerate"):
-            joint_actions(problems.independent, jnp.zeros((30, 10)), (10,) * 30)
+            joint_actions(sample_problems.independent, jnp.zeros((30, 10)), (10,) * 30)
 
 
 def test_few_samples_at_many_states_are_not_biased():
     """Five samples at each of 2000 states: every total within six standard errors of the truth, and within 10 %."""
-    problem = problems.finite(problems.THREE)
+    problem = sample_problems.finite(sample_problems.THREE)
     exact = report_of(problem)
     rows = jax.random.choice(jax.random.key(1), len(problem.actions), (2000, 5), p=problem.probabilities)
     drawn = report_of(problem, actions=problem.actions[rows], psi=problem.psi[rows], probabilities=None)

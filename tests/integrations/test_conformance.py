@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import factorax as fx
-from factorax.learning import Learner, check_problem
 
 pytestmark = [
     pytest.mark.marl,
@@ -71,8 +70,8 @@ def test_mo_gymnasium_mujoco(name):
         np.testing.assert_array_equal(info["vector_reward"], np.asarray(reward, np.float64))
         assert [terminated, truncated] == flags
     assert episodes[2][-1][3] == (len(episodes[2]) == 61)
-    check_problem(factory, steps=30)
-    assert Learner.of(factory).n_targets == m
+    fx.check_problem(factory, steps=30)
+    assert fx.Spec.of(factory).n_targets == m
 
 
 def parallel(name, **options):
@@ -116,8 +115,8 @@ def test_pettingzoo(name, options, package):
         parts = np.array([info["vector_reward"] for *_, info in seen[1:]])
         assert (parts[1:][~acted[1:]] == 0).all()
         assert env.local(seen[-1][0]).shape[0] == n
-    check_problem(factory, steps=40)
-    assert Learner.of(factory).n_factors == n
+    fx.check_problem(factory, steps=40)
+    assert fx.Spec.of(factory).n_factors == n
 
 
 def test_somebody_dies_among_the_knights():

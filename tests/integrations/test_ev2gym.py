@@ -1,4 +1,4 @@
-"""The example on EV2Gym: sums, masks, seeds, what is left alone, and K by intervention."""
+"""EV2Gym and the example on it: sums, masks, seeds, what is left alone, and K by intervention."""
 
 import random
 import warnings
@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import factorax as fx
+from factorax.integrations import ev2gym
+from factorax.integrations.ev2gym import Chargers
 
 pytestmark = [pytest.mark.ev2gym, pytest.mark.filterwarnings("ignore")]  # of their own they have many
 with warnings.catch_warnings():
@@ -30,8 +32,8 @@ def example():
 
 
 @pytest.fixture
-def env(example):
-    return example.Chargers(days=range(3))
+def env():
+    return Chargers(days=range(3))
 
 
 def actions(steps, seed=0):
@@ -50,8 +52,8 @@ def same(a, b):
     )
 
 
-def test_it_is_a_problem(example):
-    fx.check_problem(lambda: example.Chargers(days=range(3)), steps=150)
+def test_it_is_a_problem():
+    fx.check_problem(lambda: Chargers(days=range(3)), steps=150)
 
 
 def test_parts_sum_to_what_the_simulator_adds_up(env):
@@ -125,16 +127,16 @@ def test_what_a_charger_sees_is_its_own(env):
         np.testing.assert_allclose(row[1:21], np.abs(simulator.charge_prices[0, 60:80]), rtol=1e-6)
 
 
-def test_seeds(example, env):
+def test_seeds(env):
     first = play(env, 7)
     assert same(first, play(env, 7))
-    assert same(first, play(example.Chargers(days=range(3)), 7))
-    assert not same(first, play(example.Chargers(days=[4]), 7))
+    assert same(first, play(Chargers(days=range(3)), 7))
+    assert not same(first, play(Chargers(days=[4]), 7))
 
 
-def test_two_environments_do_not_disturb_each_other(example, env):
+def test_two_environments_do_not_disturb_each_other(env):
     alone = play(env, 1)
-    one, other = env, example.Chargers(days=range(3))
+    one, other = env, Chargers(days=range(3))
     obs, _ = one.reset(seed=1)
     other.reset(seed=2)
     together = []
@@ -146,19 +148,19 @@ def test_two_environments_do_not_disturb_each_other(example, env):
     assert same(alone, together)
 
 
-def test_global_generators_are_left_alone(example):
+def test_global_generators_are_left_alone():
     np.random.seed(11)  # noqa: NPY002
     random.seed(11)
     before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    example.car_park.__wrapped__()
-    example.morning.__wrapped__(8)
-    play(example.Chargers(days=[9]), 0)
+    ev2gym.car_park.__wrapped__()
+    ev2gym.morning.__wrapped__(8)
+    play(Chargers(days=[9]), 0)
     np.testing.assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
     assert random.getstate() == before[1]
 
 
 def test_it_trains(example, env):
-    model = fx.FactoredPPO(lambda: example.Chargers(days=range(2)), **example.PPO | example.OURS | {"n_envs": 8})
+    model = fx.FactoredPPO(lambda: Chargers(days=range(2)), **example.PPO | example.OURS | {"n_envs": 8})
     model.learn(896, progress_bar=False)
     assert model.history[-1]["rollout/episodes"] == 8
     result = example.evaluate(lambda env, obs: model.predict(obs, deterministic=True), days=[0])

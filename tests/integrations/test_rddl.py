@@ -168,7 +168,7 @@ def test_environment_is_what_the_learner_wants(houses):
         lambda: rddl.make(*paths), policy="shared", n_envs=2, n_steps=8, batch_size=16, n_epochs=1, hidden=(8,)
     )
     assert model.learn(16, progress_bar=False).timesteps == 16
-    assert model.learner.network == env.network
+    assert model.spec.network == env.network
 
 
 @pytest.mark.parametrize("time_left", [True, False])

@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from integrations.environments import EYE, Agents, Plain
 
 import factorax as fx
-from factorax.learning import Config, FactoredPPO, Learner, check_problem
+from factorax.learning import FactoredPPO
 
 PARTS = {
     "array": ({"vector": True}, None),
@@ -44,7 +44,7 @@ def test_the_scalar_is_the_weighted_sum_of_the_parts(options, reward):
 @every
 def test_it_passes_gymnasiums_own_checks_and_ours(options, reward):
     check_env(fx.wrap(Plain(**options), EYE, reward=reward), skip_render_check=True)
-    check_problem(fx.wrap(lambda: Plain(**options), EYE, reward=reward), steps=12)
+    fx.check_problem(fx.wrap(lambda: Plain(**options), EYE, reward=reward), steps=12)
 
 
 def test_what_packages_change_later_is_copied():
@@ -129,7 +129,7 @@ def test_observations_are_flattened(space, observe, flat):
     obs, _ = make().reset(seed=0)
     np.testing.assert_array_equal(obs, flat)
     assert make().observation_space.contains(obs)
-    assert Learner.of(make).n_inputs == len(flat)
+    assert fx.Spec.of(make).n_inputs == len(flat)
 
 
 LEAVES = gym.spaces.Dict(
@@ -156,8 +156,8 @@ def test_factors_are_elements_leaves_or_the_minimum():
     assert again.factorisation.groups == ((0, 1), (2,))
     plain = factored(three, "leaves", space=gym.spaces.Box(-1, 1, (3,), np.float32))
     assert plain.factorisation.groups == ((0, 1, 2),)
-    learner = Learner.of(lambda: fx.wrap(Plain(action_space=LEAVES), EYE, reward="info:a,b.c", factors="leaves"))
-    np.testing.assert_array_equal(learner.factors, [0, 0, 1])
+    spec = fx.Spec.of(lambda: fx.wrap(Plain(action_space=LEAVES), EYE, reward="info:a,b.c", factors="leaves"))
+    np.testing.assert_array_equal(spec.factors, [0, 0, 1])
 
 
 def test_names_are_brought_into_the_order_of_the_environment():
@@ -199,8 +199,8 @@ def test_a_wrapped_factory_is_learnt_from():
     with pytest.warns(fx.StructureWarning, match="policy: all actors read the whole observation"):
         ppo = FactoredPPO(make, **small).learn(24, progress_bar=False)
     assert np.isfinite(ppo.evaluate(2)["return"])
-    assert ppo.learner.network is EYE
-    Learner.of(lambda: gym.wrappers.TimeLimit(make(), 3), config=Config())
+    assert ppo.spec.network is EYE
+    fx.Spec.of(lambda: gym.wrappers.TimeLimit(make(), 3))
 
 
 MISTAKES = {
@@ -250,7 +250,7 @@ MISTAKES = {
     "no key at all": ({}, {"reward": "info:x"}, "there is no 'x'; info has 'a', 'b', 'list'"),
     "a number with a dot": ({}, {"reward": "info:a.x"}, r"there is no 'x'; info\['a'\] is -"),
     "beyond a list": ({}, {"reward": "info:list.2"}, r"there is no '2'; info\['list'\] is \[1.0, 2.0\]"),
-    "a dictionary": ({}, {"reward": "info:b"}, "'b' is a dictionary with 'c', 'both'; go on with a dot"),
+    "a dictionary": ({}, {"reward": "info:b"}, "'b' is a dictionary with 'c', 'both'; add a dot"),
     "empty path": ({}, {"reward": "info:a,"}, "want different paths with commas between"),
     "twice": ({}, {"reward": "info:a,a"}, "want different paths with commas between"),
     "nonsense": ({}, {"reward": "parts"}, "reward: got 'parts', want \"info:…\""),

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from factorax.learning import Config, FactoredPPO, Learner
-from factorax.learning.many import train_seeds
 from factorax.problems import contextual_bandit
 from factorax.problems.traffic import lanes
+from factorax.runs.seeds import train_seeds
 
 SETTINGS = {"n_envs": 16, "n_steps": 10, "batch_size": 40, "n_epochs": 2, "hidden": (8,), "learning_rate": 1e-3}
 
@@ -34,30 +34,30 @@ def trained(problem, **settings):
 
 def main():
     assert len(jax.devices()) == 8
-    found = {}
+    comparison = {}
     traffic = lanes(2, 2, slots=8, horizon=20)
     for name, problem, settings in [
         ("normalised", contextual_bandit(4), {"normalise_obs": True, "normalise_reward": True}),
         ("shared", traffic, {"policy": "shared", "critic": "factor"}),
     ]:
         one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
-        found[name] = difference(one, all_of_them)
-    program = all_of_them.learner._programs["update"].compiled.as_text()
+        comparison[name] = difference(one, all_of_them)
+    program = all_of_them.program._updates[None].compiled.as_text()
     states, obs, _ = all_of_them.state.environments
-    found["reduces"] = program.count("all-reduce")
-    found["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
-    found["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
-    found["by itself"] = Learner.of(traffic, config=Config(**SETTINGS)).devices.size
+    comparison["reduces"] = program.count("all-reduce")
+    comparison["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
+    comparison["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
+    comparison["by itself"] = Learner.of(traffic, config=Config(**SETTINGS)).devices.size
     with tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / f"{i}" for i in range(2)]
         config = Config(**SETTINGS, total_timesteps=3 * 160, devices=8)
         both = train_seeds("contextual-bandit:4", config, outs, progress_bar=False)
-        found["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1), both[1])
-        found["another seed"] = difference(*both)
+        comparison["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1), both[1])
+        comparison["another seed"] = difference(*both)
         loaded = FactoredPPO.load(outs[1] / "checkpoints" / "last.safetensors", contextual_bandit(4))
-        found["loaded"] = difference(both[1], loaded)
+        comparison["loaded"] = difference(both[1], loaded)
         loaded.learn(4 * 160, progress_bar=False)
-    json.dump(found, sys.stdout)
+    json.dump(comparison, sys.stdout)
 
 
 if __name__ == "__main__":

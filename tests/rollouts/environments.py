@@ -20,6 +20,38 @@ SPACES = {
 }
 
 
+class Counter(gym.Env):
+    """Counts up from its seed; ends by itself after `ends` steps, or is cut short after `cut`."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.MultiBinary(2)
+    network = InfluenceNetwork.identity(2)
+    weights = np.array([1.0, 2.0])
+
+    def __init__(self, ends=99, cut=99, spoil=None, **changes):
+        self.ends, self.cut, self.spoil, self.changes = ends, cut, spoil, changes
+        self.time = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.observe(), {}
+
+    def observe(self):
+        return np.float32([self.time])
+
+    def step(self, action):
+        self.time += 1
+        psi = np.array([1.0, self.time])
+        if self.spoil == self.time:
+            psi[1] = np.nan
+        out = [self.observe(), float(psi @ self.weights), self.time >= self.ends, self.time >= self.cut]
+        info = {"vector_reward": psi} | self.changes.get("info", {})
+        for i, name in enumerate(("obs", "reward", "terminated", "truncated")):
+            out[i] = self.changes.get(name, out[i])
+        return *out, {name: x for name, x in info.items() if x is not None}
+
+
 class Drift(gym.Env):
     """A point that goes where the actions and chance push it, with a target for every action; masks now and then."""
 

@@ -5,22 +5,31 @@ from itertools import pairwise
 
 import numpy as np
 
-from factorax.rollouts import Actor, Components, Inline, Iteration, Parameters, Plan
+from factorax.rollouts import Inline, Iteration, NumpyPolicy, Plan, PolicyArrays
+from factorax.spaces import ActionSpace
 
 N_ENVS, N_STEPS = 5, 12
-made = partial
+factory = partial
 
 
 def plan_of(make, policy="joint", **options):
     env = make()
-    actor = Actor(Components.of(env.action_space), policy)
-    size = env.observation_space.shape[0]
-    return Plan(make, actor, N_ENVS, N_STEPS, size, 3, 3, own_local=policy != "joint", **options)
+    return Plan(
+        make=make,
+        policy=NumpyPolicy(ActionSpace.of(env.action_space), policy),
+        n_envs=N_ENVS,
+        n_steps=N_STEPS,
+        n_inputs=env.observation_space.shape[0],
+        n_factors=3,
+        n_targets=3,
+        own_local=policy != "joint",
+        **options,
+    )
 
 
 def parameters(plan, seed, hidden=8):
-    """Of any policy that fits."""
-    rng, policy, space = np.random.default_rng(seed), plan.actor.kind, plan.actor.components
+    """Random parameters of a policy that fits the plan."""
+    rng, policy, space = np.random.default_rng(seed), plan.policy.kind, plan.policy.space
     front = (len(space),) if policy == "independent" else ()
     sizes = {
         "joint": (plan.n_inputs, hidden, len(space) * space.width),
@@ -28,17 +37,17 @@ def parameters(plan, seed, hidden=8):
         "independent": (2, hidden, space.width),
     }[policy]
 
-    def some(*shape):
+    def normal(*shape):
         return rng.normal(size=shape).astype(np.float32)
 
-    return Parameters(
-        tuple(some(*front, i, o) for i, o in pairwise(sizes)),
-        tuple(some(*front, o) for o in sizes[1:]),
-        some(len(space), 4) if policy == "shared" else None,
-        some(len(space)),
-        np.zeros((0, 0, 0), np.float32),
-        some(plan.n_inputs),
-        1 + some(plan.n_inputs) ** 2,
+    return PolicyArrays(
+        kernels=tuple(normal(*front, i, o) for i, o in pairwise(sizes)),
+        biases=tuple(normal(*front, o) for o in sizes[1:]),
+        identity=normal(len(space), 4) if policy == "shared" else None,
+        log_std=normal(len(space)),
+        colour=np.zeros((0, 0, 0), np.float32),
+        centre=normal(plan.n_inputs),
+        scale=1 + normal(plan.n_inputs) ** 2,
     )
 
 

@@ -1,52 +1,16 @@
-"""Environments of the host in a row: the same as each alone, whatever they do with what they return."""
+"""Gymnasium environments side by side: the same as each alone, whatever they do with what they return."""
+
+from functools import partial
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from rollouts.environments import Counter
 
-from factorax.learning.actions import ActionSpace
 from factorax.rollouts import HostEnvironments
 from factorax.rollouts.transitions import Transition, slim, whole
-
-BOX = spaces.Box(np.array([-1.0, -np.inf], np.float32), np.array([1.0, 2.0], np.float32))
-SPACES = {
-    "box": BOX,
-    "box, 64 bits": spaces.Box(-0.1, 0.1, (2, 2), np.float64),
-    "discrete": spaces.Discrete(4, start=-2),
-    "multi-discrete": spaces.MultiDiscrete([3, 2], start=[1, -1]),
-    "multi-discrete, a table": spaces.MultiDiscrete([[3, 2], [2, 2]]),
-    "multi-binary": spaces.MultiBinary(3),
-    "dict": spaces.Dict({"b": BOX, "a": spaces.Discrete(3), "c": spaces.Dict({"d": spaces.MultiBinary(2)})}),
-    "tuple": spaces.Tuple([spaces.Discrete(2), spaces.Tuple([BOX, spaces.MultiDiscrete([2, 2])])]),
-}
-
-
-def same(a, b):
-    if isinstance(a, dict | tuple):
-        keys = a if isinstance(a, dict) else range(len(a))
-        return type(a) is type(b) and len(a) == len(b) and all(same(a[k], b[k]) for k in keys)
-    return type(a) is type(b) and np.array_equal(a, b) and np.asarray(a).dtype == np.asarray(b).dtype
-
-
-@pytest.mark.parametrize("squash", [False, True])
-@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-def test_all_rows_at_once_are_the_rows_one_by_one(space, squash):
-    flat = ActionSpace.of(space, squash=squash)
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(5, len(flat))).astype(np.float32) * 2
-    for k, kind in enumerate(flat.kinds):
-        if kind in ("bernoulli", "categorical"):
-            rows[:, k] = rng.integers(0, max(flat.choices[k], 2), 5)
-    before = rows.copy()
-    elements = list(flat.to_environments(rows))
-    assert len(elements) == 5
-    for row, element in zip(rows, elements, strict=True):
-        assert space.contains(element)
-        assert same(element, flat.to_environment(row))
-    if isinstance(space, spaces.Box):
-        elements[0][:] = 99  # an environment may do so
-    np.testing.assert_array_equal(rows, before)
+from factorax.spaces import ActionSpace
 
 
 class Reuses(gym.Env):
@@ -75,8 +39,8 @@ def test_a_rollout_is_that_of_each_environment_alone():
     hosts = HostEnvironments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
     hosts.init(7)
     rollouts = [hosts.collect(lambda obs: np.zeros((3, 1), np.float32), T) for T in (1, 13, 26)]
-    seen = [np.concatenate(field) if field[0] is not None else None for field in zip(*rollouts, strict=True)]
-    obs, _, psi, next_obs, terminated, truncated, masks, stopped, episode_psi, episode_length, _ = seen
+    fields = [np.concatenate(field) if field[0] is not None else None for field in zip(*rollouts, strict=True)]
+    obs, _, psi, next_obs, terminated, truncated, masks, stopped, episode_psi, episode_length, _ = fields
     assert masks is None
     assert stopped is None
     assert (terminated & ~truncated).any()
@@ -102,15 +66,15 @@ def test_a_rollout_is_that_of_each_environment_alone():
 def test_what_is_sent_without_repetitions_is_the_whole(steps):
     hosts = HostEnvironments(Reuses, 3, ActionSpace.of(Reuses.action_space), 2)
     hosts.init(7)
-    seen = hosts.collect(lambda obs: np.zeros((3, 1), np.float32), steps)
-    sent = slim(seen)
-    for name, ours, theirs in zip(Transition._fields, whole(sent), seen, strict=True):
+    rollout = hosts.collect(lambda obs: np.zeros((3, 1), np.float32), steps)
+    sent = slim(rollout)
+    for name, ours, theirs in zip(Transition._fields, whole(sent), rollout, strict=True):
         np.testing.assert_array_equal(ours, theirs, err_msg=name)
         assert ours is None or ours.dtype == theirs.dtype
     if steps == 40:
-        assert (seen.terminated | seen.truncated).sum() > 9
-        assert sent.seen.obs is None
-        assert len(sent.begun) == (seen.terminated | seen.truncated)[:-1].sum()
+        assert (rollout.terminated | rollout.truncated).sum() > 9
+        assert sent.transitions.obs is None
+        assert len(sent.begun) == (rollout.terminated | rollout.truncated)[:-1].sum()
 
 
 @pytest.mark.parametrize("n_envs", [1, 2])
@@ -126,10 +90,10 @@ def test_observations_of_any_shape_are_flat(n_envs):
 
     hosts = HostEnvironments(Table, n_envs, ActionSpace.of(Table.action_space), 2)
     hosts.init(0)
-    seen = hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 2)
-    np.testing.assert_array_equal(seen.obs, np.broadcast_to([[np.arange(6)], [-np.arange(6)]], (2, n_envs, 6)))
-    np.testing.assert_array_equal(seen.next_obs, np.broadcast_to(-np.arange(6), (2, n_envs, 6)))
-    seen.next_obs[:] = 7  # a learner may do so
+    rollout = hosts.collect(lambda obs: np.zeros((n_envs, 1), np.float32), 2)
+    np.testing.assert_array_equal(rollout.obs, np.broadcast_to([[np.arange(6)], [-np.arange(6)]], (2, n_envs, 6)))
+    np.testing.assert_array_equal(rollout.next_obs, np.broadcast_to(-np.arange(6), (2, n_envs, 6)))
+    rollout.next_obs[:] = 7  # a learner may do so
     np.testing.assert_array_equal(hosts.running.obs, np.broadcast_to(-np.arange(6), (n_envs, 6)))
 
 
@@ -204,7 +168,7 @@ def test_a_mask_that_is_none_is_left_out(n_envs):
     assert masks.sum() == masks.size - 1
 
 
-def test_a_rollout_that_was_interrupted_is_gone_on_from_where_it_was():
+def test_a_rollout_that_was_interrupted_continues_where_it_was():
     class Counts(Reuses):
         time = 0
 
@@ -218,5 +182,62 @@ def test_a_rollout_that_was_interrupted_is_gone_on_from_where_it_was():
     hosts.init(0)
     with pytest.raises(KeyboardInterrupt):
         hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 8)
-    seen = hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
-    assert seen.obs[:, 0, 0].tolist() == [4, 6]
+    rollout = hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
+    assert rollout.obs[:, 0, 0].tolist() == [4, 6]
+
+
+def rollouts_of(T, n_envs=2, **options):
+    hosts = HostEnvironments(lambda: Counter(**options), n_envs, ActionSpace.of(Counter.action_space), 2)
+    hosts.init(0)
+    return lambda: hosts.collect(lambda obs: np.zeros((n_envs, 2), np.float32), T)
+
+
+@pytest.mark.parametrize("options", [{"ends": 4}, {"cut": 4}], ids=["terminated", "truncated"])
+def test_an_episode_of_a_host_ends_with_its_own_last_observation(options):
+    roll = rollouts_of(6, **options)
+    rollout = roll()
+    np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 3, 0, 1])
+    np.testing.assert_array_equal(rollout.next_obs[:, 0, 0], [1, 2, 3, 4, 1, 2])
+    np.testing.assert_array_equal(rollout.terminated[:, 0], np.arange(6) == 3 if "ends" in options else False)
+    np.testing.assert_array_equal(rollout.truncated[:, 0], np.arange(6) == 3 if "cut" in options else False)
+    np.testing.assert_array_equal(rollout.episode_length[:, 0], [0, 0, 0, 4, 0, 0])
+    np.testing.assert_array_equal(rollout.episode_psi[3], [[4, 10]] * 2)
+    rollout = roll()  # continues where it was
+    np.testing.assert_array_equal(rollout.obs[:, 1, 0], [2, 3, 0, 1, 2, 3])
+    np.testing.assert_array_equal(rollout.episode_psi[1], [[4, 10]] * 2)
+
+
+def test_masks_that_come_and_go():
+    class Sometimes(Counter):
+        def step(self, action):
+            *out, info = super().step(action)
+            return *out, info | ({"factor_mask": [True, False]} if self.time == 2 else {})
+
+    hosts = HostEnvironments(Sometimes, 2, ActionSpace.of(Sometimes.action_space), 2)
+    hosts.init(0)
+    rollout = hosts.collect(lambda obs: np.zeros((2, 2), np.float32), 3)
+    np.testing.assert_array_equal(rollout.factor_mask[:, 0], [[True, True], [True, False], [True, True]])
+    assert rollout.target_terminated is None
+
+
+def test_a_host_that_gives_nonsense_is_named():
+    roll = rollouts_of(6, spoil=3)
+    with pytest.raises(FloatingPointError, match="environment 0, step 2 of this rollout: target 1 is nan"):
+        roll()
+    roll = rollouts_of(6, obs=np.float32([np.inf]))
+    with pytest.raises(FloatingPointError, match="environment 0, step 0 of this rollout: the observation"):
+        roll()
+    roll = rollouts_of(6, info={"vector_reward": np.ones(3)})
+    with pytest.raises(ValueError, match=r"info\['vector_reward'\]: got 3 targets, want 2"):
+        roll()
+
+
+def test_hosts_are_seeded():
+    drawn = []
+    for seed in (0, 0, 5):
+        hosts = HostEnvironments(partial(gym.make, "CartPole-v1"), 3, ActionSpace.of(spaces.Discrete(2)), 1)
+        hosts.init(seed)
+        drawn.append(hosts.obs)
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).all()
+    assert (drawn[0][0] != drawn[0][1]).all()

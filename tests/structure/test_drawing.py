@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrow, FancyBboxPatch, PathPatch, Rectangle
 
-from factorax.structure import Factorisation, InfluenceNetwork, draw, gallery, networks
+from factorax.structure import Factorisation, InfluenceNetwork, draw, gallery, patterns
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -173,7 +173,7 @@ def test_captions_name_the_actions_of_a_factor():
 @pytest.mark.parametrize(
     "net",
     [
-        networks.banded(300, 3),
+        patterns.banded(300, 3),
         InfluenceNetwork.complete(2, 90),
         InfluenceNetwork.complete(90, 2),
         InfluenceNetwork.complete(4, 4).relabel(LONG, LONG),
@@ -206,9 +206,9 @@ def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="got 'round', want one of 'bipartite', 'factored', 'matrix'"):
         draw(net, "round")
     with pytest.raises(ValueError, match='at most 60 of each for a graph; use style="matrix"'):
-        draw(networks.banded(61, 1))
+        draw(patterns.banded(61, 1))
     with pytest.raises(ValueError, match="got 61 factors"):
-        draw(networks.banded(61, 1), "factored")
+        draw(patterns.banded(61, 1), "factored")
     with pytest.raises(ValueError, match="draw a part"):
         draw(InfluenceNetwork.identity(3000), "matrix")
     for style in ("bipartite", "factored", "matrix"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factorax.structure import Factorisation, InfluenceNetwork, gallery, networks, to_dot, to_tikz
+from factorax.structure import Factorisation, InfluenceNetwork, gallery, patterns, to_dot, to_tikz
 from factorax.structure.export import maths, place
 
 PAPER = pytest.mark.parametrize("make", gallery.PAPER.values(), ids=gallery.PAPER)
@@ -169,7 +169,7 @@ def test_nodes_do_not_overlap(top, bottom, data):
     "net",
     [
         *(make() for make in gallery.PAPER.values()),
-        networks.spatial_discount(np.abs(np.subtract.outer(range(5), range(5))), 0.5),
+        patterns.spatial_discount(np.abs(np.subtract.outer(range(5), range(5))), 0.5),
         InfluenceNetwork.complete(len(NASTY), len(NASTY)).relabel(NASTY, NASTY),
     ],
     ids=[*gallery.PAPER, "soft", "nasty"],

@@ -7,7 +7,7 @@ from strategies import matrices
 from factorax import InfluenceNetwork, credit
 from factorax.structure import forms, gallery
 from factorax.structure.canonical import canonical
-from factorax.structure.networks import banded, block
+from factorax.structure.patterns import banded, block
 
 
 def dense_of(form, m):

@@ -5,7 +5,7 @@ import pytest
 
 from factorax import InfluenceNetwork, StructureWarning
 from factorax.structure.labels import check_labels, default_labels, join_labels, positions, some
-from factorax.structure.networks import spatial_discount
+from factorax.structure.patterns import spatial_discount
 
 
 def test_default_labels_count_from_one():

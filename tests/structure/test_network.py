@@ -1,6 +1,7 @@
+"""Influence networks: sizes, labels, equality, factors and selections."""
+
 from itertools import product
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,9 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import factored_networks, matrices, networks, quietly
 
-from factorax import Factorisation, InfluenceNetwork, PartitionMap, StructureWarning
+from factorax import Factorisation, InfluenceNetwork, PartitionMap
 from factorax.structure import gallery
-from factorax.structure.networks import banded, block
 
 # ---- what it is -------------------------------------------------------------------------------------------
 
@@ -97,43 +97,6 @@ def test_shape_and_partition_maps_cannot_be_written_to():
         net.partition_maps["psi1"] = PartitionMap([1], 2)
     assert net.shape == (2, 2)
     assert net.partition_maps["psi1"] == PartitionMap([0], 2)
-
-
-# ---- warnings ---------------------------------------------------------------------------------------------
-
-
-WITHOUT_TARGETS = r"^no target is influenced by action 'fan', 'lamp': no gradient there$"
-WITHOUT_ACTIONS = r"^no action influences target 'noise', 'rain': no part in learning$"
-
-
-def test_actions_without_targets_are_warned_of_by_name():
-    with pytest.warns(StructureWarning, match=WITHOUT_TARGETS) as record:
-        InfluenceNetwork([[0], [1], [0]], actions=["fan", "heat", "lamp"])
-    assert len(record) == 1
-    assert record[0].filename == __file__
-
-
-def test_targets_without_actions_are_warned_of_by_name():
-    with pytest.warns(StructureWarning, match=WITHOUT_ACTIONS) as record:
-        InfluenceNetwork.from_edges([("heat", "bill")], targets=["noise", "bill", "rain"])
-    assert len(record) == 1
-
-
-def test_a_network_without_edges_warns_of_both_sides():
-    with pytest.warns(StructureWarning) as record:
-        InfluenceNetwork(np.zeros((9, 2)))
-    assert [str(w.message) for w in record] == [
-        "no target is influenced by action 'a1', 'a2', 'a3', 'a4', 'a5' and 4 more: no gradient there",
-        "no action influences target 'psi1', 'psi2': no part in learning",
-    ]
-
-
-def test_selection_and_intersection_warn_of_what_they_cut_off():
-    net = InfluenceNetwork([[1, 0], [1, 1]])
-    with pytest.warns(StructureWarning, match="target 'psi2'"):
-        net.select(actions=["a1"])
-    with pytest.warns(StructureWarning, match="action 'a1'"):
-        net & InfluenceNetwork([[0, 1], [1, 1]])
 
 
 # ---- equality ---------------------------------------------------------------------------------------------
@@ -258,81 +221,13 @@ def test_a_factorisation_that_does_not_fit_is_refused(groups, message):
         InfluenceNetwork.complete(2, 1).factor(groups)
 
 
-# ---- components and twins ---------------------------------------------------------------------------------
-
-
-def test_blocks_come_apart_into_components():
-    parts = block([(2, 1), (1, 3)]).components()
-    assert [part.shape for part in parts] == [(2, 1), (1, 3)]
-    assert [part.actions for part in parts] == [("a1", "a2"), ("a3",)]
-    assert all(part.density == 1 for part in parts)
-
-
-def test_many_blocks_come_apart_too():
-    parts = block([(1, 1), (2, 1)] * 10_000).components()
-    assert len(parts) == 20_000
-    assert [parts[k].actions for k in (0, 1, 2, -1)] == [("a1",), ("a2", "a3"), ("a4",), ("a29999", "a30000")]
-    assert [parts[k].targets for k in (0, 1, 2, -1)] == [("psi1",), ("psi2",), ("psi3",), ("psi20000",)]
-
-
-@quietly
-@given(networks())
-def test_components_are_those_of_the_graph_and_lose_no_edge(net):
-    parts = net.components()
-    graph = net.to_networkx().to_undirected()
-    graph.remove_nodes_from(list(nx.isolates(graph)))
-    expected = {frozenset(c) for c in nx.connected_components(graph)}
-    assert {frozenset(part.actions + part.targets) for part in parts} == expected
-    assert sorted(edge for part in parts for edge in (e[:2] for e in part.edges())) == sorted(
-        e[:2] for e in net.edges()
-    )
+# ---- twins ------------------------------------------------------------------------------------------------
 
 
 def test_twins_are_named():
     assert gallery.three_actions().twins() == (("a1", "a2"),)
     assert gallery.fork_collider().twins() == ()
     assert InfluenceNetwork([[0.5], [1], [0.5]]).twins() == (("a1", "a3"),)
-
-
-# ---- co-parent condition ----------------------------------------------------------------------------------
-
-
-def literal_coparent_condition(dense):
-    """Every co-parent l of i, an action that shares a target with i, has N(l) ⊆ N(i); and no edge of i is soft."""
-    targets = [set(np.flatnonzero(row)) for row in dense]
-    return [
-        all(other <= mine for other in targets if other & mine) and not ((row > 0) & (row < 1)).any()
-        for mine, row in zip(targets, dense, strict=True)
-    ]
-
-
-@given(networks(max_size=5))
-def test_coparent_condition_is_its_definition(net):
-    np.testing.assert_array_equal(net.coparent_condition(), literal_coparent_condition(net.to_dense()))
-
-
-@pytest.mark.parametrize(
-    ("net", "expected"),
-    [
-        (InfluenceNetwork.identity(4), [True] * 4),
-        (InfluenceNetwork.complete(2, 3), [True] * 2),
-        (block([(2, 1), (1, 2), (2, 2)]), [True] * 5),
-        (gallery.fork(), [True]),
-        (gallery.collider(), [True, True]),
-        (gallery.fork_collider(), [True, False]),
-        (gallery.three_actions(), [False] * 3),
-        (banded(3, 1), [False, True, False]),
-        (banded(5, 1), [False] * 5),
-        (gallery.search_bandit(4), [False] * 4),
-        (gallery.search_bandit(4, 3), [False, False, False, True]),
-        (gallery.search_bandit(4, 1), [True] * 4),
-        (gallery.search_bandit(4, 0), [True] * 4),
-        (InfluenceNetwork([[1, 0.5], [1, 1]]), [False, True]),
-        (InfluenceNetwork([[0.5]]), [False]),
-    ],
-)
-def test_coparent_condition_of_known_networks(net, expected):
-    assert net.coparent_condition().tolist() == expected
 
 
 # ---- equivariance -----------------------------------------------------------------------------------------
@@ -351,38 +246,6 @@ def test_permuted_actions_and_targets_permute_every_answer(matrix, random):
 
 
 # ---- new networks from old --------------------------------------------------------------------------------
-
-
-@quietly
-@given(matrices(), st.data())
-def test_union_is_the_larger_and_intersection_the_smaller_weight(matrix, data):
-    other = matrix[data.draw(st.permutations(range(len(matrix))))]
-    a, b = InfluenceNetwork(matrix), InfluenceNetwork(other)
-    np.testing.assert_array_equal((a | b).to_dense(), np.maximum(matrix, other))
-    np.testing.assert_array_equal((a & b).to_dense(), np.minimum(matrix, other))
-    assert a | a == a & a == a
-    assert a.union(b) == b.union(a)
-    assert a.intersection(b) == b.intersection(a)
-
-
-def test_the_union_keeps_labels():
-    net = InfluenceNetwork([[1, 0.5]], ["x"], ["p", "q"])
-    assert (net | net.relabel()).actions == ("x",)
-    assert net | net == net
-
-
-def test_networks_that_do_not_match_are_not_combined():
-    net = InfluenceNetwork.complete(2, 2)
-    with pytest.raises(ValueError, match=r"union: got shape \(2, 3\), want \(2, 2\)"):
-        net | InfluenceNetwork.complete(2, 3)
-    with pytest.raises(
-        ValueError, match=r"intersection: actions differ \('a2' against 'z'\); .*select\(\).*relabel\(\)"
-    ):
-        net & net.relabel(actions=["a1", "z"])
-    with pytest.raises(ValueError, match=r"union: targets differ \('psi1' against 'psi2'\)"):
-        net | net.relabel(targets=["psi2", "psi1"])
-    with pytest.raises(TypeError, match=r"union: got ndarray, want an InfluenceNetwork"):
-        net.union(np.ones((2, 2)))
 
 
 def test_select_keeps_the_order_given():

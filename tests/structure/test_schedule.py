@@ -8,7 +8,7 @@ from strategies import quietly
 
 from factorax import InfluenceNetwork, NetworkSchedule, credit, factor_baseline
 from factorax.structure import Blend
-from factorax.structure.networks import banded
+from factorax.structure.patterns import banded
 
 START, END = InfluenceNetwork.identity(3), InfluenceNetwork.complete(3, 3)
 RAMPS = ["linear", "cosine", "step"]

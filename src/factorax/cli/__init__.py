@@ -11,11 +11,12 @@ from ..problems.failures import EpisodeLost
 from ..rollouts.supervising import WorkerDied
 from .discovery import discover
 from .paper import claims, reproduce
-from .runs import compare, evaluate, plot, train, watch
+from .runs import compare, evaluate, plot, watch
+from .train import train
 
 
 def main() -> int:
-    """Parse the command line; errors that the user can mend are one line, not a traceback, and so are warnings."""
+    """Parses the command line and runs the command; errors that the user can mend, and warnings, are one line each."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with warnings.catch_warnings():
@@ -36,7 +37,7 @@ def main() -> int:
                 description="Factored policy gradients: credit every action with the objectives it influences.",
             )
     except KeyboardInterrupt:
-        print("stopped; the same command continues where it was", file=sys.stderr)
+        print("stopped; the same command resumes it", file=sys.stderr)
         return 130
     except (
         ValueError,
@@ -54,12 +55,12 @@ def main() -> int:
 
 
 def _each_once() -> Any:
-    """Show a warning on the error stream, without its place in the code, and none twice."""
-    said: set[str] = set()
+    """Returns a hook that shows each warning once, on the error stream, without its place in the code."""
+    shown: set[str] = set()
 
     def show(message: Warning | str, *where: Any, **options: Any) -> None:
-        if str(message) not in said:
-            said.add(str(message))
+        if str(message) not in shown:
+            shown.add(str(message))
             print(f"factorax: warning: {message}", file=sys.stderr)
 
     return show

@@ -1,4 +1,4 @@
-"""`factorax discover`: a problem's network, found."""
+"""`factorax discover`: the network of a problem, found."""
 
 import json
 from pathlib import Path
@@ -49,28 +49,28 @@ def discover(
     from matplotlib import pyplot as plt
 
     from .. import discovery
-    from ..learning import naming, runs
+    from ..runs import find_problem, load
 
-    policy = None if run is None else runs.load(run, trusted=problem)
+    policy = None if run is None else load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
     options |= {"trials": trials} if method == "interventional" else {"samples": samples}
-    found = discovery.discover(naming.find_problem(problem), method, **options)
+    result = discovery.discover(find_problem(problem), method, **options)
     if method == "predictive" and threshold is None:
         threshold = discovery.THRESHOLDS["low"]
     if out is not None:
-        found.save(out)
+        result.save(out)
     if network is not None:
-        found.network(fdr, threshold=threshold).save(network)
+        result.network(fdr, threshold=threshold).save(network)
     if draw is not None:
-        figure: Any = found.draw(fdr=fdr).figure
+        figure: Any = result.draw(fdr=fdr).figure
         figure.savefig(draw, dpi=160)
         plt.close(figure)
-    edges = found.as_edges(fdr, threshold=threshold)
+    edges = result.as_edges(fdr, threshold=threshold)
     if json_:
-        print(json.dumps({"method": method, "network": found.name, "notes": found.notes, "edges": edges}, indent=2))
+        print(json.dumps({"method": method, "network": result.name, "notes": result.notes, "edges": edges}, indent=2))
         return
     console = Console()
-    console.print(str(found), highlight=False, markup=False)
+    console.print(str(result), highlight=False, markup=False)
     table = Table("action", "target", "effect", "confidence", "samples", box=None)
     for edge in edges[:20]:
         names = escape(edge["action"]), escape(edge["target"])

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import experiments
-from ..experiments.claims import Claim, collected, published
+from ..experiments.harness.claims import Claim, collected, published
 
 
 def reproduce(
@@ -21,6 +21,7 @@ def reproduce(
     budget: Literal["quick", "paper"] = "quick",
     seed: int = 0,
     sim: Literal["lanes", "sumo"] | None = None,
+    days: int | None = None,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     list: bool = False,
@@ -30,8 +31,9 @@ def reproduce(
     Args:
         name: Which one; --list shows them all.
         budget: quick takes seconds to a minute; paper has the paper's sizes.
-        seed: Of all centres and all noise.
-        sim: What traffic is trained in, lanes if left out.
+        seed: Random seed of all centres and all noise.
+        sim: The simulator that traffic is trained in; lanes if left out.
+        days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
         out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
         plot_only: Summarise and draw again the data that is there.
@@ -47,16 +49,17 @@ def reproduce(
     if not name:
         raise ValueError(f"which experiment? There are: {', '.join(experiments.NAMES)}")
     experiment = experiments.find(name)
-    from ..experiments.experiment import reproduce as run
+    from ..experiments.harness.experiment import reproduce as run
 
-    out = out or Path("out") / "-".join([name, budget, str(seed)] + ([sim] if sim else []))
-    change = {"sim": sim} if sim else {}
+    change = {key: value for key, value in (("sim", sim), ("days", days)) if value is not None}
+    suffix = ([sim] if sim else []) + ([f"{days}-days"] if days is not None else [])
+    out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
     summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console, change=change)
     if experiment.table is not None:
         console.print(experiment.table(summary))
     _show(console, collected([out]), commands=False)
     console.print(
-        f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary beside it",
+        f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary are next to it",
         soft_wrap=True,
     )
 
@@ -66,11 +69,11 @@ def claims(
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
     results: tuple[Path, ...] = (),
 ) -> None:
-    """What the paper says, what was measured, and whether it is so.
+    """Show what the paper says, what was measured, and whether it holds.
 
     Args:
-        json_: For programs.
-        results: Folders of experiments of your own; the table that ships with factorax if left out.
+        json_: Print JSON.
+        results: Folders of your own experiments; the table that ships with factorax if left out.
     """
     rows = collected(results) if results else published()
     if json_:
@@ -80,7 +83,7 @@ def claims(
 
 
 def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
-    """One claim below the other, its verdict in front."""
+    """Prints one claim below the other, its verdict in front."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)

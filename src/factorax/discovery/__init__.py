@@ -1,6 +1,6 @@
 """Where K comes from: influence networks found in simulators and in data, with the evidence for every edge."""
 
-from .._rates import adjusted as adjusted
+from .._false_discovery import adjusted as adjusted
 from .batch import Batch as Batch
 from .batch import collect as collect
 from .dependence import dependence_test as dependence_test

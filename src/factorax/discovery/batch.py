@@ -1,22 +1,20 @@
-"""On-policy data for tests: what was drawn, from which distribution, and what came of it."""
+"""On-policy data for the tests: actions, their distribution, and the targets that followed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from ..learning.actions import ActionSpace
-from ..learning.collecting import JaxEnvironments
 from ..problems.bandits import Bandit
-from ..problems.problem import Problem
-from ..rollouts.components import BERNOULLI, CATEGORICAL
-from ..rollouts.host import HostEnvironments
+from ..rollouts.factory import play
+from ..spaces import ActionSpace
+from ..spec import Spec, declared_network, opened
 from ..structure.labels import default_labels, some
-from .result import Discovery, Kind, Method
+from .methods import MethodName, TargetKind
+from .result import Discovery
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +28,8 @@ class Batch:
     """
 
     scores: np.ndarray
-    """Of every factor, ``(N, n)`` or ``(N, n, p)``: mean nought given the state. For tests of *variance one* given the
-    state, as (a − μ)/σ is; for `worthwhile_network` the scores zᵢ = ∇ log πᵢ of the gradient at hand."""
+    """Scores of every factor, ``(N, n)`` or ``(N, n, p)``, with mean zero given the state. Tests need *variance one*
+    given the state, as (a − μ)/σ has; `worthwhile_network` the scores zᵢ = ∇ log πᵢ of the gradient."""
     psi: np.ndarray
     """Targets, rewards of one step or returns, ``(N, m)``."""
     uniforms: np.ndarray | None = None
@@ -41,14 +39,14 @@ class Batch:
     """What the policy saw, ``(N, d)``."""
     weights: np.ndarray | None = None
     """λ, ``(m,)``; all ones if left out."""
-    kind: Kind = "return"
+    kind: TargetKind = "return"
     actions: Sequence[str] = ()
     targets: Sequence[str] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """N, n and m."""
+        """``(N, n, m)``."""
         return len(self.psi), self.scores.shape[1], self.psi.shape[1]
 
     def checked(self, least: int = 8) -> "Batch":
@@ -67,16 +65,16 @@ class Batch:
                 where = np.argwhere(~np.isfinite(array))[0].tolist()
                 raise ValueError(
                     f"{name}: {int((~np.isfinite(array)).sum())} entries are not finite, the first at sample "
-                    f"{where[0]}, column {where[1]}; leave such samples out, or mend what makes them"
+                    f"{where[0]}, column {where[1]}; leave such samples out, or fix their source"
                 )
         if n_samples < least:
             raise ValueError(
-                f"psi: got {n_samples} samples, want at least {least}: with so few no test says anything; draw more"
+                f"psi: got {n_samples} samples, want at least {least}: a test on fewer has no power; draw more"
             )
         return self
 
     def constant(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Which factors and targets do not vary, booleans ``(n,)`` and ``(m,)``, and words that name them."""
+        """Which factors and targets do not vary, booleans ``(n,)`` and ``(m,)``, and notes that name them."""
         acts = self.scores if self.scores.ndim == 2 else self.scores[..., 0]
         dead, still = (acts == acts[0]).all(axis=0), (self.psi == self.psi[0]).all(axis=0)
         names, words = _labels(self), []
@@ -88,7 +86,7 @@ class Batch:
 
     def discovery(
         self,
-        method: Method,
+        method: MethodName,
         effect: np.ndarray,
         p_value: np.ndarray | None = None,
         *,
@@ -134,7 +132,7 @@ def collect(
     n_envs: int = 64,
     seed: int = 0,
 ) -> Batch:
-    """Play a problem and keep what tests need.
+    """Play a problem and return the samples that the tests need.
 
     ψ of a sample at time t is its return Σ_{k < horizon} γᵏ ψ_{t+k}, cut at the end of the episode; with ``horizon=1``
     the reward of one step.
@@ -156,35 +154,24 @@ def collect(
             a, psi, special.ndtr(a), weights=problem.weights, kind="one-step", actions=net.actions, targets=net.targets
         )
     n_steps = -(-samples // n_envs) + horizon - 1
-    environments: Any
-    if isinstance(problem, Problem):
-        space, network, local = ActionSpace.of(problem.action_space), problem.network, problem.local
-        environments = JaxEnvironments(problem, n_envs, space)
-        act = _act(policy, space, seed)
-        play = jax.jit(lambda key: environments.collect(environments.init(key), act, key, n_steps)[1])
-        seen = jax.tree.map(np.asarray, play(jax.random.key(seed)))
-        weights = problem.weights
-    else:
-        env = problem()
-        space, network = ActionSpace.of(env.action_space), getattr(env.unwrapped, "network", None)
-        weights, local = getattr(env.unwrapped, "weights", None), getattr(env.unwrapped, "local", None)
-        env.close()
-        if network is None:
+    with opened(problem) as source:
+        if declared_network(source) is None:
             raise ValueError("problem: has no network to say how many targets there are; wrap it with fx.wrap")
-        hosts = HostEnvironments(problem, n_envs, space, network.shape[1])
-        hosts.init(seed)
-        act = _act(policy, space, seed)
-        keys = iter(jax.random.split(jax.random.key(seed), n_steps))
-        seen = hosts.collect(lambda obs: np.asarray(act(next(keys), obs)), n_steps)
-        hosts.close()
+    spec = Spec.of(problem)
+    network = spec.network.static
     if network.factorisation is not None:
         raise ValueError("problem: its network is factored; tests want one row for each component of the action space")
-    ended = np.asarray(seen.terminated | seen.truncated)
-    psi, sure = _returns(np.asarray(seen.psi, float), ended, horizon, discount)
-    obs = np.asarray(seen.obs, float)[:sure]
+    if policy is not None:  # which may have another distribution over the same components
+        spec = replace(spec, components=policy.spec.components)
+    space, local = spec.components, spec.local
+    transitions = play(spec, _act(policy, space), n_envs=n_envs, n_steps=n_steps, seed=seed)
+    ended = np.asarray(transitions.terminated | transitions.truncated)
+    psi, sure = _returns(np.asarray(transitions.psi, float), ended, horizon, discount)
+    obs = np.asarray(transitions.obs, float)[:sure]
     parameters, spread = _distribution(policy, space, obs)
-    rng = np.random.default_rng([seed, 1])
-    scores, uniforms = _standardised(space, np.asarray(seen.action, float)[:sure], parameters, spread, rng)
+    actions = np.asarray(transitions.action, float)[:sure]
+    between = np.random.default_rng([seed, 1]).random(actions.shape)
+    scores, uniforms = space.standardised(parameters, spread, actions, between)
     flat = obs.reshape(-1, obs.shape[-1])
     features = _features(flat, None if local is None else np.asarray(local(jnp.asarray(flat))), len(space))
     scores = scores.reshape(-1, len(space))
@@ -196,7 +183,7 @@ def collect(
         psi.reshape(-1, psi.shape[-1])[rows],
         uniforms.reshape(-1, len(space))[rows],
         state=flat[rows],
-        weights=weights,
+        weights=spec.weights,
         kind="one-step" if horizon == 1 else "return",
         actions=network.actions,
         targets=network.targets,
@@ -205,7 +192,7 @@ def collect(
 
 
 def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, discount: float) -> tuple[np.ndarray, int]:
-    """Returns over `horizon` steps of all times that have so many after them, ``(T − horizon + 1, B, m)``."""
+    """Returns over `horizon` steps from every time with that many steps left, ``(T − horizon + 1, B, m)``."""
     sure = len(psi) - horizon + 1
     total, alive = np.zeros_like(psi[:sure]), np.ones((sure, psi.shape[1], 1))
     for k in range(horizon):
@@ -214,73 +201,30 @@ def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, discount: float) 
     return total, sure
 
 
-def _act(policy: Any, space: ActionSpace, seed: int) -> Any:
+def _act(policy: Any, space: ActionSpace) -> Any:
     if policy is not None:
         return lambda key, obs: policy.learner.act(policy.state, key, obs)
-    parameters, spread = _blind(space)
+    parameters, spread = space.neutral()
     return lambda key, obs: space.sample(key, jnp.broadcast_to(parameters, (len(obs), *parameters.shape)), spread)
 
 
-def _blind(space: ActionSpace) -> tuple[jax.Array, Any]:
-    """Parameters ``(c, width)`` and spread of the policy that looks at nothing."""
-    bounded = np.isfinite(space.low) & np.isfinite(space.high) & space.gaussian
-    middle = np.where(bounded, (np.where(bounded, space.low, 0) + np.where(bounded, space.high, 0)) / 2, 0.0)
-    width = np.where(bounded, np.where(bounded, space.high, 1) - np.where(bounded, space.low, 0), 4.0) / 4
-    parameters = np.zeros((len(space), space.width), np.float32)
-    parameters[:, 0] = middle
-    return jnp.asarray(parameters), space.spread(0.0)._replace(log_std=jnp.log(jnp.asarray(width, jnp.float32)))
-
-
 def _distribution(policy: Any, space: ActionSpace, obs: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Parameters ``(T, B, c, width)`` and spread of what acted."""
+    """Return parameters ``(T, B, c, width)`` and spread of the policy that acted."""
     if policy is None:
-        parameters, spread = _blind(space)
+        parameters, spread = space.neutral()
         return np.broadcast_to(np.asarray(parameters), (*obs.shape[:-1], *parameters.shape)), spread
     learner, state = policy.learner, policy.state
-    seen = jnp.asarray(obs, jnp.float32)
-    seen = state.obs.normalise(seen) if learner.config.normalise_obs else seen
-    parameters, spread = state.agent.policy(seen, learner.see(seen))
+    inputs = learner.normalised(state.obs, jnp.asarray(obs, jnp.float32))
+    parameters, spread = state.agent.policy(inputs, learner.see(inputs))
     return np.asarray(parameters), spread
-
-
-def _standardised(
-    space: ActionSpace, actions: np.ndarray, parameters: np.ndarray, spread: Any, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of variance one given the state, and F(a|s), both ``(..., c)``."""
-    scores, uniforms = np.zeros(actions.shape), np.zeros(actions.shape)
-    between = rng.random(actions.shape)
-    for kind, components in space.of_kind.items():
-        a, first = actions[..., components], parameters[..., components, 0].astype(float)
-        if kind == BERNOULLI:
-            p = special.expit(first)
-            scores[..., components] = (a - p) / np.sqrt(p * (1 - p))
-            below, chance = np.where(a > 0.5, 1 - p, 0.0), np.where(a > 0.5, p, 1 - p)
-            uniforms[..., components] = below + between[..., components] * chance
-        elif kind == CATEGORICAL:
-            logits = np.where(np.arange(space.width) < space.choices[components, None], parameters[..., components, :],
-                              -np.inf)  # fmt: skip
-            p = special.softmax(logits, axis=-1)
-            values = np.arange(space.width)
-            mean = (p * values).sum(axis=-1)
-            deviation = np.sqrt((p * values**2).sum(axis=-1) - mean**2)
-            scores[..., components] = (a - mean) / np.maximum(deviation, 1e-12)
-            upto = np.cumsum(p, axis=-1)
-            at = a[..., None].astype(int)
-            chance = np.take_along_axis(p, at, axis=-1)[..., 0]
-            top = np.take_along_axis(upto, at, axis=-1)[..., 0]
-            uniforms[..., components] = top - between[..., components] * chance
-        else:
-            scores[..., components] = (a - first) / np.exp(np.asarray(spread.log_std, float)[components])
-            uniforms[..., components] = special.ndtr(scores[..., components])
-    return scores, uniforms
 
 
 def _features(obs: np.ndarray, local: np.ndarray | None, n: int, most: int = 16) -> np.ndarray | None:
     """Standardised features of the state for every factor, ``(N, n, p)``: of what it sees itself, if that is known."""
-    seen = local if local is not None else np.repeat(obs[:, None], n, axis=1)
-    if seen.shape[-1] > most:
+    inputs = local if local is not None else np.repeat(obs[:, None], n, axis=1)
+    if inputs.shape[-1] > most:
         return None
-    seen = seen - seen.mean(axis=0)
-    deviation = seen.std(axis=0)
+    inputs = inputs - inputs.mean(axis=0)
+    deviation = inputs.std(axis=0)
     keep = (deviation > 1e-9).all(axis=0)
-    return seen[..., keep] / deviation[..., keep] if keep.any() else None
+    return inputs[..., keep] / deviation[..., keep] if keep.any() else None

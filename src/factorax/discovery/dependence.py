@@ -13,7 +13,7 @@ _FOR_ALL = 25
 def dependence_test(
     batch: Batch, *, waves: int = 4, redraws: int = 100, seed: int = 0, state_features: bool = True
 ) -> Discovery:
-    """Test whether ψⱼ depends on aᵢ given the state, in mean or in spread, in whatever way.
+    """Test whether ψⱼ depends on aᵢ given the state, in mean or in spread, in any form.
 
     Uᵢ = F(aᵢ|s) is uniform whatever the state. Its waves √2 cos(kπUᵢ), k = 1 … `waves`, are orthonormal and span all
     functions of the action. The target enters by two waves of its rank Rⱼ in (0, 1), g₁ = cos(πRⱼ) and g₂ = cos(2πRⱼ),
@@ -61,7 +61,7 @@ def dependence_test(
                 total += squares[:, :m] + squares[:, m:]
         return total
 
-    found = statistic(batch.uniforms)
+    observed = statistic(batch.uniforms)
     mean, variance = _moments(targets, features, waves, n)
     rng = np.random.default_rng(seed)
     # Without features the null is the same for all actions, and a few stand for all.
@@ -72,11 +72,11 @@ def dependence_test(
     live = np.outer(np.ones(columns, bool) if features is None else ~dead, ~still)
     scale = square[live].sum() / np.broadcast_to(variance[:columns], live.shape)[live].sum() if live.any() else 1.0
     variance = scale * variance
-    p_value = np.asarray(stats.gamma.sf(found, mean**2 / variance, scale=variance / mean))
+    p_value = np.asarray(stats.gamma.sf(observed, mean**2 / variance, scale=variance / mean))
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(f"null by {redraws} redraws of the actions from the policy")
     unit = "squared correlations of waves and target, less those of chance"
-    effect = np.maximum(found - mean, 0.0) / n_samples
+    effect = np.maximum(observed - mean, 0.0) / n_samples
     return batch.discovery("dependence", effect, p_value, effect_unit=unit, notes=notes)
 
 

@@ -1,4 +1,4 @@
-"""`discover`: one door to all methods."""
+"""`discover`: all methods of discovery behind one function."""
 
 from typing import Any, get_args
 
@@ -6,15 +6,16 @@ from .batch import Batch, collect
 from .dependence import dependence_test
 from .gated import gated_critic
 from .interventional import intervene
+from .methods import MethodName
 from .predictive import predictive
-from .result import Discovery, Method
+from .result import Discovery
 from .score import score_test
 
 _OF_DATA = {"score": score_test, "dependence": dependence_test, "predictive": predictive, "gated": gated_critic}
 _OF_COLLECTING = ("policy", "samples", "horizon", "discount", "n_envs", "seed")
 
 
-def discover(problem: Any, method: Method = "interventional", **options: Any) -> Discovery:
+def discover(problem: Any, method: MethodName = "interventional", **options: Any) -> Discovery:
     """Find out which action influences which target.
 
     - ``"interventional"``, for simulators that repeat themselves from a seed: `intervene`, with its options;
@@ -27,8 +28,8 @@ def discover(problem: Any, method: Method = "interventional", **options: Any) ->
     >>> (found.found() & ~chain(4).network.to_dense()).sum()
     np.int64(0)
     """
-    if method not in get_args(Method):
-        raise ValueError(f"method: got {method!r}, want one of {', '.join(get_args(Method))}")
+    if method not in get_args(MethodName):
+        raise ValueError(f"method: got {method!r}, want one of {', '.join(get_args(MethodName))}")
     if method == "interventional":
         if isinstance(problem, Batch):
             raise TypeError("problem: got a Batch, which cannot be run again; want method='score' or 'dependence'")

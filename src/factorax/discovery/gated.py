@@ -1,4 +1,4 @@
-"""The gated critic: a critic of every target learns which actions it can do without."""
+"""The gated critic: a critic per target learns which actions it needs."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ def gated_critic(
 
     and the same with the halves swapped and the same gates. So an action by which a critic only remembers its samples
     does harm where the gates are learnt, and closes. Gates are hard-concrete (Louizos, Welling, Kingma 2018): g is a
-    stretched sigmoid, cut to [0, 1], so that it is exactly nought or one with a chance that is differentiable. The
+    stretched sigmoid, cut to [0, 1], so that it is exactly 0 or 1 with a probability that is differentiable. The
     targets have variance one, and ρ = `penalty` · log(20 n m) / N: what the best of n · m null actions gains by chance
     grows like that.
 
@@ -58,8 +58,8 @@ def gated_critic(
     for what they do together: half of them squares, which have a slope towards a product such as a₁a₂ from the start.
     That is what the tests on data miss. **No error rate is known**: the number of false edges depends on the data.
 
-    - `batch`: with `uniforms`; from `collect`, or data of one's own.
-    - `steps`, `batch_size`: of Adam. In the first third all gates stay open.
+    - `batch`: with `uniforms`; from `collect`, or your own data.
+    - `steps`, `batch_size`: of the Adam optimiser. In the first third of the steps all gates stay open.
 
     >>> from scipy import special
     >>> rng = np.random.default_rng(0)
@@ -91,13 +91,13 @@ def gated_critic(
 
 
 def _data(batch: Batch) -> _Data:
-    """Standardised, of all samples."""
+    """The arrays that the critics learn from, standardised over all samples."""
     acts = batch.scores if batch.scores.ndim == 2 else batch.scores[..., 0]
     assert batch.uniforms is not None
     waves = [np.sqrt(2) * np.cos(k * np.pi * batch.uniforms) for k in range(1, _WAVES + 1)]
     state = np.zeros((len(acts), 0)) if batch.state is None else batch.state
     psi, _ = less_baseline(batch.psi, batch.state)
-    return _Data(_standard(acts), np.stack(waves, axis=-1), _standard(state), _standard(psi))
+    return _Data(actions=_standard(acts), waves=np.stack(waves, axis=-1), state=_standard(state), psi=_standard(psi))
 
 
 def _standard(x: np.ndarray) -> np.ndarray:
@@ -108,12 +108,12 @@ def _init(key: jax.Array, n: int, d: int, m: int, hidden: int) -> _Critic:
     first, state, last = jax.random.split(key, 3)
     wide = np.sqrt(1.0 / (n + d))
     return _Critic(
-        jnp.zeros((n, _WAVES, m)),
-        wide * jax.random.normal(first, (n, m, hidden)),
-        wide * jax.random.normal(state, (d, m, hidden)),
-        jnp.zeros((m, hidden)),
-        0.3 * jax.random.normal(last, (m, hidden)) / np.sqrt(hidden),
-        jnp.zeros(m),
+        additive=jnp.zeros((n, _WAVES, m)),
+        first=wide * jax.random.normal(first, (n, m, hidden)),
+        state=wide * jax.random.normal(state, (d, m, hidden)),
+        bias=jnp.zeros((m, hidden)),
+        last=0.3 * jax.random.normal(last, (m, hidden)) / np.sqrt(hidden),
+        level=jnp.zeros(m),
     )
 
 
@@ -130,18 +130,18 @@ def _value(critic: _Critic, gates: jax.Array, data: _Data) -> jax.Array:
 
 
 def _loss(critic: _Critic, gates: jax.Array, data: _Data) -> jax.Array:
-    """Summed over targets, which have nothing in common: so each learns as if alone."""
+    """Squared error summed over targets; they share no weights, so each critic learns independently."""
     return jnp.square(data.psi - _value(critic, gates, data)).mean(axis=0).sum()
 
 
 def _gates(logits: jax.Array, key: jax.Array) -> jax.Array:
-    """A draw of the hard-concrete distribution."""
+    """A sample of all gates from the hard-concrete distribution, ``(n, m)``."""
     noise = jax.random.logistic(key, logits.shape)
     return jnp.clip(_LOW + (_HIGH - _LOW) * jax.nn.sigmoid((noise + logits) / _TEMPERATURE), 0.0, 1.0)
 
 
 def _chance(logits: jax.Array) -> jax.Array:
-    """P(g ≠ 0)."""
+    """P(g ≠ 0), the probability that a gate is open, ``(n, m)``."""
     return jax.nn.sigmoid(logits - _TEMPERATURE * np.log(-_LOW / _HIGH))
 
 
@@ -166,13 +166,13 @@ def _learn(
         critics, logits, moments, gate_moments = carry
         picks, noise = jax.random.split(key)
         rows = jax.random.randint(picks, (2, batch_size), 0, half)
-        own = jax.vmap(lambda x, i: jax.tree.map(lambda a: a[i], x))(halves, rows)
-        other = jax.tree.map(lambda x: x[::-1], own)
+        training = jax.vmap(lambda x, i: jax.tree.map(lambda a: a[i], x))(halves, rows)
+        held = jax.tree.map(lambda x: x[::-1], training)
         keys = jax.random.split(noise, 2)
         opened = jax.vmap(lambda k: jnp.where(t < steps // 3, 1.0, _gates(logits, k)))(keys)
-        slope = jax.vmap(jax.grad(_loss))(critics, opened, own)
+        slope = jax.vmap(jax.grad(_loss))(critics, opened, training)
         change, moments = for_weights.update(slope, moments)
-        gate_slope = jax.grad(held_out)(logits, critics, keys, other)
+        gate_slope = jax.grad(held_out)(logits, critics, keys, held)
         gate_change, gate_moments = for_gates.update(gate_slope, gate_moments)
         critics = optax.apply_updates(critics, change)
         # No higher than 3: there the penalty's slope P(1 − P) is still felt, and what opened by chance can close.

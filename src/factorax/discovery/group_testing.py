@@ -1,4 +1,4 @@
-"""Who moved what, from tests of several factors at once.
+"""Group testing: which factor moved which target, from tests that change several factors at once.
 
 A *test* changes a group of factors and tells which targets moved. For every target on its own:
 
@@ -9,7 +9,7 @@ A *test* changes a group of factors and tells which targets moved. For every tar
 Groups are chosen so that their outcome is as uncertain as can be over all targets. A target with few parents among n
 factors then takes about log₂ n tests, and all targets share them. Where parents are many, factors are tested one by
 one, which is then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time (`plan`),
-and who moved a target after all is first sought among the parents of targets like it (`likely`).
+and the factor that moved a target after all is first sought among the parents of targets like it (`likely`).
 
 What is found by elimination may be wrong: two changes can cancel, as those of two bits in their parity, or one can hide
 another. So elimination only *suggests* edges; see `factorax.discovery.interventional` for how they are confirmed.
@@ -26,20 +26,20 @@ Test = Callable[[np.ndarray], np.ndarray]
 _TRIED = 24
 """Groups of each sort among which the best is taken."""
 _CLIMBED = 3
-"""Of them, those that are improved; and starts from which a group of a plan is."""
+"""How many of those groups are improved further; also the number of starts of the search in `_cover`."""
 _KEPT = 0.9
-"""The chance of a factor to stay in a planned group."""
+"""Probability that a factor stays in a planned group."""
 _DENSE = 0.055
-"""The share of edges from which on groups are no cheaper than single factors: their entropy is 0.3 bits."""
+"""Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
 _LIKELY = 100.0
-"""What it is worth to test a pair that all targets like it have an edge for, in pairs that none has."""
+"""Value of testing a pair for which all similar targets have an edge, in units of a pair for which none has."""
 _STANDS_OUT = 0.3
-"""The share of likeness from which on one suspect is changed alone."""
+"""Share of likeness above which a suspect is changed alone."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What the tests of one trial tell."""
+    """The tests of one trial, and the edges that follow from them."""
 
     groups: np.ndarray
     """Booleans ``(tests, n)``."""
@@ -74,7 +74,7 @@ def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
         is_open = ~ruled_out & ~edges
         last = moved & ~any_of(groups, edges) & (_count(groups, is_open) == 1)
         if not last.any():
-            return Trial(groups, moved, edges, is_open)
+            return Trial(groups=groups, moved=moved, edges=edges, open=is_open)
         edges = edges | (any_of(groups.T, last) & is_open)
 
 
@@ -144,15 +144,15 @@ def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tu
 
     best, most = np.zeros(n, bool), 0.0
     for _ in range(_CLIMBED):
-        some = rng.permutation(families)[: 2 * _TRIED]
-        group, value = active & ~some[0], -1.0
+        candidates = rng.permutation(families)[: 2 * _TRIED]
+        group, value = active & ~candidates[0], -1.0
         while True:  # without one family more, or with or without one factor more
             as_numbers = group.astype(np.float32)
             gained, touched = as_numbers @ worth, as_numbers @ parents
             if told(gained, touched) <= value:
                 break
             value = float(told(gained, touched))
-            less = (group & ~some).astype(np.float32)
+            less = (group & ~candidates).astype(np.float32)
             one = rng.permutation(np.flatnonzero(active))[: 2 * _TRIED]
             sign = np.where(group[one], np.float32(-1), np.float32(1))[:, None]
             of_families = told(less @ worth, less @ parents)
@@ -160,7 +160,7 @@ def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tu
             if max(of_families.max(), of_ones.max()) <= value:
                 break
             if of_families.max() >= of_ones.max():
-                group = group & ~some[of_families.argmax()]
+                group = group & ~candidates[of_families.argmax()]
             else:
                 group = group ^ (np.arange(n) == one[of_ones.argmax()])
         if value > most:
@@ -184,7 +184,7 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     parents = trial.edges.astype(np.float32)
 
     def told(groups: np.ndarray) -> np.ndarray:
-        """What each group's outcome tells, its entropy over all targets."""
+        """Entropy of each group's outcome, summed over targets, ``(B,)``."""
         groups = groups.astype(np.float32)
         moves = -np.expm1(groups @ log_none)  # which keeps its digits where it is small
         moves[:, targets] += (1 - moves[:, targets]) * (np.expm1(groups @ of_suspects) / any_suspect)
@@ -194,9 +194,9 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     active = asked.any(axis=1)
     size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: see _KEPT
     anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
-    some = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # all that is open for one target
+    picked = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # targets; a group has open factors of one
     size = 0.5 ** rng.integers(0, 4, _TRIED)
-    for_one = asked[:, some].T & (rng.random((_TRIED, n)) < size[:, None])
+    for_one = asked[:, picked].T & (rng.random((_TRIED, n)) < size[:, None])
     singles = np.eye(n, dtype=bool)[np.argsort(-asked.sum(axis=1))[:4]]
     tried = np.vstack([anywhere, for_one, singles, active])
     value = told(tried)
@@ -236,9 +236,9 @@ def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
 
 
 def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    """Targets ``(k,)`` that moved though no edge leads there; and who of the smallest such group may have, ``(n, k)``.
+    """Targets ``(k,)`` that moved though no edge leads there; and the suspects in the smallest group, ``(n, k)``.
 
-    Targets for which nobody is left are left out.
+    Targets without a suspect are left out.
     """
     count = _count(trial.groups, trial.open)
     left = np.where(trial.unexplained & (count > 0), count, len(trial.open) + 1)
@@ -249,7 +249,7 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _families(edges: np.ndarray) -> np.ndarray:
-    """The parents of one target, and perhaps of many, ``(families, n)``."""
+    """The distinct sets of parents that targets have, booleans ``(families, n)``."""
     return np.unique(edges, axis=1).T
 
 

@@ -1,7 +1,7 @@
-"""Networks by intervention: the same world twice, but for what some factors do.
+"""Networks by intervention: runs of the same episode that differ only in what some factors do.
 
 An edge i → j is taken as shown by two runs of the same seed that differ in what factor i does and in nothing else, if
-target j went another way; or by two trials that suggested it independently of each other.
+target j differed; or by two trials that suggested it independently of each other.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ..structure import InfluenceNetwork
 from ..structure.labels import edge_label, some, warn
 from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
 from .result import Discovery
-from .simulators import HostSimulator, Simulator, simulator_of
+from .simulators import Simulator, simulator_of
 
 
 def intervene(
@@ -39,16 +39,15 @@ def intervene(
 
     **Arguments**
 
-    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, which must repeat itself if begun
-      with the same seed: this is checked.
+    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, which must repeat itself if
+      reset with the same seed: this is checked.
     - `policy`: a trained `FactoredPPO`, or a function of a JAX key and an observation that gives a flat action.
     - `horizon`: steps of an episode.
-    - `trials`: in how many episodes, each with a seed of its own, every pair without an edge is changed at least.
+    - `trials`: the number of episodes, each with its own seed, in which every pair without an edge is changed at least.
     - `groups`: whether several factors are changed at once (`factorax.discovery.group_testing`), or one at a time.
-
-    - `one_step`: whether to look for that network, too.
-    - `start`: a network whose edges are taken for granted: then only those that it *lacks* are looked for, which takes
-      far fewer re-runs, for what is known need not be found again.
+    - `one_step`: whether to find the one-step network as well.
+    - `start`: a network whose edges are taken for granted: only those that it *lacks* are looked for, which takes far
+      fewer re-runs.
 
     >>> from factorax.problems import chain
     >>> found = intervene(chain(4, delay=2), horizon=6, trials=3)
@@ -62,18 +61,17 @@ def intervene(
         _check_repeats(simulator, seed)
         names = ["one-step"] * one_step + ["open-loop"] + ["closed-loop"] * (policy is not None)
         granted = np.zeros(simulator.network.shape, bool) if start is None else _granted(start, simulator)
-        found = {name: _network(simulator, name, trials, groups, seed, granted) for name in names}
+        networks = {name: _network(simulator, name, trials, groups, seed, granted) for name in names}
     finally:
-        if isinstance(simulator, HostSimulator):
-            simulator.close()
-    main = found.pop(names[-1])
-    if "open-loop" in found:
-        _warn_of_answers(main, found["open-loop"])
-    return replace(main, also=found)
+        simulator.close()
+    main = networks.pop(names[-1])
+    if "open-loop" in networks:
+        _warn_of_answers(main, networks["open-loop"])
+    return replace(main, also=networks)
 
 
 class _Episode:
-    """One seed, and all that was tried with it."""
+    """An episode with one seed, and the tests that were run on it."""
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
         self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
@@ -83,30 +81,30 @@ class _Episode:
         self.acted, self.base = acted, None if name == "closed-loop" else acted
         self.once = name == "one-step"
         n, m = simulator.network.shape
-        self.groups, self.seen = np.zeros((0, n), bool), []
+        self.groups, self.outcomes = np.zeros((0, n), bool), []
         self.moved, self.change = np.zeros((0, m), bool), np.zeros((0, m))
         self.before: np.ndarray | None = None
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
-        """Targets ``(B, T, m)``; at first also those `before` any change."""
+        """The targets of every group, ``(B, T, m)``; the first call also sets those `before` any change."""
         if self.once:
-            found = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
-            self.before, found = found[0], found[1:]
-            return found
+            targets = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
+            self.before, targets = targets[0], targets[1:]
+            return targets
         first = np.zeros((int(self.before is None), groups.shape[1]), bool)
-        found = self.simulator.play(self.seed, self.base, self.forced, np.vstack([first, groups]))
+        targets = self.simulator.play(self.seed, self.base, self.forced, np.vstack([first, groups]))
         if self.before is None:
-            self.before, found = found[0], found[1:]
-        return found
+            self.before, targets = targets[0], targets[1:]
+        return targets
 
     def test(self, groups: np.ndarray) -> np.ndarray:
         """Which targets moved, ``(B, m)``."""
-        found = self._run(groups)
-        compared = [self._compare(self.before, after) for after in found]
+        targets = self._run(groups)
+        compared = [self._compare(self.before, after) for after in targets]
         moved = np.array([differs for differs, _ in compared])
         self.groups, self.moved = np.vstack([self.groups, groups]), np.vstack([self.moved, moved])
         self.change = np.vstack([self.change, *(change for _, change in compared)])
-        self.seen += list(found)
+        self.outcomes += list(targets)
         return moved
 
     @property
@@ -124,7 +122,7 @@ class _Episode:
         return (after != first).any(axis=0), np.abs((after - first).sum(axis=0))
 
     def confirm(self, suggested: np.ndarray) -> np.ndarray:
-        """Those pairs ``(n, m)`` for which a test and the same one without the factor give the target another way."""
+        """The pairs ``(n, m)`` whose target differs between a test and the same test without the factor."""
         confirmed = np.zeros_like(suggested)
         tests = len(self.groups)
         for i in np.flatnonzero(suggested.any(axis=1)):
@@ -137,8 +135,8 @@ class _Episode:
                 without[i] = False
                 if without.any():
                     self.test(without[None])
-                other = self.seen[-1] if without.any() else self.before
-                differs = self._compare(other, self.seen[r])[0]
+                other = self.outcomes[-1] if without.any() else self.before
+                differs = self._compare(other, self.outcomes[r])[0]
                 confirmed[i] |= left & differs
                 left &= ~self.moved[r]
         return confirmed
@@ -146,20 +144,25 @@ class _Episode:
 
 @dataclass
 class _Evidence:
-    """Of one network, over all trials."""
+    """The evidence for the edges of one network, over all trials."""
 
     edges: np.ndarray
     trials: np.ndarray
     """In how many trials each pair was ruled out, ``(n, m)``."""
     speaks: np.ndarray
-    """How many tests speak of a pair: the target stayed, or this factor alone can have moved it, ``(n, m)``."""
+    """How many tests inform about a pair: the target stayed, or only this factor can have moved it, ``(n, m)``."""
     change: np.ndarray
-    """Sum of |change of the target| over those."""
+    """Sum of |change of the target| over those tests, ``(n, m)``."""
     not_finite: list[str] = field(default_factory=list)
 
     @classmethod
     def none(cls, shape: tuple[int, int]) -> "_Evidence":
-        return cls(np.zeros(shape, bool), np.zeros(shape, int), np.zeros(shape, int), np.zeros(shape))
+        return cls(
+            edges=np.zeros(shape, bool),
+            trials=np.zeros(shape, int),
+            speaks=np.zeros(shape, int),
+            change=np.zeros(shape),
+        )
 
     def add(self, episode: _Episode) -> None:
         groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
@@ -185,45 +188,45 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     rng = np.random.default_rng([seed, len(name)])
 
     def episode(number: int) -> _Episode:
-        return _Episode(simulator, name, seed + number, rng, evidence.not_finite)
+        return _Episode(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
 
-    begun, number = [], 0
+    pending, number = [], 0
     if groups and not granted.any():
-        begun = _look_around(episode, evidence, trials, rng)
-        number = 1 + len(begun)
-    while begun or (evidence.trials[~evidence.edges] < trials).any():
-        if not begun:
-            begun, number = [episode(number)], number + 1
-        now = begun.pop(0)
+        pending = _look_around(episode, evidence, trials, rng)
+        number = 1 + len(pending)
+    while pending or (evidence.trials[~evidence.edges] < trials).any():
+        if not pending:
+            pending, number = [episode(number)], number + 1
+        now = pending.pop(0)
         if groups:
             need = np.where(now.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
             _go_on(now, evidence, plan(evidence.edges, need, rng), rng)
         else:
             evidence.edges = evidence.edges | now.test(np.eye(n, dtype=bool))
         evidence.add(now)
-    found = _discovery(simulator, name, evidence, number, simulator.steps - began)
+    discovery = _discovery(simulator, name, evidence, number, simulator.steps - began)
     if granted.any():
         new = int((~granted & evidence.edges).sum())
         note = f"{int(granted.sum())} edges of start were taken for granted, and {new} found"
-        return replace(found, notes=(*found.notes, note))
-    return found
+        return replace(discovery, notes=(*discovery.notes, note))
+    return discovery
 
 
 def _look_around(
     episode: Callable[[int], _Episode], evidence: _Evidence, trials: int, rng: np.random.Generator
 ) -> list[_Episode]:
-    """Begin some episodes, and look for edges from none where most show at once; the others are returned, begun.
+    """Start several episodes, find the first edges in the one that shows most, and return the other episodes.
 
-    The same few factors are changed in all of them, and that one is taken in which they move the most. What elimination
-    suggests there is an edge if a second one suggests it as well, or if it is confirmed.
+    The same few factors are changed in all of them, and the episode in which they move the most targets is taken. What
+    elimination suggests there is an edge if a second episode suggests it as well, or if it is confirmed.
     """
     n = len(evidence.edges)
-    begun, rate = [episode(number) for number in range(1 + min(n // 12, 9, max(trials - 1, 1)))], 0.5
-    if len(begun) > 1:  # else there are so few factors that all are changed one by one
+    started, rate = [episode(number) for number in range(1 + min(n // 12, 9, max(trials - 1, 1)))], 0.5
+    if len(started) > 1:  # otherwise there are few factors, and all are changed one by one
         few = np.isin(np.arange(n), rng.choice(n, 1 + n // 16, replace=False))
-        begun.sort(key=lambda episode: -int(episode.test(few[None]).sum()))
-        rate = 1 - float(1 - np.mean([episode.moved for episode in begun])) ** (1 / few.sum())
-    best, *others = begun
+        started.sort(key=lambda episode: -int(episode.test(few[None]).sum()))
+        rate = 1 - float(1 - np.mean([episode.moved for episode in started])) ** (1 / few.sum())
+    best, *others = started
     first = resolve(best.test, evidence.edges, rng, rate)
     edges = shown(best.groups, best.moved)
     if (first.edges & ~edges).any():
@@ -237,7 +240,7 @@ def _look_around(
 
 
 def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
-    """Test groups that should move nothing new; where one does, look for who did it until that is shown."""
+    """Test groups that should move nothing new; where one does, search for the factor that did it."""
     n = len(evidence.edges)
     if len(planned):
         episode.test(planned)
@@ -252,14 +255,14 @@ def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.
                 return
             continue
         suspects = np.atleast_1d(suspects_of(trial)[1].any(axis=1))
-        if suspects.any() and len(episode.groups) - looked > n / 4:  # so much is new that one by one is as cheap
+        if suspects.any() and len(episode.groups) - looked > n / 4:  # after that many tests one by one is as cheap
             _one_by_one(episode, evidence, suspects)
         elif suspects.any():
-            # Who is likely is changed alone, which shows it; else the next group tells the most for all such targets.
+            # A likely suspect is changed alone, which decides; otherwise test the most informative group.
             if not _one_by_one(episode, evidence, likely(trial, evidence.edges)):
                 episode.test(next_group(trial, rng)[None])
         elif trial.unexplained.any():
-            # Something moved, and all that may have done it are ruled out: changes cancelled, or hid each other.
+            # A target moved although all suspects are ruled out: changes cancelled or hid each other.
             groups = episode.groups[trial.unexplained.any(axis=1)]
             if not _one_by_one(episode, evidence, groups[groups.sum(axis=1).argmin()]):
                 return
@@ -268,7 +271,7 @@ def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.
 
 
 def _one_by_one(episode: _Episode, evidence: _Evidence, factors: np.ndarray) -> bool:
-    """Change each of these factors alone, where that has not been done: what moves is shown. Was there any?"""
+    """Change each of these factors alone, unless that was done before; return whether any was left to change."""
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
         alone = np.eye(len(left), dtype=bool)[left]

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 
 from ..structure import InfluenceNetwork, LaggedNetwork, StructureWarning
-from .simulators import HostSimulator, simulator_of
+from .simulators import simulator_of
 
 
 def measure_lags(
     problem: Any, network: InfluenceNetwork | None = None, *, horizon: int = 100, trials: int = 20, seed: int = 0
 ) -> LaggedNetwork:
-    """A network by lag, from a simulator that repeats itself from a seed.
+    """Measure the lag of every edge in a simulator that is deterministic given a seed.
 
-    In each of `trials` episodes, at a time of its own, every factor in turn does something else for one step, all else
-    held fixed. The lag of an edge is the shortest time after which its target was seen to move; 0 if it never was,
+    In each of `trials` episodes every factor in turn does something else for one step, at a random time, all else held
+    fixed. The lag of an edge is the shortest time after which its target was seen to move; 0 if it never was,
     which is safe. A lag that is shorter in states that no episode visits is overrated, and biases the gradient: take
     many trials, or lags that physics gives.
 
-    - `network`: whose edges they are; the problem's own if left out. Of pairs without an edge nothing is said.
+    - `network`: the network whose edges are measured; the problem's own if left out. Other pairs get no lag.
     - `horizon`: steps of an episode; the change comes in its first half.
 
     >>> from factorax.problems import chain
@@ -48,8 +48,7 @@ def measure_lags(
             differs = psi[1:] != psi[0]
             first = np.minimum(first, np.where(differs.any(axis=1), differs.argmax(axis=1) - at, never))
     finally:
-        if isinstance(simulator, HostSimulator):
-            simulator.close()
+        simulator.close()
     first[first == never] = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StructureWarning)  # of what it leaves out the network has warned already

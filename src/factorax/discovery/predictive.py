@@ -1,4 +1,4 @@
-"""The predictive way, after Causal MoMa: models of a target with and without an action, edges where that matters."""
+"""The predictive method, after Causal MoMa: an edge is where a model of the target needs the action."""
 
 import numpy as np
 

@@ -1,42 +1,24 @@
-"""What discovery gives: for every pair of an action and a target the effect, the p-value and what stands behind it."""
+"""The result of discovery: effect, p-value and number of samples of every pair of an action and a target."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from .._rates import Control, adjusted, discoveries
+from .._false_discovery import Control, adjusted, discoveries
 from ..structure import InfluenceNetwork
+from .drawing import draw_matrix
+from .methods import PROMISES, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
+from .storage import load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Method = Literal["interventional", "score", "dependence", "predictive", "gated"]
-Kind = Literal["one-step", "return"]
-Loop = Literal["open", "closed"]
-
-PROMISES: dict[str, str] = {
-    "interventional": "an edge was seen to act, the rest of the world held fixed; a pair without one was changed as "
-    "often as its samples say and the target never moved, which bounds how often it can, and proves nothing of other "
-    "states",
-    "score": "that an edge is absent is refuted; a pair without one is not proved absent: effects that do not shift "
-    "the mean, such as ψ = a², and effects too small for the samples, stay unseen",
-    "dependence": "that an edge is absent is refuted, whatever its form; unseen stay effects too small for the "
-    "samples, and those that vanish on average over the other actions, such as the parity of two bits",
-    "predictive": "an edge helps a model to predict its target; thresholds are set by hand, no error rate is known, "
-    "and what the model cannot express stays unseen",
-    "gated": "a critic that has to do without most actions kept those of its edges; products of two actions are seen, "
-    "weak effects and what three do together are not, and no error rate is known",
-}
-"""What each method says of an edge, and of a pair without one."""
-
-WITHOUT_P_VALUES = ("predictive", "gated")
-"""Methods that test nothing: an edge is an effect above a threshold, and no error rate is known."""
-THRESHOLD: dict[str, float] = {"gated": 0.5}
-"""Of such methods, where one suits all data: a gate is rather open than closed."""
+_DOUBTFUL = 0.5
+"""Confidence below which a bipartite drawing leaves an edge out."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,15 +37,15 @@ class Discovery:
            [0.1  , 1.   ]])
     """
 
-    method: Method
-    kind: Kind
-    """Of what the targets were: rewards of one step, or returns."""
+    method: MethodName
+    kind: TargetKind
+    """What the targets are: rewards of one step, or returns."""
     effect: np.ndarray
-    """How strong, in the method's own unit (`effect_unit`), ``(n, m)``."""
+    """Strength of the influence, in the method's own unit (`effect_unit`), ``(n, m)``."""
     p_value: np.ndarray
-    """Of the hypothesis that there is no edge, ``(n, m)``; NaN where nothing was tested."""
+    """p-value of the hypothesis that there is no edge, ``(n, m)``; NaN where nothing was tested."""
     samples: np.ndarray
-    """How many samples or re-runs stand behind it, ``(n, m)``."""
+    """Number of samples or re-runs behind each pair, ``(n, m)``."""
     actions: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     loop: Loop = "closed"
@@ -72,7 +54,7 @@ class Discovery:
     notes: tuple[str, ...] = ()
     """What a reader should know: what was skipped, what the samples can tell."""
     steps: int = 0
-    """Of the simulator, all told."""
+    """Number of simulated steps in total."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
     """The other networks of the same interventions, by name: ``one-step``, ``open-loop``."""
 
@@ -81,7 +63,7 @@ class Discovery:
         for name in ("effect", "p_value", "samples"):
             if np.ndim(getattr(self, name)) != 2 or np.shape(getattr(self, name)) != shape:
                 raise ValueError(f"{name}: got shape {np.shape(getattr(self, name))}, want (n, m), that of effect")
-        for name, choices in (("method", Method), ("kind", Kind), ("loop", Loop)):
+        for name, choices in (("method", MethodName), ("kind", TargetKind), ("loop", Loop)):
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(get_args(choices))}")
         plain = InfluenceNetwork.complete(*shape).relabel(self.actions or None, self.targets or None)
@@ -95,7 +77,7 @@ class Discovery:
 
     @property
     def name(self) -> str:
-        """One-step, open-loop or closed-loop."""
+        """``"one-step"``, ``"open-loop"`` or ``"closed-loop"``."""
         return self.kind if self.kind == "one-step" else f"{self.loop}-loop"
 
     @property
@@ -136,23 +118,42 @@ class Discovery:
         return InfluenceNetwork(self.found(fdr, control=control, threshold=threshold), self.actions, self.targets)
 
     def draw(self, style: str = "matrix", *, fdr: float = 0.05, ax: "Axes | None" = None) -> "Axes":
-        """Draw it with confidence: ``"matrix"``, or ``"bipartite"``; see `factorax.discovery.drawing.draw`."""
-        from .drawing import draw
+        """Draw the discovery with matplotlib.
 
-        return draw(self, style, fdr=fdr, ax=ax)
+        - ``"matrix"``: confidence as grey, a frame around every edge at the false-discovery rate `fdr`, a cross where
+          nothing could be tested. Methods without p-values give no confidence, and the effect is shown.
+        - ``"bipartite"``: as `factorax.structure.draw`; edges with a confidence of ½ or more, thinner where it is less.
+          For gates, the probability of being open takes the place of confidence.
+        """
+        if style == "bipartite":
+            values = self.effect if self.method in THRESHOLD else self.confidence
+            shown = np.where(values >= _DOUBTFUL, values, 0.0)
+            return InfluenceNetwork._derive(shown, self.actions, self.targets).draw(ax=ax)
+        if style != "matrix":
+            raise ValueError(f"style: got {style!r}, want 'matrix' or 'bipartite'")
+        framed = self.tested or self.method in THRESHOLD
+        rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD.get(self.method)}"
+        return draw_matrix(
+            self.confidence if self.tested else self.effect,
+            self.actions,
+            self.targets,
+            label="confidence" if self.tested else self.effect_unit,
+            title=f"{self.method}, {self.name}" + (f"; framed: edges, {rule}" if framed else ""),
+            top=1.0 if framed else None,
+            edges=self.found(fdr) if framed else None,
+            untested=np.isnan(self.p_value) if self.tested else None,
+            ax=ax,
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a safetensors file: arrays, and a JSON header. `network().save` writes K alone."""
-        from .storage import save
-
-        save(self, path)
+        parts = {"": self} | dict(self.also)
+        save(path, {name: vars(part) for name, part in parts.items()}, actions=self.actions, targets=self.targets)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Discovery":
-        """Read what `save` wrote."""
-        from .storage import load
-
-        return load(path)
+        """Read a discovery that `save` wrote; any other file is a ValueError."""
+        return load(path, Discovery)
 
     def as_edges(self, fdr: float = 0.05, *, threshold: float | None = None) -> list[dict[str, Any]]:
         """One dictionary for every edge, the strongest evidence first: ready for JSON."""
@@ -184,14 +185,14 @@ class Discovery:
                 f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) makes edges of it"
             )
         else:
-            edges = int(self.found().sum())
-            lines.append(f"{edges} of {n * m} pairs are edges at a false-discovery rate of 0.05, each from "
+            count = int(self.found().sum())
+            lines.append(f"{count} of {n * m} pairs are edges at a false-discovery rate of 0.05, each from "
                          f"{_range(self.samples)} samples")  # fmt: skip
         for other in self.also.values():
-            here, there = self.found(), other.found()
+            edges, others = self.found(), other.found()
             lines.append(
-                f"{other.name}: {int(there.sum())} edges, {int((there & ~here).sum())} of them not here, "
-                f"{int((here & ~there).sum())} here not there"
+                f"{other.name}: {int(others.sum())} edges, {int((others & ~edges).sum())} of them not here, "
+                f"{int((edges & ~others).sum())} here not there"
             )
         return "\n".join([*lines, f"What it says: {PROMISES[self.method]}.", *self.notes])
 

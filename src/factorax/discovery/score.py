@@ -16,7 +16,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
     E[ψⱼ²], and the one product of matrices Zᵀ Ψ is all that there is to compute. ψ is taken less its linear regression
     on the state, which is a baseline: it costs no validity and gains power.
 
-    - `batch`: from `collect`, or from data of one's own. With several scores a factor, ``(N, n, p)``, the smallest of
+    - `batch`: from `collect`, or from your own data. With several scores a factor, ``(N, n, p)``, the smallest of
       the p-values counts, times p.
     - `robust`: estimate E[zᵢ² ψⱼ²] for every pair instead: for scores of any variance, for one more product.
 
@@ -46,8 +46,8 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
         else:
             t = np.abs(correlation) * np.sqrt(n_samples)
         many = n_samples > 500  # then Student's distribution is normal
-        here = special.erfc(t / np.sqrt(2)) if many else 2 * stats.t.sf(t, n_samples - used)
-        p_value = np.minimum(p_value, width * here)
+        p_of_score = special.erfc(t / np.sqrt(2)) if many else 2 * stats.t.sf(t, n_samples - used)
+        p_value = np.minimum(p_value, width * p_of_score)
         effect = correlation if k == 0 else np.where(np.abs(correlation) > np.abs(effect), correlation, effect)
     p_value[dead], p_value[:, still] = np.nan, np.nan
     notes.append(_power(n_samples, n * m * width))
@@ -55,7 +55,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
 
 
 def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
-    """ψ less its regression on a constant and the state, if samples are enough; and how many numbers that took."""
+    """ψ less its regression on a constant and the state, if samples suffice; and the number of coefficients."""
     centred = psi - psi.mean(axis=0)
     if state is None or len(psi) < 20 * state.shape[1]:
         return centred, 1
@@ -67,7 +67,7 @@ def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray
 
 
 def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 0.8) -> float:
-    """The smallest correlation that is found with chance `power` among so many tests, all others null.
+    """The smallest correlation that is found with probability `power` among `tests` tests, all others null.
 
     >>> round(detectable(10_000, 100), 3)
     0.043

@@ -12,13 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.spaces.utils import flatten_space
 
-from ..learning.actions import ActionSpace
 from ..problems.problem import Problem
-from ..rollouts.components import BERNOULLI, CATEGORICAL
+from ..spaces import ActionSpace
+from ..spec import Spec, check_callable, declared_network, is_jax
 from ..structure import InfluenceNetwork
 
-Policy = Callable[[Any, Any], Any]
+ActingFunction = Callable[[Any, Any], Any]
 RATES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """How often an action sequence leaves the value that it mostly has: held for long, or new at every step."""
 
@@ -27,27 +28,26 @@ SIDE_BY_SIDE = 8
 
 
 class Simulator(ABC):
-    """What can be re-run, with n factors, m targets and episodes of `horizon` steps. Its `steps` are counted."""
+    """A simulator with n factors, m targets and episodes of `horizon` steps; `steps` counts those simulated."""
 
     network: InfluenceNetwork
-    """Of the right shape and with labels; its edges are not used."""
+    """A network with the right shape and labels; its edges are not used."""
 
-    def __init__(self, space: ActionSpace, network: InfluenceNetwork, horizon: int, policy: Policy | None):
-        self.space, self.network, self.horizon, self.policy, self.steps = space, network, horizon, policy, 0
-        groups = None if network.factorisation is None else network.factorisation.group_of
-        self.factor_of = np.arange(len(space)) if groups is None else np.asarray(groups)
-        if len(self.factor_of) != len(space) or self.factor_of.max() + 1 != network.shape[0]:
-            raise ValueError(
-                f"problem: its network has {network.shape[0]} rows, and the action space {len(space)} components; "
-                "want one row for each, or a network that `factor` made"
-            )
+    def __init__(self, spec: Spec, horizon: int, policy: ActingFunction | None):
+        self.space, self.network = spec.components, spec.network.static
+        self.horizon, self.policy, self.steps = horizon, policy, 0
+        self.factor_of = np.arange(len(self.space)) if spec.factors is None else spec.factors
+
+    def close(self) -> None:
+        """End what is open."""
+        return
 
     @abstractmethod
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Targets ``(B, T, m)`` of an episode for each of B sets of factors, booleans ``(B, n)``.
 
         Those factors do what is `forced`, ``(T, c)``; the others what they did in `base`, ``(T, c)``, or, if that is
-        None, what the policy answers. Nought after the episode's end.
+        None, what the policy answers. Targets are 0 after the end of the episode.
         """
 
     @abstractmethod
@@ -57,11 +57,11 @@ class Simulator(ABC):
 
     @abstractmethod
     def acted(self, seed: int) -> np.ndarray:
-        """What the policy does in an episode that nobody interferes with, ``(T, c)``."""
+        """The actions of the policy in an episode without intervention, ``(T, c)``."""
 
     def sequence(self, rng: np.random.Generator, *, alike: bool) -> np.ndarray:
-        """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, new at every step; by
-        each component as it likes, or by all `alike`: what reaches far may need that."""
+        """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, or new at every step; one
+        draw per component, or the same for all if `alike`, which influence over long distances may need."""
         size = 1 if alike else len(self.space)
         mostly, other = (self._draw(rng, (steps, size)) for steps in (1, self.horizon))
         leaves = rng.random((self.horizon, size)) < rng.choice(RATES, size)
@@ -72,11 +72,9 @@ class Simulator(ABC):
         what two components do alike may cancel."""
         other = self.sequence(rng, alike=False)
         for c in np.flatnonzero((other == base).all(axis=0)):
-            kind, choices = self.space.kinds[c], int(self.space.choices[c])
+            choices = int(self.space.choices[c])
             t = rng.integers(len(base))
-            if kind == BERNOULLI:
-                other[t, c] = 1 - other[t, c]
-            elif kind == CATEGORICAL and choices > 1:
+            if choices > 1:
                 other[t, c] = (other[t, c] + rng.integers(1, choices)) % choices
         return other
 
@@ -88,19 +86,17 @@ class Simulator(ABC):
         low, high = np.where(below, space.low, 0.0), np.where(above, space.high, 0.0)
         free = np.where(below, low + np.abs(normal), np.where(above, high - np.abs(normal), normal))
         drawn = np.where(below & above, low + rng.random(shape) * (high - low), free)
-        choices = np.where(np.array(space.kinds) == BERNOULLI, 2, space.choices)
-        whole = np.isin(space.kinds, (BERNOULLI, CATEGORICAL))
-        return np.where(whole, np.floor(rng.random(shape) * choices), drawn)
+        return np.where(space.discrete, np.floor(rng.random(shape) * space.choices), drawn)
 
     def _components(self, factors: np.ndarray) -> np.ndarray:
         return np.asarray(factors, bool)[:, self.factor_of]
 
 
 class JaxSimulator(Simulator):
-    """A pure-JAX problem: all re-runs of a call at once."""
+    """A pure-JAX problem; the re-runs of a call are batched."""
 
-    def __init__(self, problem: Problem, horizon: int, policy: Policy | None):
-        super().__init__(ActionSpace.of(problem.action_space), problem.network, horizon, policy)
+    def __init__(self, problem: Problem, horizon: int, policy: ActingFunction | None):
+        super().__init__(Spec.of(problem), horizon, policy)
         self.problem = problem
 
     def _keys(self, seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -129,7 +125,7 @@ class JaxSimulator(Simulator):
     @cached_property
     def _answered(self) -> Callable[..., tuple[jax.Array, jax.Array]]:
         assert self.policy is not None
-        policy: Policy = self.policy
+        policy: ActingFunction = self.policy
 
         def run(seed: jax.Array, forced: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
             first, keys, acts = self._keys(seed)
@@ -144,7 +140,7 @@ class JaxSimulator(Simulator):
 
                 return jax.lax.scan(step, start, (keys, acts, forced))[1]
 
-            # One after the other: a product of matrices may round otherwise in another row of a batch.
+            # One after the other: a matrix product may round differently in another row of a batch.
             return jax.lax.map(one, mask)
 
         return jax.jit(run)
@@ -165,42 +161,43 @@ class JaxSimulator(Simulator):
         return jax.jit(run)
 
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Some at a time, side by side."""
+        """Play the re-runs in batches of `SIDE_BY_SIDE`."""
         self.steps += len(factors) * self.horizon
         if base is None:
             return self._in_chunks(lambda mask: self._answered(seed, forced, mask)[0], factors)
         return self._in_chunks(lambda mask: self._replayed(seed, base, forced, mask), factors)
 
     def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
-        """Of every step."""
+        """Play every step with and without force."""
         self.steps += (len(factors) + 1) * self.horizon
-        with_nobody = np.vstack([np.zeros((1, factors.shape[1]), bool), factors])
-        return self._in_chunks(lambda mask: self._once(seed, base, forced, mask), with_nobody)
+        with_empty = np.vstack([np.zeros((1, factors.shape[1]), bool), factors])
+        return self._in_chunks(lambda mask: self._once(seed, base, forced, mask), with_empty)
 
     def _in_chunks(self, run: Callable[[np.ndarray], jax.Array], factors: np.ndarray) -> np.ndarray:
-        """Sets of nobody fill the last chunk up: one size, one compilation."""
+        """Run in chunks of one size, the last one padded with empty sets, so that only one program is compiled."""
         filled = np.vstack([factors, np.zeros((-len(factors) % SIDE_BY_SIDE, factors.shape[1]), bool)])
         chunks = np.split(self._components(filled), len(filled) // SIDE_BY_SIDE)
         return np.concatenate([np.asarray(run(chunk)) for chunk in chunks])[: len(factors)]
 
     def acted(self, seed: int) -> np.ndarray:
-        """From an episode without force."""
+        """Play an episode without force and return its actions."""
         self.steps += self.horizon
         nothing = np.zeros((self.horizon, len(self.space)), np.float32)
         return np.asarray(self._answered(seed, nothing, np.zeros((1, len(self.space)), bool))[1][0])
 
 
 class HostSimulator(Simulator):
-    """A Gymnasium environment, begun anew with ``reset(seed=…)`` for every re-run."""
+    """A Gymnasium environment, reset with ``reset(seed=…)`` for every re-run."""
 
-    def __init__(self, make: Callable[[], Any], horizon: int, policy: Policy | None):
+    def __init__(self, make: Callable[[], Any], horizon: int, policy: ActingFunction | None):
         self.env = make()
-        space, network = ActionSpace.of(self.env.action_space), getattr(self.env.unwrapped, "network", None)
+        space, network = ActionSpace.of(self.env.action_space), declared_network(self.env)
         if network is None:
             self.env.reset(seed=0)
             _, reward, *_, info = self.env.step(space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
-        super().__init__(space, network, horizon, policy)
+        observations = flatten_space(self.env.observation_space)  # only a policy looks at them
+        super().__init__(Spec.of_spaces(observations, self.env.action_space, network), horizon, policy)
 
     def _episode(self, seed: int, choose: Callable[[int, Any], np.ndarray], steps: int) -> tuple[Any, Any]:
         psi = np.zeros((self.horizon, self.network.shape[1]))
@@ -209,7 +206,7 @@ class HostSimulator(Simulator):
         for t in range(steps):
             actions[t] = choose(t, obs)
             obs, reward, terminated, truncated, info = self.env.step(self.space.to_environment(actions[t].copy()))
-            psi[t] = np.array(info.get("vector_reward", reward), dtype=float)  # a copy: some write to it again
+            psi[t] = np.array(info.get("vector_reward", reward), dtype=float)  # a copy: some environments overwrite it
             self.steps += 1
             if terminated or truncated:
                 break
@@ -220,7 +217,7 @@ class HostSimulator(Simulator):
         return np.asarray(self.policy(jax.random.fold_in(jax.random.key(seed), t), np.asarray(obs, np.float32)))
 
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """One after the other."""
+        """Play the re-runs one after the other."""
 
         def choose(mask: np.ndarray, t: int, obs: Any) -> np.ndarray:
             return np.where(mask, forced[t], self._answer(seed, t, obs) if base is None else base[t])
@@ -229,7 +226,7 @@ class HostSimulator(Simulator):
         return np.array([self._episode(seed, partial(choose, mask), self.horizon)[0] for mask in masks])
 
     def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
-        """Of step `t`, which the environment must be led to."""
+        """Play step `t` alone; every re-run has to play the steps before it."""
 
         def choose(mask: np.ndarray, time: int, obs: Any) -> np.ndarray:
             return np.where(mask & (time == t), forced[t], base[time])
@@ -238,11 +235,11 @@ class HostSimulator(Simulator):
         return np.array([self._episode(seed, partial(choose, mask), t + 1)[0][t : t + 1] for mask in masks])
 
     def acted(self, seed: int) -> np.ndarray:
-        """From an episode without force."""
+        """Play an episode without force and return its actions."""
         return self._episode(seed, partial(self._answer, seed), self.horizon)[1]
 
     def close(self) -> None:
-        """End the environment."""
+        """Close the environment."""
         self.env.close()
 
 
@@ -250,17 +247,13 @@ def simulator_of(problem: Any, horizon: int, policy: Any = None) -> Simulator:
     """The simulator of a JAX `Problem`, or of a function that makes a Gymnasium environment."""
     if horizon < 1:
         raise ValueError(f"horizon: got {horizon}, want at least 1 step")
-    if isinstance(problem, Problem):
+    if is_jax(problem):
         return JaxSimulator(problem, horizon, policy_of(policy, traced=True))
-    if not callable(problem):
-        raise TypeError(
-            f"problem: got {type(problem).__name__}, want a Problem, or a function that makes a Gymnasium environment, "
-            "as in lambda: gym.make('CartPole-v1')"
-        )
+    check_callable(problem)
     return HostSimulator(problem, horizon, policy_of(policy, traced=False))
 
 
-def policy_of(policy: Any, *, traced: bool) -> Policy | None:
+def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
     """A policy as a function of a key and an observation, from such a function or from a trained `FactoredPPO`."""
     learner = getattr(policy, "learner", None)
     if learner is None:
@@ -270,7 +263,9 @@ def policy_of(policy: Any, *, traced: bool) -> Policy | None:
                 "observation that gives a flat action (c,)"
             )
         return policy
+    # Simulators clip actions to the bounds of the space; a learner may get them there in another way.
+    within = learner.spec.components.within
     if traced:
-        return lambda key, obs: learner.act(policy.state, key, obs[None])[0]
-    act = learner.actor(policy.state)
-    return lambda key, obs: act(jax.random.key_data(key), np.reshape(obs, (1, -1)))[0]
+        return lambda key, obs: within(learner.act(policy.state, key, obs[None])[0], jnp)
+    act = policy.program.compiled_act(policy.state)
+    return lambda key, obs: within(act(jax.random.key_data(key), np.reshape(obs, (1, -1)))[0], np)

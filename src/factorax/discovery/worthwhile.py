@@ -11,14 +11,14 @@ from .batch import Batch
 
 @dataclass(frozen=True, eq=False)
 class Worth:
-    """Both sides of the bargain for every edge, ``(n, m)`` each."""
+    """Bias without and variance with every edge, ``(n, m)`` each."""
 
     squared_bias: np.ndarray
     """|E[zᵢ λⱼ ψⱼ]|², what leaving the edge out costs: its expectation given the data."""
     variance: np.ndarray
     """V[zᵢ λⱼ ψⱼ] of one sample, the trace; keeping the edge costs this over the number of samples."""
     share: float
-    """Of all pairs, those that seem to have an edge."""
+    """Estimated share of pairs that have an edge."""
 
 
 def worth(batch: Batch) -> Worth:
@@ -66,17 +66,17 @@ def worthwhile_network(batch: Batch, *, n_samples: int, form: Literal["hard", "s
         raise ValueError(f"form: got {form!r}, want 'hard' or 'soft'")
     if n_samples < 1:
         raise ValueError(f"n_samples: got {n_samples}, want at least 1, the size of the batch to come")
-    found = worth(batch)
-    noise = found.variance / n_samples
+    estimate = worth(batch)
+    noise = estimate.variance / n_samples
     if form == "hard":
-        matrix = found.squared_bias > noise
+        matrix = estimate.squared_bias > noise
     else:
-        matrix = found.squared_bias / np.maximum(found.squared_bias + noise, 1e-300)
+        matrix = estimate.squared_bias / np.maximum(estimate.squared_bias + noise, 1e-300)
     return InfluenceNetwork(matrix, batch.actions or None, batch.targets or None)
 
 
 def _present(t: np.ndarray, share: float, spread: float) -> np.ndarray:
-    """P(present | t)."""
+    """P(present | t), the probability of an edge given its statistic."""
     with np.errstate(over="ignore"):
         odds = (1 - share) / share * np.sqrt(1 + spread) * np.exp(-(t**2) / 2 * spread / (1 + spread))
     return 1 / (1 + odds)

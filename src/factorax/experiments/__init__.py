@@ -1,11 +1,11 @@
-"""The paper's experiments, one module each: settings, work, data, summary, figure, claims."""
+"""The paper's experiments and others, one module for each command: settings, work, data, summary, figure, claims."""
 
 import difflib
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .experiment import Experiment
+    from .harness.experiment import Experiment
 
 BANDITS = (
     "search-baselines",
@@ -19,14 +19,10 @@ BANDITS = (
 DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city")
 NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks")
-_TOGETHER = {"traffic-3x3": "traffic", "traffic-2x6": "traffic", "uav-4": "uav", "uav-5": "uav"}
-_TOGETHER |= {"discover-exact": "discovery", "discover-samples": "discovery_samples"}
-_TOGETHER |= {"discover-others": "discovery_others"}
-"""Modules with several experiments, or with another name."""
 
 
 def find(name: str) -> "Experiment":
-    """The experiment of this name, one of `NAMES`.
+    """Returns the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same name.
 
     >>> find("search-rate").paper
     'Fig. 8'
@@ -35,6 +31,4 @@ def find(name: str) -> "Experiment":
         near = difflib.get_close_matches(name, NAMES, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ValueError(f"unknown experiment {name!r}; {hint}There are: {', '.join(NAMES)}")
-    if name in _TOGETHER:
-        return importlib.import_module("." + _TOGETHER[name], __name__).EXPERIMENTS[name]
     return importlib.import_module("." + name.replace("-", "_"), __name__).EXPERIMENT

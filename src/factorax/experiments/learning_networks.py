@@ -1,7 +1,7 @@
 """Which network to learn with: the true one, the same by lag, a discovered, an adaptive, a near, a complete one.
 
-Four problems: switches with few samples a rollout; parcels that pay later; traffic lights; aircraft that nobody here
-wrote. All methods of a problem have the same settings, and a critic of every target.
+Four problems: switches with few samples a rollout; parcels that pay later; traffic lights; aircraft of an
+RDDL model. All methods of a problem have the same settings, and a critic of every target.
 """
 
 import threading
@@ -14,15 +14,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..discovery import discover
-from ..learning.comparing import PALETTE, iqm
-from ..learning.naming import find_problem
-from . import figures, trainings
-from .claims import Claim, verdict
-from .experiment import Experiment
-from .parts import Arrays, Part
-from .statistics import Interval
-from .table import Table, where
-from .trainings import Training, train
+from ..runs import plots
+from ..runs.registry import find_problem
+from ..runs.statistics import Interval, iqm
+from .harness import trainings
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, Part
+from .harness.table import Table, where
+from .harness.trainings import Training, train
 
 TRUE, LAGGED, FOUND = "true", "by lag", "discovered"
 ADAPTIVE, FROM_NEAR, NEAR, COMPLETE = "adaptive", "adaptive, from near", "near", "complete"
@@ -42,48 +42,70 @@ class Case:
     """What the network is looked for on."""
     finding: Mapping[str, Any]
     vmapped: bool = True
-    """Whether seeds run side by side as one program."""
+    """Whether seeds are trained at once as one program."""
 
 
 CASES = {
     "switches": Case(
-        "contextual-bandit:64",
-        {TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
-        32 * 300,
-        "--n-envs 32 --n-steps 1 --batch-size 32 --n-epochs 4 --hidden 16 --learning-rate 3e-3 --policy independent",
-        "contextual-bandit:64",
-        {"method": "score", "samples": 3000},
+        problem="contextual-bandit:64",
+        networks={TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
+        steps=32 * 300,
+        options=(
+            "--n-envs 32 --n-steps 1 --batch-size 32 --n-epochs 4 --hidden 16 --learning-rate 3e-3 --policy independent"
+        ),
+        found_on="contextual-bandit:64",
+        finding={"method": "score", "samples": 3000},
     ),
     "parcels": Case(
-        "chain:16,delay=8",
-        {TRUE: "own", LAGGED: "lagged", FOUND: FOUND, ADAPTIVE: "adaptive", FROM_NEAR: "adaptive:near", NEAR: "near",
-         COMPLETE: "complete"},
-        320 * 100,
-        "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared",
-        "chain:16,delay=8",
-        {"method": "score", "samples": 20_000, "horizon": 9},
+        problem="chain:16,delay=8",
+        networks={
+            TRUE: "own",
+            LAGGED: "lagged",
+            FOUND: FOUND,
+            ADAPTIVE: "adaptive",
+            FROM_NEAR: "adaptive:near",
+            NEAR: "near",
+            COMPLETE: "complete",
+        },
+        steps=320 * 100,
+        options=(
+            "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared"
+        ),
+        found_on="chain:16,delay=8",
+        finding={"method": "score", "samples": 20_000, "horizon": 9},
     ),
     "traffic": Case(
-        "traffic:3x3,slots=20",
-        {TRUE: "corridor", LAGGED: "travel", FOUND: FOUND, ADAPTIVE: "adaptive", FROM_NEAR: "adaptive:incident",
-         NEAR: "incident", COMPLETE: "complete"},
-        6400 * 150,
-        "--n-envs 16 --n-steps 400 --batch-size 320 --n-epochs 5 --hidden 32 32 32 --discount 0.95 --gae-lambda 0.95 "
-        "--learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared --identity 0",
-        "traffic:3x3,slots=20,norm=fixed",
-        {"method": "interventional", "horizon": 400, "trials": 20, "one_step": False},
+        problem="traffic:3x3,slots=20",
+        networks={
+            TRUE: "corridor",
+            LAGGED: "travel",
+            FOUND: FOUND,
+            ADAPTIVE: "adaptive",
+            FROM_NEAR: "adaptive:incident",
+            NEAR: "incident",
+            COMPLETE: "complete",
+        },
+        steps=6400 * 150,
+        options=(
+            "--n-envs 16 --n-steps 400 --batch-size 320 --n-epochs 5 --hidden 32 32 32 --discount 0.95 --gae-lambda "
+            "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared --identity 0"
+        ),
+        found_on="traffic:3x3,slots=20,norm=fixed",
+        finding={"method": "interventional", "horizon": 400, "trials": 20, "one_step": False},
     ),
     "aircraft": Case(
-        "rddl:UAV_ippc2023/4",
-        {TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
-        16_000,
-        "--n-envs 8 --n-steps 100 --batch-size 200 --n-epochs 10 --hidden 32 32 --learning-rate 3e-3 --discount 0.95 "
-        "--gae-lambda 0.95 --policy independent --squash --normalise-obs --normalise-reward",
-        "rddl:UAV_ippc2023/4",
-        {"method": "interventional", "horizon": 20, "trials": 3, "one_step": False},
+        problem="rddl:UAV_ippc2023/4",
+        networks={TRUE: "own", FOUND: FOUND, ADAPTIVE: "adaptive", COMPLETE: "complete"},
+        steps=16_000,
+        options=(
+            "--n-envs 8 --n-steps 100 --batch-size 200 --n-epochs 10 --hidden 32 32 --learning-rate 3e-3 --discount "
+            "0.95 --gae-lambda 0.95 --policy independent --bounded tanh --normalise-obs --normalise-reward"
+        ),
+        found_on="rddl:UAV_ippc2023/4",
+        finding={"method": "interventional", "horizon": 20, "trials": 3, "one_step": False},
         vmapped=False,
     ),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -98,7 +120,7 @@ class Settings:
 
 def plan(settings: Settings, seed: int) -> list[Training]:
     """The runs; a network that is to be found has no file yet."""
-    made = []
+    runs = []
     first = seed * settings.seeds
     for name in settings.cases:
         case = CASES[name]
@@ -107,10 +129,12 @@ def plan(settings: Settings, seed: int) -> list[Training]:
             steps = round(case.steps * settings.share)
             title = f"{name}, {method}"
             if case.vmapped:
-                made.append(train(title, case.problem, first, steps, *options, seeds=settings.seeds))
+                runs.append(train(title, case.problem, *options, seed=first, steps=steps, seeds=settings.seeds))
             else:
-                made += [train(title, case.problem, first + i, steps, *options) for i in range(settings.seeds)]
-    return made
+                runs += [
+                    train(title, case.problem, *options, seed=first + i, steps=steps) for i in range(settings.seeds)
+                ]
+    return runs
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
@@ -145,17 +169,17 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """Interquartile means over seeds: of all of training, and of its last tenth."""
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     for name in settings.cases:
-        found[name] = {}
+        summary[name] = {}
         for method in CASES[name].networks:
             group = trainings.group(where(table, method=f"{name}, {method}"), method)
-            found[name][method] = {
+            summary[name][method] = {
                 "area": vars(iqm(group.returns.mean(axis=1))),
                 "end": vars(iqm(group.final)),
                 "seeds": len(group.final),
             }
-    return found
+    return summary
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
@@ -166,7 +190,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     handles: dict[str, Any] = {}
     for ax, name in zip(axes.ravel(), settings.cases, strict=False):
         for method in CASES[name].networks:
-            colour = PALETTE[METHODS.index(method)]
+            colour = plots.PALETTE[METHODS.index(method)]
             group = trainings.group(where(table, method=f"{name}, {method}"), method)
             points = [iqm(column) for column in group.returns.T]
             (handles[method],) = ax.plot(group.steps, [p.mean for p in points], color=colour, label=method)
@@ -178,7 +202,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ax.set(title=name, xlabel="steps of all environments", ylabel="return of an episode")
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
     ordered = [handles[method] for method in METHODS if method in handles]
-    figures.legend_beside(axes[0, -1], handles=ordered)
+    plots.legend_beside(axes[0, -1], handles=ordered)
     return figure
 
 
@@ -198,52 +222,58 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         return Interval(**rows[method][score]).low > Interval(**rows[than][score]).high
 
     note = f"{settings.seeds} seeds; interquartile means with 95 % intervals of the return over all of training."
-    head = ("not in the paper", "–")
+    head = {"where": "not in the paper", "paper": "–"}
     adaptive = (TRUE, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
     lagged = {name: rows for name, rows in summary.items() if LAGGED in rows}
-    found = [
+    rows_of_claims = [
         Claim(
-            "An adaptive network is never significantly worse than the better of the complete one and the one it was "
-            "given.",
-            *head,
-            said(adaptive, "area"),
-            verdict(
+            claim=(
+                "An adaptive network is never significantly worse than the better of the complete one and the one it "
+                "was given."
+            ),
+            **head,
+            ours=said(adaptive, "area"),
+            verdict=verdict(
                 *(not worse(rows, ADAPTIVE, (COMPLETE,)) for rows in summary.values()),
                 *(not worse(rows, FROM_NEAR, (COMPLETE, NEAR)) for rows in summary.values() if FROM_NEAR in rows),
             ),
-            note,
+            note=note,
         ),
         Claim(
-            "Where samples are few, an adaptive network that begins with all edges learns faster than the complete "
-            "one.",
-            *head,
-            said((ADAPTIVE, COMPLETE), "area"),
-            verdict(*(better(rows, ADAPTIVE, COMPLETE) for rows in summary.values())),
-            note,
+            claim=(
+                "Where samples are few, an adaptive network that begins with all edges learns faster than the complete "
+                "one."
+            ),
+            **head,
+            ours=said((ADAPTIVE, COMPLETE), "area"),
+            verdict=verdict(*(better(rows, ADAPTIVE, COMPLETE) for rows in summary.values())),
+            note=note,
         ),
         Claim(
-            "A discovered network is as good as the true one.",
-            *head,
-            said((TRUE, FOUND), "area"),
-            verdict(*(not worse(rows, FOUND, (TRUE,)) for rows in summary.values())),
-            note,
+            claim="A discovered network is as good as the true one.",
+            **head,
+            ours=said((TRUE, FOUND), "area"),
+            verdict=verdict(*(not worse(rows, FOUND, (TRUE,)) for rows in summary.values())),
+            note=note,
         ),
     ]
     if lagged:
-        found.append(
+        rows_of_claims.append(
             Claim(
-                "Crediting by lag is no worse than the same network without lags, and better where influence comes "
-                "late.",
-                *head,
-                said((LAGGED, TRUE), "area", lagged),
-                verdict(
+                claim=(
+                    "Crediting by lag is no worse than the same network without lags, and better where influence comes "
+                    "late."
+                ),
+                **head,
+                ours=said((LAGGED, TRUE), "area", lagged),
+                verdict=verdict(
                     *(not worse(rows, LAGGED, (TRUE,)) for rows in lagged.values()),
                     *(better(rows, LAGGED, TRUE) for name, rows in lagged.items() if name == "parcels"),
                 ),
-                note,
+                note=note,
             )
         )
-    return found
+    return rows_of_claims
 
 
 EXPERIMENT = Experiment(

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from . import curves, figures
-from .claims import Claim, verdict
-from .engine import Method
-from .experiment import Experiment
-from .parts import Arrays, sweeps
-from .statistics import Interval, gamma_mean
-from .sweep import Job, Search
-from .table import Table, from_rows, where
+from ..runs import plots
+from ..runs.statistics import Interval, gamma_mean
+from .harness import curves
+from .harness.bandit_engine import BanditMethod
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, sweeps
+from .harness.sweep import Job, Search
+from .harness.table import Table, from_rows, where
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,15 @@ class Settings:
 def jobs(settings: Settings) -> list[Job]:
     """VPG, then FPG."""
     problem = Search(settings.n, settings.n - 1, settings.penalty)
-    sizes = {Method("vpg"): settings.vpg_step_size, Method("fpg"): settings.fpg_step_size}
+    sizes = {BanditMethod("vpg"): settings.vpg_step_size, BanditMethod("fpg"): settings.fpg_step_size}
     return [
         Job(
-            problem,
-            method,
-            (step_size,),
-            settings.seeds,
-            settings.steps,
-            settings.every,
+            problem=problem,
+            method=method,
+            step_sizes=(step_size,),
+            seeds=settings.seeds,
+            steps=settings.steps,
+            every=settings.every,
             measure="last component",
         )
         for method, step_size in sizes.items()
@@ -75,22 +76,22 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Every seed as a thin line, their mean as a thick one."""
-    figure, (ax,) = figures.canvas()
+    figure, (ax,) = plots.canvas()
     sizes = {"VPG": settings.vpg_step_size, "FPG": settings.fpg_step_size}
     for label, step_size in sizes.items():
         step, error = curves.matrix(where(table, method=label), "squared_error")
         ax.plot(
-            step, np.where(np.isfinite(error), error, np.nan).T, color=figures.COLOURS[label], alpha=0.3, linewidth=0.5
+            step, np.where(np.isfinite(error), error, np.nan).T, color=plots.COLOURS[label], alpha=0.3, linewidth=0.5
         )
-        curves.band(ax, step, error, f"{label}, η = {step_size:g}", figures.COLOURS[label], linewidth=2)
+        curves.band(ax, step, error, f"{label}, η = {step_size:g}", plots.COLOURS[label], linewidth=2)
     ax.set(yscale="log", xlabel="step", ylabel="squared error of the last action, (μₙ − cₙ)²")
     ax.set_title(
         f"Search bandit, n = {settings.n}, penalty {settings.penalty:g} on all actions but the last\n"
         f"{settings.seeds} seeds (thin), their mean (thick) ± standard error",
         fontsize=10,
     )
-    figures.count_ticks(ax.xaxis)
-    figures.legend_beside(ax)
+    plots.count_ticks(ax.xaxis)
+    plots.legend_beside(ax)
     return figure
 
 
@@ -107,13 +108,13 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         ratio = Interval(**vpg[what]) / Interval(**fpg[what])
         rows.append(
             Claim(
-                claim,
-                "Sec. 5.1, Fig. 4b",
-                "curves only",
-                f"{what}, VPG / FPG over the last fifth: {ratio}, with step sizes {settings.vpg_step_size:g} and "
+                claim=claim,
+                where="Sec. 5.1, Fig. 4b",
+                paper="curves only",
+                ours=f"{what}, VPG / FPG over the last fifth: {ratio}, with step sizes {settings.vpg_step_size:g} and "
                 f"{settings.fpg_step_size:g}",
-                verdict(ratio.low > 1),
-                "Of the mean action; the drawn action has the policy's own variance of 1 on top."
+                verdict=verdict(ratio.low > 1),
+                note="Of the mean action; the drawn action has the policy's own variance of 1 on top."
                 if what == "squared error"
                 else "",
             )

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from . import curves, figures
-from .claims import Claim, verdict
-from .engine import METHODS, Method
-from .experiment import Experiment
-from .parts import Arrays, sweeps
-from .statistics import Interval, gamma_mean
-from .sweep import Job, Search
-from .table import Table, from_rows, where
+from ..runs import plots
+from ..runs.statistics import Interval, gamma_mean
+from .harness import curves
+from .harness.bandit_engine import METHODS, BanditMethod
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, sweeps
+from .harness.sweep import Job, Search
+from .harness.table import Table, from_rows, where
 
 
 @dataclass(frozen=True)
@@ -33,15 +34,15 @@ class Settings:
 
 def jobs(settings: Settings) -> list[Job]:
     """One for each method."""
-    plain = Method("vpg")
+    plain = BanditMethod("vpg")
     return [
         Job(
-            Search(settings.n),
-            method,
-            (settings.low_step_size, settings.step_size) if method == plain else (settings.step_size,),
-            settings.seeds,
-            settings.steps,
-            settings.every,
+            problem=Search(settings.n),
+            method=method,
+            step_sizes=(settings.low_step_size, settings.step_size) if method == plain else (settings.step_size,),
+            seeds=settings.seeds,
+            steps=settings.steps,
+            every=settings.every,
         )
         for method in METHODS
     ]
@@ -89,17 +90,17 @@ def _halved(step: np.ndarray, curve: np.ndarray) -> float:
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Mean and standard error over seeds, on a logarithmic scale."""
-    figure, (ax,) = figures.canvas()
+    figure, (ax,) = plots.canvas()
     for (label, step_size), (step, gap) in _each(settings, table).items():
         diverges = not np.isfinite(gap).all()
         name = f"{label}, η = {step_size:g}" + (" (diverges)" if diverges else "")
         style = {"linestyle": ":" if diverges else "-", "marker": "x" if diverges else None, "markevery": [-1]}
-        curves.band(ax, step, gap, name, figures.COLOURS[label], **style)
+        curves.band(ax, step, gap, name, plots.COLOURS[label], **style)
     ax.set(yscale="log", xlabel="step", ylabel="optimality gap of the mean action,\n‖μ − c‖₁ / n")
     ax.set_title(f"Search bandit, n = {settings.n}, {settings.seeds} seeds, ± standard error", fontsize=10)
-    figures.plain_log_ticks(ax.yaxis)
-    figures.count_ticks(ax.xaxis)
-    figures.legend_beside(ax)
+    plots.plain_log_ticks(ax.yaxis)
+    plots.count_ticks(ax.xaxis)
+    plots.legend_beside(ax)
     return figure
 
 
@@ -123,46 +124,49 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     value, action, fpg, fpg_value = (entry(m.label) for m in METHODS[1:])
     return [
         Claim(
-            "Without a baseline VPG is stable only with an extremely small step size.",
-            f"{where_}; App. D",
-            "stable at 0.001; 0.5 for the others",
-            f"η = {settings.step_size:g}: {high['diverged']} of {high['runs']} runs diverge; "
+            claim="Without a baseline VPG is stable only with an extremely small step size.",
+            where=f"{where_}; App. D",
+            paper="stable at 0.001; 0.5 for the others",
+            ours=f"η = {settings.step_size:g}: {high['diverged']} of {high['runs']} runs diverge; "
             f"η = {settings.low_step_size:g}: {low['diverged']} of {low['runs']}",
-            verdict(high["diverged"] == high["runs"], low["diverged"] == 0),
-            "Rewards divided by n, as everywhere here; undivided, VPG diverges at both.",
+            verdict=verdict(high["diverged"] == high["runs"], low["diverged"] == 0),
+            note="Rewards divided by n, as everywhere here; undivided, VPG diverges at both.",
         ),
         Claim(
-            "A baseline improves VPG dramatically.",
-            where_,
-            "curves only",
-            f"final gaps {gap('VPG', settings.low_step_size)}; {gap('VPG b(s)')}; {gap('VPG b(s,a)')}",
-            verdict(below(value, low), below(action, low)),
+            claim="A baseline improves VPG dramatically.",
+            where=where_,
+            paper="curves only",
+            ours=f"final gaps {gap('VPG', settings.low_step_size)}; {gap('VPG b(s)')}; {gap('VPG b(s,a)')}",
+            verdict=verdict(below(value, low), below(action, low)),
         ),
         Claim(
-            "The action-dependent baseline b(s,a) is better asymptotically than b(s).",
-            where_,
-            "curves only",
-            f"mean gap over the second half: {gap('VPG b(s)', what='gap over the second half')}; "
+            claim="The action-dependent baseline b(s,a) is better asymptotically than b(s).",
+            where=where_,
+            paper="curves only",
+            ours=f"mean gap over the second half: {gap('VPG b(s)', what='gap over the second half')}; "
             f"{gap('VPG b(s,a)', what='gap over the second half')}",
-            verdict(below(action, value, "gap over the second half")),
-            "With aᵢ replaced by its mean in factor i's baseline; as printed, b(s,a) biases the gradient.",
+            verdict=verdict(below(action, value, "gap over the second half")),
+            note="With aᵢ replaced by its mean in factor i's baseline; as printed, b(s,a) biases the gradient.",
         ),
         Claim(
-            "FPG learns faster, with and without b(s).",
-            where_,
-            "curves only",
-            f"steps to halve the gap: {gap('FPG', what='steps to halve the gap')}; "
+            claim="FPG learns faster, with and without b(s).",
+            where=where_,
+            paper="curves only",
+            ours=f"steps to halve the gap: {gap('FPG', what='steps to halve the gap')}; "
             f"{gap('FPG b(s)', what='steps to halve the gap')}; {gap('VPG b(s)', what='steps to halve the gap')}; "
             f"{gap('VPG b(s,a)', what='steps to halve the gap')}",
-            verdict(*(below(f, v, "steps to halve the gap") for f in (fpg, fpg_value) for v in (low, value, action))),
+            verdict=verdict(
+                *(below(f, v, "steps to halve the gap") for f in (fpg, fpg_value) for v in (low, value, action))
+            ),
         ),
         Claim(
-            "FPG converges more consistently and is stable asymptotically, with and without b(s).",
-            where_,
-            "curves only",
-            f"final gaps {gap('FPG')}; {gap('FPG b(s)')}; {gap('VPG b(s)')}; {gap('VPG b(s,a)')}; spread over seeds "
+            claim="FPG converges more consistently and is stable asymptotically, with and without b(s).",
+            where=where_,
+            paper="curves only",
+            ours=f"final gaps {gap('FPG')}; {gap('FPG b(s)')}; {gap('VPG b(s)')}; {gap('VPG b(s,a)')}; "
+            "spread over seeds "
             + ", ".join(f"{e.get('spread over seeds', float('nan')):.2g}" for e in (fpg, fpg_value, value, action)),
-            verdict(
+            verdict=verdict(
                 *(below(f, v) for f in (fpg, fpg_value) for v in (value, action)),
                 *(
                     f.get("spread over seeds", np.inf) < v.get("spread over seeds", np.inf)
@@ -170,8 +174,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                     for v in (value, action)
                 ),
             ),
-            "VPG with b(s,a) comes to rest where FPG without a baseline does: w has then learnt the centre, and the "
-            "baseline takes off what K leaves out. It needs longer, and a baseline of just this form.",
+            note=(
+                "VPG with b(s,a) comes to rest where FPG without a baseline does: w has then learnt the centre, and "
+                "the baseline takes off what K leaves out. It needs longer, and a baseline of just this form."
+            ),
         ),
     ]
 

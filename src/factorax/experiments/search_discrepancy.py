@@ -8,26 +8,27 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from . import figures, grids
-from .claims import Claim, Verdict
-from .engine import Method
-from .experiment import Experiment
-from .parts import Arrays, sweeps
-from .sweep import Job, Search
-from .table import Table, from_rows
+from ..runs import plots
+from .harness import grids
+from .harness.bandit_engine import BanditMethod
+from .harness.claims import Claim, Verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, sweeps
+from .harness.sweep import Job, Search
+from .harness.table import Table, from_rows
 
 COUPLINGS = {"k = n": lambda n: n, "k = n/2": lambda n: n // 2}
 
 
 @dataclass(frozen=True)
-class Settings(grids.Grid):
+class Settings(grids.StepSizeGrid):
     """Sizes of the experiment; the grid is that of `search-stability`, from n = 2."""
 
     dimensions: tuple[int, ...] = grids.DIMENSIONS[1:]
     penalty: float = 0.01
 
 
-def _keys(settings: Settings) -> list[tuple[str, Method, int]]:
+def _keys(settings: Settings) -> list[tuple[str, BanditMethod, int]]:
     return list(product(COUPLINGS, grids.ESTIMATORS, settings.dimensions))
 
 
@@ -35,12 +36,12 @@ def jobs(settings: Settings) -> list[Job]:
     """One for each coupling, estimator and dimension."""
     return [
         Job(
-            Search(n, COUPLINGS[coupling](n), settings.penalty),
-            method,
-            settings.step_sizes,
-            settings.seeds,
-            settings.steps,
-            settings.every,
+            problem=Search(n, COUPLINGS[coupling](n), settings.penalty),
+            method=method,
+            step_sizes=settings.step_sizes,
+            seeds=settings.seeds,
+            steps=settings.steps,
+            every=settings.every,
         )
         for coupling, method, n in _keys(settings)
     ]
@@ -89,9 +90,9 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     for coupling in COUPLINGS:
         ratios = [cell["ratio"] for cell in summary["cells"] if cell["coupling"] == coupling]
         values = np.array([np.nan if isinstance(r, str) else r["mean"] for r in ratios]).reshape(shape)
-        notes = np.array([signs[r] if isinstance(r, str) else figures.short(r["mean"]) for r in ratios]).reshape(shape)
+        notes = np.array([signs[r] if isinstance(r, str) else plots.short(r["mean"]) for r in ratios]).reshape(shape)
         maps[f"penalty on {'all' if coupling == 'k = n' else 'half of the'} actions ({coupling})"] = values, notes
-    figure, bar = figures.heat_maps(
+    figure, bar = plots.heat_maps(
         maps,
         rows=settings.dimensions,
         columns=settings.step_sizes,
@@ -100,7 +101,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         label="mean gap of FPG / mean gap of VPG (log scale)",
         extend="both",
     )
-    figures.plain_log_ticks(bar.ax.yaxis)
+    plots.plain_log_ticks(bar.ax.yaxis)
     figure.suptitle(
         f"Search bandit with penalty {settings.penalty:g} after {settings.steps:,} steps, {settings.seeds} seeds a cell"
         "\nbelow 1: FPG is nearer the optimum; grey: V, VPG diverges; F, FPG does",
@@ -124,17 +125,23 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         interval = f" [{worst['low']:.4g}, {worst['high']:.4g}]" if worst else ""
         rows.append(
             Claim(
-                f"With a penalty on {'all' if coupling == 'k = n' else 'half of the'} actions FPG's mean gap is no "
-                "larger than VPG's, for every dimension and step size.",
-                "Sec. 5.1; App. D, Fig. 9",
-                "ratio ≤ 1 in every cell",
-                f"of {len(ratios)} cells, runs of VPG alone diverge in {ratios.count('VPG diverges')}, of FPG alone in "
-                f"{ratios.count('FPG diverges')}, of both in {ratios.count('both diverge')}; in {len(finite)} others "
-                f"the ratio is above 1 in {above} (beyond doubt in {surely}), below it beyond doubt in {surely_below}; "
-                f"largest {largest:.4g}{interval}",
-                holds,
-                "Intervals hold for all cells of both grids at once, at 95 %. The ratio nears 1 where the step size is "
-                "too small to get anywhere: then both follow the mean gradient.",
+                claim=(
+                    f"With a penalty on {'all' if coupling == 'k = n' else 'half of the'} actions FPG's mean gap is no "
+                    "larger than VPG's, for every dimension and step size."
+                ),
+                where="Sec. 5.1; App. D, Fig. 9",
+                paper="ratio ≤ 1 in every cell",
+                ours=(
+                    f"of {len(ratios)} cells, runs of VPG alone diverge in {ratios.count('VPG diverges')}, of FPG "
+                    f"alone in {ratios.count('FPG diverges')}, of both in {ratios.count('both diverge')}; in "
+                    f"{len(finite)} others the ratio is above 1 in {above} (beyond doubt in {surely}), below it beyond "
+                    f"doubt in {surely_below}; largest {largest:.4g}{interval}"
+                ),
+                verdict=holds,
+                note=(
+                    "Intervals hold for all cells of both grids at once, at 95 %. The ratio nears 1 where the step "
+                    "size is too small to get anywhere: then both follow the mean gradient."
+                ),
             )
         )
     return rows

@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from . import figures, grids
-from .claims import Claim, verdict
-from .experiment import Experiment
-from .parts import Arrays, sweeps
-from .statistics import Interval
-from .sweep import Job
-from .table import Table
+from ..runs import plots
+from ..runs.statistics import Interval
+from .harness import grids
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, sweeps
+from .harness.sweep import Job
+from .harness.table import Table
 
 
 @dataclass(frozen=True)
-class Settings(grids.Grid):
+class Settings(grids.StepSizeGrid):
     """Sizes of the experiment; the grid is that of `search-stability`."""
 
     steps: int = 500_000
@@ -50,11 +51,11 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         summary["cells"],
         settings.dimensions,
         settings.step_sizes,
-        note=figures.short,
+        note=plots.short,
         grey=lambda cell: f"{cell['runs'] - cell['usable']}/{cell['runs']}",
         label="mean number of steps (log scale)",
     )
-    figures.count_ticks(bar.ax.yaxis)
+    plots.count_ticks(bar.ax.yaxis)
     figure.suptitle(
         f"Search bandit: steps to a gap of {settings.tolerance:g}, {settings.seeds} seeds a cell; "
         f"grey: how many of them did not get there within {settings.steps:,} steps",
@@ -75,18 +76,22 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     }
     fewer = sum(ratio.high < 1 for ratio in both)
     more = sum(ratio.low > 1 for ratio in both)
-    seen = f"median ratio {np.median(ratios):.2g}, range {min(ratios):.2g} to {max(ratios):.2g}" if both else "none"
+    spread = f"median ratio {np.median(ratios):.2g}, range {min(ratios):.2g} to {max(ratios):.2g}" if both else "none"
     return [
         Claim(
-            "FPG needs far fewer steps than VPG to come near the optimum.",
-            "App. D, Fig. 8",
-            "surface only",
-            f"of {len(pairs)} cells with n > 1, all seeds arrive with FPG alone in {only['FPG']}, with VPG alone in "
-            f"{only['VPG']}, with both in {len(both)}: there FPG / VPG has a {seen}, below 1 beyond doubt in {fewer}, "
-            f"above 1 in {more}",
-            verdict(only["FPG"] > 0 and only["VPG"] == 0, more == 0, bool(both and np.median(ratios) < 0.5)),
-            "At one step size and where both arrive, the ratio nears 1 as the step size falls: with little noise both "
-            "follow the mean gradient. What FPG buys is that large step sizes work.",
+            claim="FPG needs far fewer steps than VPG to come near the optimum.",
+            where="App. D, Fig. 8",
+            paper="surface only",
+            ours=(
+                f"of {len(pairs)} cells with n > 1, all seeds arrive with FPG alone in {only['FPG']}, with VPG alone "
+                f"in {only['VPG']}, with both in {len(both)}: there FPG / VPG has a {spread}, below 1 beyond doubt in "
+                f"{fewer}, above 1 in {more}"
+            ),
+            verdict=verdict(only["FPG"] > 0 and only["VPG"] == 0, more == 0, bool(both and np.median(ratios) < 0.5)),
+            note=(
+                "At one step size and where both arrive, the ratio nears 1 as the step size falls: with little noise "
+                "both follow the mean gradient. What FPG buys is that large step sizes work."
+            ),
         )
     ]
 
@@ -95,7 +100,12 @@ EXPERIMENT = Experiment(
     name="search-rate",
     title="Steps to reach a gap of 0.1 over dimensions and step sizes",
     paper="Fig. 8",
-    budgets={"quick": Settings((2, 10, 100), (0.001, 0.01, 0.1, 1.0), 8, 20_000, 1000), "paper": Settings()},
+    budgets={
+        "quick": Settings(
+            dimensions=(2, 10, 100), step_sizes=(0.001, 0.01, 0.1, 1.0), seeds=8, steps=20_000, every=1000
+        ),
+        "paper": Settings(),
+    },
     parts=sweeps(jobs),
     tabulate=tabulate,
     summarise=summarise,

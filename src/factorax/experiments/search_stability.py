@@ -5,17 +5,18 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from . import figures, grids
-from .claims import Claim, verdict
-from .experiment import Experiment
-from .parts import Arrays, sweeps
-from .table import Table
+from ..runs import plots
+from .harness import grids
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, sweeps
+from .harness.table import Table
 
 BEGINNING = 2.5  # the expected gap of μ = 0: that of |c|, c uniform on (−5, 5)
 
 
 @dataclass(frozen=True)
-class Settings(grids.Grid):
+class Settings(grids.StepSizeGrid):
     """Sizes of the experiment."""
 
     converged: float = 0.1
@@ -42,11 +43,11 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         summary["cells"],
         settings.dimensions,
         settings.step_sizes,
-        note=figures.short,
+        note=plots.short,
         grey=lambda cell: f"{cell['diverged']}/{cell['runs']}",
         label="mean optimality gap (log scale)",
     )
-    figures.plain_log_ticks(bar.ax.yaxis)
+    plots.plain_log_ticks(bar.ax.yaxis)
     figure.suptitle(
         f"Search bandit after {settings.steps:,} steps, {settings.seeds} seeds a cell; grey: how many of them diverged",
         fontsize=10,
@@ -70,29 +71,35 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     beyond = sum(c["diverged"] > 0 for c in cells["FPG"] if c["n"] > 1)
     return [
         Claim(
-            "FPG converges to the optimum for every dimension and step size.",
-            "App. D, Fig. 7",
-            "surface only",
-            f"{n_cells - unstable['FPG']} of {n_cells} cells without a diverged run; mean gap below "
+            claim="FPG converges to the optimum for every dimension and step size.",
+            where="App. D, Fig. 7",
+            paper="surface only",
+            ours=f"{n_cells - unstable['FPG']} of {n_cells} cells without a diverged run; mean gap below "
             f"{settings.converged:g} in {near['FPG']} (VPG: {n_cells - unstable['VPG']} and {near['VPG']})",
-            verdict(beyond == 0, near["FPG"] == n_cells),
-            f"It is stable wherever it has something to leave out: {beyond} cells with n > 1 have a diverged run, and "
-            f"with n = 1 FPG is VPG. But the mean moves by at most η/n a step, so that in {slow} cells it cannot have "
-            "crossed the 5 units that a centre may be away; in the others noise sets a floor, which grows as √(η/n).",
+            verdict=verdict(beyond == 0, near["FPG"] == n_cells),
+            note=(
+                f"It is stable wherever it has something to leave out: {beyond} cells with n > 1 have a diverged run, "
+                f"and with n = 1 FPG is VPG. But the mean moves by at most η/n a step, so that in {slow} cells it "
+                f"cannot have "
+                "crossed the 5 units that a centre may be away; in the others noise sets a floor, which grows as "
+                "√(η/n)."
+            ),
         ),
         Claim(
-            "VPG is very sensitive to the step size, the more so the more actions there are.",
-            "App. D, Fig. 7",
-            "surface only",
-            f"VPG diverges in {unstable['VPG']} of {n_cells} cells (FPG in {unstable['FPG']}); at n = {largest} it "
-            f"ends below its first gap for {learning['VPG']} of {len(settings.step_sizes)} step sizes (FPG's for "
-            f"{learning['FPG']})",
-            verdict(unstable["VPG"] > unstable["FPG"], learning["VPG"] < learning["FPG"]),
+            claim="VPG is very sensitive to the step size, the more so the more actions there are.",
+            where="App. D, Fig. 7",
+            paper="surface only",
+            ours=(
+                f"VPG diverges in {unstable['VPG']} of {n_cells} cells (FPG in {unstable['FPG']}); at n = {largest} it "
+                f"ends below its first gap for {learning['VPG']} of {len(settings.step_sizes)} step sizes (FPG's for "
+                f"{learning['FPG']})"
+            ),
+            verdict=verdict(unstable["VPG"] > unstable["FPG"], learning["VPG"] < learning["FPG"]),
         ),
     ]
 
 
-QUICK = Settings((1, 10, 100), (0.001, 0.01, 0.1, 1.0), 8, 20_000, 1000)
+QUICK = Settings(dimensions=(1, 10, 100), step_sizes=(0.001, 0.01, 0.1, 1.0), seeds=8, steps=20_000, every=1000)
 EXPERIMENT = Experiment(
     name="search-stability",
     title="Mean optimality gap over dimensions and step sizes",

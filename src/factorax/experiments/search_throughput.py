@@ -16,15 +16,15 @@ from rich.table import Table as RichTable
 
 from ..gradients import running_value, substituted_baseline
 from ..problems import draw_centre, search_bandit
-from . import figures
-from .claims import Claim, Verdict, above, verdict
-from .engine import METHODS, Learner
-from .experiment import Experiment
-from .noise import gaussian_pair
-from .parts import Arrays, Part
-from .statistics import Interval, gamma_mean, normal_mean
-from .sweep import Stopped
-from .table import Table, from_rows, where
+from ..runs import plots
+from ..runs.statistics import Interval, gamma_mean, normal_mean
+from .harness.bandit_engine import METHODS, BanditLearner
+from .harness.claims import Claim, Verdict, above, verdict
+from .harness.experiment import Experiment
+from .harness.noise import gaussian_pair
+from .harness.parts import Arrays, Part
+from .harness.sweep import Stopped
+from .harness.table import Table, from_rows, where
 
 PAPER = {"VPG": 10534, "VPG b(s)": 9885, "VPG b(s,a)": 80, "FPG": 9950, "FPG b(s)": 9670}
 """Its means, in iterations per second on one core."""
@@ -59,8 +59,8 @@ def _learner(settings: Settings, label: str, seed: int, replicate: int) -> tuple
 
 
 @functools.cache
-def _compiled(label: str) -> tuple[Learner, Any]:
-    learner = Learner(search_bandit, next(method for method in METHODS if method.label == label))
+def _compiled(label: str) -> tuple[BanditLearner, Any]:
+    learner = BanditLearner(make=search_bandit, method=next(method for method in METHODS if method.label == label))
     return learner, jax.jit(learner.advance, static_argnames="steps")
 
 
@@ -147,10 +147,10 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Ours as bars, the paper's as marks, on a logarithmic scale."""
-    figure, (ax,) = figures.canvas(width=8.0, height=3.4)
+    figure, (ax,) = plots.canvas(width=8.0, height=3.4)
     for y, label in enumerate(LABELS):
         entry = summary["methods"][label]["iterations per second"]
-        colour = figures.COLOURS[label.split(", ")[0]]
+        colour = plots.COLOURS[label.split(", ")[0]]
         whiskers = [[entry["mean"] - entry["low"]], [entry["high"] - entry["mean"]]]
         ax.barh(y, entry["mean"], color=colour, xerr=whiskers, hatch="//" if label == NAIVE else None, alpha=0.9)
         ax.text(entry["high"] * 1.1, y, f"{entry['mean']:,.0f}", va="center", fontsize=8)
@@ -161,12 +161,12 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     ax.set(xscale="log", xlabel="iterations per second (log scale), one run at a time")
     ax.set_xlim(right=ax.get_xlim()[1] * 3)
     ax.set_title(f"Search bandit, n = {settings.n}: mean of {settings.seeds} and 95 % interval", fontsize=10)
-    figures.legend_beside(ax)
+    plots.legend_beside(ax)
     return figure
 
 
 def table_of(summary: dict[str, Any]) -> RichTable:
-    """Table 1 of the paper, with ours beside it."""
+    """Returns Table 1 of the paper, with our numbers next to it."""
     table = RichTable(title="Iterations per second (Table 1)")
     table.add_column("method")
     for head in ("mean", "std dev", "of VPG", "paper", "of VPG (paper)"):
@@ -191,7 +191,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         return str(Interval(**summary[name]))
 
     def row(claim: str, name: str, paper: str, holds: Verdict, note: str) -> Claim:
-        return Claim(claim, "Sec. 5.1, Table 1", paper, f"{name}: {shown(name)}", holds, note)
+        return Claim(
+            claim=claim, where="Sec. 5.1, Table 1", paper=paper, ours=f"{name}: {shown(name)}", verdict=holds, note=note
+        )
 
     naive = summary[f"{NAIVE} / VPG b(s)"]
     return [

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from ..learning import runs
-from ..learning.comparing import PALETTE
-from . import figures, trainings
-from .claims import Claim, verdict
-from .experiment import Experiment
-from .parts import Arrays
-from .table import Table, where
-from .trainings import Training, train
+from ..runs import plots
+from ..runs.folder import read_metrics
+from .harness import trainings
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays
+from .harness.table import Table, where
+from .harness.trainings import Training, train
 
 NEAR, ALL = "near streets", "all streets"
 NETWORKS = {NEAR: "incident", ALL: "complete"}
@@ -46,11 +46,11 @@ def plan(settings: Settings, seed: int) -> list[Training]:
         train(
             f"{method}, {size}x{size}",
             f"traffic:{size}x{size},initial=everywhere",
-            seed * s.seeds + i,
-            s.iterations * s.n_envs * N_STEPS,
             *options.split(),
             "--network",
             NETWORKS[method],
+            seed=seed * s.seeds + i,
+            steps=s.iterations * s.n_envs * N_STEPS,
         )
         for size in s.sizes
         for method in NETWORKS
@@ -59,7 +59,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def _measured(out: Path) -> Arrays:
-    rows = runs.metrics(out)
+    rows = read_metrics(out)
     rate = np.median([row["time/fps"] for row in rows[1:] or rows])  # the first has the compilation in it
     return {"rate": np.array([rate]), "peak": np.array([rows[-1].get("time/peak_gib", np.nan)])}
 
@@ -93,19 +93,19 @@ def _last(returns: np.ndarray) -> float:
 def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """Of every method, by the number of lights: medians over seeds, the least and the greatest return of them, and the
     times of the fastest, for a device may be shared."""
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     taken = dict.fromkeys(table, np.median) | {"steps_per_second": np.max, "nanoseconds": np.min, "peak_gib": np.max}
     for method in NETWORKS:
         of = [where(table, method=method, lights=size**2) for size in settings.sizes]
-        found[method] = {name: [float(taken[name](rows[name])) for rows in of] for name in table if name != "method"}
-        found[method] |= {"low": [float(rows["return"].min()) for rows in of]}
-        found[method] |= {"high": [float(rows["return"].max()) for rows in of]}
-    return found
+        summary[method] = {name: [float(taken[name](rows[name])) for rows in of] for name in table if name != "method"}
+        summary[method] |= {"low": [float(rows["return"].min()) for rows in of]}
+        summary[method] |= {"high": [float(rows["return"].max()) for rows in of]}
+    return summary
 
 
 def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    figure, (left, middle, right) = figures.canvas(3, width=12, height=3.6)
-    for (method, row), colour, mark in zip(summary.items(), PALETTE, ("o-", "x--"), strict=False):
+    figure, (left, middle, right) = plots.canvas(3, width=12, height=3.6)
+    for (method, row), colour, mark in zip(summary.items(), plots.PALETTE, ("o-", "x--"), strict=False):
         left.plot(row["lights"], row["return"], mark, color=colour, label=method)
         left.fill_between(row["lights"], row["low"], row["high"], color=colour, alpha=0.2, linewidth=0)
         middle.plot(row["lights"], row["nanoseconds"], mark, color=colour)
@@ -119,7 +119,7 @@ def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     right.set(xscale="log", yscale="log", ylabel="GiB", title="most memory in use")
     for ax in (left, middle, right):
         ax.set(xlabel="traffic lights")
-    figures.legend_beside(right, handles=left.get_legend_handles_labels()[0])
+    plots.legend_beside(right, handles=left.get_legend_handles_labels()[0])
     return figure
 
 
@@ -131,17 +131,19 @@ def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     def said(row: dict[str, Any], i: int) -> str:
         return "{:.1f} [{:.1f}, {:.1f}]".format(*(row[name][i] for name in ("return", "low", "high"))).replace("-", "−")
 
-    seen = "; ".join(
+    returns = "; ".join(
         f"{lights:,.0f} lights {said(near, i)} and {said(everything, i)}" for i, lights in enumerate(near["lights"])
     )
     return [
         Claim(
-            "The more lights there are, the more is gained by crediting each with near streets alone.",
-            "not in the paper",
-            "–",
-            f"return of a light at the end of training, with near streets and with all: {seen}; median and range "
-            f"of {settings.seeds} seeds of {settings.iterations} iterations of {settings.n_envs} episodes",
-            verdict(gains[-1] > gains[0], all(apart)),
+            claim="The more lights there are, the more is gained by crediting each with near streets alone.",
+            where="not in the paper",
+            paper="–",
+            ours=(
+                f"return of a light at the end of training, with near streets and with all: {returns}; median and "
+                f"range of {settings.seeds} seeds of {settings.iterations} iterations of {settings.n_envs} episodes"
+            ),
+            verdict=verdict(gains[-1] > gains[0], all(apart)),
         )
     ]
 
@@ -150,7 +152,10 @@ EXPERIMENT = Experiment(
     name="traffic-city",
     title="Grids of more and more traffic lights, by what a light is credited with",
     paper="Beyond the paper",
-    budgets={"quick": Settings((3, 6), iterations=10, n_envs=4, seeds=1), "paper": Settings((3, 10, 30, 100))},
+    budgets={
+        "quick": Settings(sizes=(3, 6), iterations=10, n_envs=4, seeds=1),
+        "paper": Settings(sizes=(3, 10, 30, 100)),
+    },
     parts=trainings.trainings(plan, _measured),
     tabulate=_tabulate,
     summarise=_summarise,

@@ -26,13 +26,14 @@ from .._credit import credit
 from ..learning import Config, Learner, TrainState
 from ..learning.advantages import gae
 from ..problems.traffic import lanes
+from ..rollouts.in_jax import JaxEnvironments
+from ..runs import plots
 from ..structure import InfluenceNetwork
-from . import figures
-from .claims import Claim, verdict
-from .experiment import Experiment
-from .parts import Arrays, Part
-from .sweep import Stopped
-from .table import Table, where
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, Part
+from .harness.sweep import Stopped
+from .harness.table import Table, where
 
 PRESETS = {"in": {}, "incident": {}, "decay": {"alpha": 0.5}, "corridor": {}, "complete": {}}
 EXACT = "corridor"
@@ -64,7 +65,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
         problem = lanes(settings.rows, settings.columns)
         nets = [problem.influence(name, **options) for name, options in PRESETS.items()]
         total, done = settings.iterations + 2 * settings.batches, 0
-        found = {}
+        arrays = {}
         for stage in STAGES:
             batches = []
             for i in range(settings.batches):
@@ -72,14 +73,14 @@ def parts(settings: Settings, seed: int) -> list[Part]:
                 batches.append(_by_network(nets, np.asarray(measure(state, jax.random.key(1000 * (seed + 1) + i)))))
                 done += 1
                 tick(done / total)
-            found |= {f"{stage}/{name}": value for name, value in figures_of(np.array(batches)).items()}
+            arrays |= {f"{stage}/{name}": value for name, value in figures_of(np.array(batches)).items()}
             if stage == STAGES[0]:
                 for _ in range(settings.iterations):
                     _go_on(stop)
                     state, _ = update(state)
                     done += 1
                     tick(done / total)
-        return found
+        return arrays
 
     return [Part("gradients", 1, compute)]
 
@@ -109,22 +110,23 @@ def _learner(settings: Settings) -> Learner:
 
 def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax.Array:
     """Gᵢₑ of a batch of whole episodes, ``(n, parameters, m)``."""
-    environments, c = learner.environments, learner.config
+    c, spec, behaviour = learner.config, learner.spec, learner.behaviour(state)
     first, second = jax.random.split(key)
-    _, seen = environments.collect(environments.init(first), partial(learner.act, state), second, c.n_steps)
-    agent, rule = state.agent, learner.update_rule
-    before, after = (rule.values(agent, obs, learner.see(obs)) for obs in (seen.obs, seen.next_obs))
+    environments = JaxEnvironments(spec.problem, c.n_envs, spec.components)
+    _, t = environments.collect(environments.init(first), behaviour.act, second, c.n_steps)
+    agent, rule = state.agent, learner.rule
+    before, after = (rule.values(agent, obs, learner.see(obs)) for obs in (t.obs, t.next_obs))
     advantage, _ = gae(
-        seen.psi,
+        t.psi,
         before,
         after,
-        terminated=seen.terminated[..., None],
-        ended=(seen.terminated | seen.truncated)[..., None],
+        terminated=t.terminated[..., None],
+        ended=(t.terminated | t.truncated)[..., None],
         discount=c.discount,
         trace=c.gae_lambda,
     )
-    advantage = (advantage * learner.weights).reshape(-1, learner.n_targets)
-    local, action = learner.see(seen.obs), seen.action
+    advantage = (advantage * spec.weights).reshape(-1, spec.n_targets)
+    local, action = learner.see(t.obs), t.action
     local, action = local.reshape(-1, *local.shape[2:]), action.reshape(-1, action.shape[-1])
     trained, fixed = eqx.partition(agent.policy.net, eqx.is_array)
     flat, unravel = jax.flatten_util.ravel_pytree(trained)
@@ -134,12 +136,12 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
             net: Any = eqx.combine(unravel(flat), fixed)
             net = eqx.tree_at(lambda shared: shared.identity, net, net.identity[i][None])  # of this light alone
             parameters = net(None, local[:, i][:, None])
-            return learner.space.log_prob(parameters, agent.policy.spread, action[:, i][:, None])[:, 0]
+            return spec.components.log_prob(parameters, agent.policy.spread, action[:, i][:, None])[:, 0]
 
         _, back = jax.vjp(log_prob, flat)
         return jax.lax.map(lambda a: back(a)[0], advantage.T).T / len(advantage)
 
-    return jax.lax.map(of_light, jnp.arange(learner.n_factors))
+    return jax.lax.map(of_light, jnp.arange(spec.n_factors))
 
 
 def _by_network(nets: Sequence[InfluenceNetwork], streets: np.ndarray) -> np.ndarray:
@@ -162,50 +164,50 @@ def figures_of(g: np.ndarray) -> dict[str, np.ndarray]:
 def _square(g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """‖E g‖² as the mean of g·g' over pairs of different batches; of all, and of all but one in turn."""
     count, total = len(g), g.sum(axis=0)
-    own = (g * g).sum(axis=-1)  # (batches, presets, n)
-    pairs = (total * total).sum(axis=-1) - own.sum(axis=0)
-    with_it = 2 * ((g * total).sum(axis=-1) - own)
+    squares = (g * g).sum(axis=-1)  # (batches, presets, n)
+    pairs = (total * total).sum(axis=-1) - squares.sum(axis=0)
+    with_it = 2 * ((g * total).sum(axis=-1) - squares)
     return pairs / (count * (count - 1)), (pairs - with_it) / ((count - 1) * (count - 2))
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
     """A row for each stage, network and light."""
-    (found,) = results
+    (arrays,) = results
     n = settings.rows * settings.columns
     stage, preset, light = np.meshgrid(STAGES, list(PRESETS), np.arange(n), indexing="ij")
     columns: Table = {"stage": stage.ravel(), "network": preset.ravel(), "light": light.ravel()}
     for name in ("signal", "bias", "variance"):
-        columns[name] = np.concatenate([found[f"{s}/{name}"].ravel() for s in STAGES])
+        columns[name] = np.concatenate([arrays[f"{s}/{name}"].ravel() for s in STAGES])
     # Of the sum over lights, by leaving out a batch at a time (the jackknife).
-    errors = [found[f"{s}/without"].sum(axis=-1).std(axis=0) * np.sqrt(settings.batches - 1) for s in STAGES]
+    errors = [arrays[f"{s}/without"].sum(axis=-1).std(axis=0) * np.sqrt(settings.batches - 1) for s in STAGES]
     columns["bias_error"] = np.repeat(np.concatenate(errors), n)
     return columns
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """Sums over lights, in units of the variance of the exact network's gradient."""
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
     for stage in STAGES:
         rows = where(table, stage=stage)
         unit = where(rows, network=EXACT)["variance"].sum()
-        found[stage] = {}
+        summary[stage] = {}
         for name in PRESETS:
-            own = where(rows, network=name)
-            bias, variance = own["bias"].sum() / unit, own["variance"].sum() / unit
-            snr = own["signal"] / own["variance"]
-            found[stage][name] = {
+            lights = where(rows, network=name)
+            bias, variance = lights["bias"].sum() / unit, lights["variance"].sum() / unit
+            snr = lights["signal"] / lights["variance"]
+            summary[stage][name] = {
                 "bias": float(bias),
-                "bias_error": float(own["bias_error"][0] / unit),
+                "bias_error": float(lights["bias_error"][0] / unit),
                 "variance": float(variance),
                 "error": float(max(bias, 0.0) + variance),
                 "signal_to_noise": {"median": float(np.median(snr)), "low": float(snr.min()), "high": float(snr.max())},
             }
-    return found
+    return summary
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Bias and variance by network, for both stages."""
-    figure, axes = figures.canvas(2, width=9.5, height=3.8)
+    figure, axes = plots.canvas(2, width=9.5, height=3.8)
     names = list(PRESETS)
     at = np.arange(len(names))
     for ax, stage in zip(axes, STAGES, strict=True):
@@ -217,14 +219,14 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ax.set_xticks(at, names, fontsize=8)
         ax.set(title=f"{stage} policy", ylabel=f"in units of the variance with {EXACT}")
         ax.axhline(0, color="#000000", linewidth=0.8)
-    figures.legend_beside(axes[-1])
+    plots.legend_beside(axes[-1])
     return figure
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Less noise outweighs the bias."""
     rows = summary[STAGES[1]]
-    seen = "; ".join(
+    figures = "; ".join(
         f"{name}: variance {row['variance']:.2g}, bias² {row['bias']:.2g} ± {row['bias_error']:.1g}"
         for name, row in rows.items()
     )
@@ -232,13 +234,16 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     near, everything = rows["incident"], rows["complete"]
     return [
         Claim(
-            "Crediting a light with near streets biases its gradient and lowers its variance; at the size of the "
+            claim="Crediting a light with near streets biases its gradient and lowers its variance; at the size of the "
             "paper's batches the second outweighs the first.",
-            "Sec. 5.2",
-            "said, without numbers",
-            f"of the gradient of a batch of {settings.n_envs} episodes, in units of the corridor's variance, after "
-            f"{settings.iterations} iterations: {seen} (standard errors). The mean squared error is least for {best}",
-            verdict(near["variance"] < everything["variance"], near["error"] < everything["error"]),
+            where="Sec. 5.2",
+            paper="said, without numbers",
+            ours=(
+                f"of the gradient of a batch of {settings.n_envs} episodes, in units of the corridor's variance, after "
+                f"{settings.iterations} iterations: {figures} (standard errors). The mean squared error is least for "
+                f"{best}"
+            ),
+            verdict=verdict(near["variance"] < everything["variance"], near["error"] < everything["error"]),
         )
     ]
 

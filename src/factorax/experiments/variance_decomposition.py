@@ -15,13 +15,13 @@ from scipy import stats
 
 from ..gradients import variance_report
 from ..problems import Bandit, draw_centre, relu_bandit, search_bandit
-from . import figures
-from .claims import Claim, verdict
-from .experiment import Experiment
-from .parts import Arrays, Part
-from .statistics import normal_mean
-from .sweep import Stopped
-from .table import Table, from_rows, where
+from ..runs import plots
+from ..runs.statistics import normal_mean
+from .harness.claims import Claim, verdict
+from .harness.experiment import Experiment
+from .harness.parts import Arrays, Part
+from .harness.sweep import Stopped
+from .harness.table import Table, from_rows, where
 
 TERMS = ("quadratic", "linear", "covariance", "total")
 PROBLEMS = ("search", "relu")
@@ -34,7 +34,7 @@ class Settings:
     dimensions: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     samples: int = 100_000
     batches: int = 10
-    """The samples come in so many batches, from whose spread the intervals follow."""
+    """Number of batches that the samples are split into; the intervals follow from their spread."""
 
 
 def _problem(name: str, n: int, seed: int) -> Bandit:
@@ -47,7 +47,7 @@ def exact(name: str, n: int, seed: int) -> dict[str, float]:
     """The terms of Prop. 2, averaged over factors, for the policy N(0, I).
 
     Every target is a function of one action, so kᵢ = ψᵢ(aᵢ) and bᵢ = Σ_{j≠i} ψⱼ(aⱼ) are independent: the covariance
-    term is nought, and moments of single targets will do. By Stein's lemma E[z² f(z)] = E[f] + E[f″].
+    term is zero, and moments of single targets will do. By Stein's lemma E[z² f(z)] = E[f] + E[f″].
     """
     bandit = _problem(name, n, seed)
     phi = stats.norm.pdf
@@ -139,7 +139,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     """Sampled terms as marks with intervals, exact ones as lines, on a symmetric logarithmic scale."""
-    figure, axes = figures.canvas(2, width=10, height=3.9)
+    figure, axes = plots.canvas(2, width=10, height=3.9)
     look = {
         "quadratic": ("#0072B2", "o"),
         "linear": ("#D55E00", "s"),
@@ -164,7 +164,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ax.axhline(0, color="grey", linewidth=0.5)
         ax.set(xlabel="number of actions n", title=names[problem])
     axes[0].set_ylabel("contribution to V[VPGᵢ] − V[FPGᵢ],\nmean over factors i (symmetric log)")
-    figures.legend_beside(axes[1], title="marks: sampled, 95 %\nlines: exact")
+    plots.legend_beside(axes[1], title="marks: sampled, 95 %\nlines: exact")
     return figure
 
 
@@ -188,30 +188,40 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         )
         rows.append(
             Claim(
-                f"On the {'search' if problem == 'search' else 'ReLU'} bandit the quadratic term dominates the linear "
-                "one as the number of actions grows, even while it is small.",
-                "Sec. 4.3, Fig. 3",
-                "curves only",
-                f"|linear| / quadratic, exact: {ratio[low]:.3g} at n = {low}, {ratio[high]:.3g} at n = {high}; the "
-                f"quadratic one is the larger from n = {crossing}; at n = {high} it is {truth:.4g}, sampled "
-                f"{sampled['mean']:.4g} [{sampled['low']:.4g}, {sampled['high']:.4g}]",
-                verdict(ratio[high] < ratio[low] and ratio[high] < 0.1, crossing is not None and crossing <= 16),
-                "The ratio falls as 1/n.",
+                claim=(
+                    f"On the {'search' if problem == 'search' else 'ReLU'} bandit the quadratic term dominates the "
+                    f"linear "
+                    "one as the number of actions grows, even while it is small."
+                ),
+                where="Sec. 4.3, Fig. 3",
+                paper="curves only",
+                ours=(
+                    f"|linear| / quadratic, exact: {ratio[low]:.3g} at n = {low}, {ratio[high]:.3g} at n = {high}; the "
+                    f"quadratic one is the larger from n = {crossing}; at n = {high} it is {truth:.4g}, sampled "
+                    f"{sampled['mean']:.4g} [{sampled['low']:.4g}, {sampled['high']:.4g}]"
+                ),
+                verdict=verdict(
+                    ratio[high] < ratio[low] and ratio[high] < 0.1, crossing is not None and crossing <= 16
+                ),
+                note="The ratio falls as 1/n.",
             )
         )
     totals = [cells[p, n, "total"] for p, n in product(PROBLEMS, settings.dimensions)]
     covariance = [cells[p, n, "covariance"]["sampled"] for p, n in product(PROBLEMS, settings.dimensions)]
-    noughts = sum(c["low"] <= 0 <= c["high"] for c in covariance)
+    zeros = sum(c["low"] <= 0 <= c["high"] for c in covariance)
     rows.append(
         Claim(
-            "No translation of the targets is needed for factoring to lower the variance.",
-            "Sec. 4.3, Fig. 3",
-            "curves only",
-            f"ΔV > 0 in {sum(c['exact'] > 0 for c in totals)} of {len(totals)} cases exactly, in "
+            claim="No translation of the targets is needed for factoring to lower the variance.",
+            where="Sec. 4.3, Fig. 3",
+            paper="curves only",
+            ours=f"ΔV > 0 in {sum(c['exact'] > 0 for c in totals)} of {len(totals)} cases exactly, in "
             f"{sum(c['sampled']['low'] > 0 for c in totals)} beyond doubt by sampling; the covariance term that Prop. "
-            f"2 leaves out is nought here, and its interval holds 0 in {noughts} of {len(covariance)}",
-            verdict(all(c["exact"] > 0 for c in totals)),
-            "Both bandits have targets of one sign, so both terms are positive. For ΔV < 0 see the page of departures.",
+            f"2 leaves out is zero here, and its interval holds 0 in {zeros} of {len(covariance)}",
+            verdict=verdict(all(c["exact"] > 0 for c in totals)),
+            note=(
+                "Both bandits have targets of one sign, so both terms are positive. For ΔV < 0 see the page of "
+                "departures."
+            ),
         )
     )
     return rows

@@ -1,4 +1,4 @@
-"""Baselines to subtract beside the factor baseline: b(s), bⱼ(s) and bᵢ(s, āᵢ).
+"""Baselines to subtract in addition to the factor baseline: b(s), bⱼ(s) and bᵢ(s, āᵢ).
 
 A per-target baseline is subtracted from ψ, any other from the credit (the `baseline` of an estimator). For the
 baselines that minimise the variance see `factorax.gradients.optimal`.
@@ -59,12 +59,12 @@ def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, re
     Array([6., 5., 3.], dtype=float32)
     """
     actions, replacement = jnp.asarray(actions), jnp.asarray(replacement)
-    own, exchanged = terms(actions), terms(replacement)
-    if own.shape != actions.shape:
-        raise ValueError(f"terms: got shape {own.shape}, want {actions.shape}, one term for each action")
+    actual, exchanged = terms(actions), terms(replacement)
+    if actual.shape != actions.shape:
+        raise ValueError(f"terms: got shape {actual.shape}, want {actions.shape}, one term for each action")
     if exchanged.ndim > actions.ndim:
         exchanged = exchanged.mean(axis=0)
-    return own.sum(axis=-1, keepdims=True) - own + exchanged
+    return actual.sum(axis=-1, keepdims=True) - actual + exchanged
 
 
 def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: Any, replacement: Any) -> jax.Array:

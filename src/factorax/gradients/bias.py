@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
-from .moments import Estimate, estimate
+from .expectations import Estimate, estimate
 from .scores import LogProb
 from .variance import moments_of, spreads, terms_of
 
@@ -57,7 +57,7 @@ class BiasReport:
         lines.append(f"variance of the whole gradient: {self.variance}; of the reference: {self.reference_variance}")
         lines.append(f"smaller mean squared error than the reference up to a batch of {self.break_even:.4g}")
         if self.total_squared.value < 2 * self.total_squared.error:
-            lines.append("the bias is within two standard errors of nought: more samples would tell")
+            lines.append("the bias is within two standard errors of zero: take more samples to tell it apart")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -116,7 +116,7 @@ def _features(
 def _statistics(mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None) -> dict[str, jax.Array]:
     squared = ((centre["bias_terms"] + mean["bias_terms"]) ** 2).sum(axis=1)
     total = ((centre["bias_whole"] + mean["bias_whole"]) ** 2).sum()
-    if samples is not None:  # the square of a mean of noise is not nought: take the noise's share off
+    if samples is not None:  # the squared mean of noise is not zero on average: subtract its expectation
         noise, total_noise = spreads(mean, "bias", samples)
         squared, total = squared - noise / samples, total - total_noise / samples
     return {

@@ -53,7 +53,7 @@ def factored(
     Array([-0.5,  2. ], dtype=float32)
     """
     credits = credit(net, jnp.asarray(psi), weights)
-    batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
+    batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
     return batch.gradient(batch.less(credits, baseline))
 
@@ -74,7 +74,9 @@ def vanilla(
     Arguments as in `factored`. Any policy will do: `log_prob` may return one joint log-probability, shape ``()``; a
     baseline for each factor, shape ``(..., n)``, needs the product form.
     """
-    batch = _Batch(_at_least_1d(log_prob), params, actions, psi, obs, probabilities)
+    batch = _Batch(
+        log_prob=_at_least_1d(log_prob), params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities
+    )
     total = credit(InfluenceNetwork.complete(1, jnp.shape(psi)[-1]), jnp.asarray(psi), weights)
     if baseline is not None and jnp.shape(baseline)[-1:] > (1,):
         batch.check_product_form()
@@ -97,7 +99,7 @@ def natural(
 ) -> Any:
     """The natural gradient (F + damping·I)⁻¹ g, with the Fisher matrix of a factored policy F = Σᵢ E[zᵢ zᵢᵀ].
 
-    The cross terms E[zᵢ zₗᵀ] of a product policy are nought even if factors share parameters, so the sample average
+    The cross terms E[zᵢ zₗᵀ] of a product policy are zero even if factors share parameters, so the sample average
     leaves them out: less noise, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
     by conjugate gradients, so the result is approximate: an ill-conditioned F wants more iterations or damping. Other
     arguments as in `factored`.
@@ -108,7 +110,7 @@ def natural(
     if damping < 0 or iterations < 1:
         raise ValueError(f"damping, iterations: got {damping} and {iterations}, want damping ≥ 0 and iterations ≥ 1")
     credits = credit(net, jnp.asarray(psi), weights)
-    batch = _Batch(log_prob, params, actions, psi, obs, probabilities)
+    batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
     gradient = batch.gradient(batch.less(credits, baseline))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._credit import credit
 from ..structure import InfluenceNetwork
-from .moments import check_probabilities
+from .expectations import check_probabilities
 from .scores import LogProb, score_matrix
 
 
@@ -48,7 +48,17 @@ def wu_baseline(
     bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if factors
     share no parameters. Arguments as in `least_squares_baseline`.
     """
-    overlap, k, phi, p = _parts(log_prob, params, actions, psi, net, features, weights, obs, probabilities)
+    overlap, k, phi, p = _parts(
+        log_prob,
+        params,
+        actions=actions,
+        psi=psi,
+        net=net,
+        features=features,
+        weights=weights,
+        obs=obs,
+        probabilities=probabilities,
+    )
     return _solve(overlap * jnp.eye(net.shape[0]), k, phi, p, ridge)
 
 
@@ -78,7 +88,18 @@ def least_squares_baseline(
       biased.
     - `ridge`: added to the diagonal, which is scaled to 1: the system is singular where baselines are not unique.
     """
-    return _solve(*_parts(log_prob, params, actions, psi, net, features, weights, obs, probabilities), ridge)
+    overlap, k, phi, p = _parts(
+        log_prob,
+        params,
+        actions=actions,
+        psi=psi,
+        net=net,
+        features=features,
+        weights=weights,
+        obs=obs,
+        probabilities=probabilities,
+    )
+    return _solve(overlap, k, phi, p, ridge)
 
 
 def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Array:
@@ -102,6 +123,7 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
 def _parts(
     log_prob: LogProb,
     params: Any,
+    *,
     actions: Any,
     psi: Any,
     net: InfluenceNetwork,

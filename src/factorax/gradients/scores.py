@@ -1,6 +1,6 @@
 """Log-probabilities and scores of a factored policy: zᵢ = ∇ log πᵢ(σᵢ(a)|s).
 
-Everywhere in this room a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
+Throughout this package a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
 that returns one log-probability a factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
 arrays. A problem without observations passes ``obs=None``. An action is an array whose first axis counts actions, or a
 tuple, named tuple or dictionary with one entry for each.
@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
@@ -185,12 +184,18 @@ def check_product_form(
                 )
 
 
+def is_traced(tree: Any) -> bool:
+    """Whether a leaf has no value yet, because JAX is tracing a function."""
+    from jax.core import Tracer  # not when this module is imported: JAX moves names out of jax.core between versions
+
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+
+
 def check_where_known(
     log_prob: LogProb, params: Any, actions: Any, obs: Any, factorisation: Factorisation | None
 ) -> None:
     """`check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
-    leaves = jax.tree.leaves((params, actions, obs))
-    if len(jax.tree.leaves(actions)[0]) < 2 or any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if len(jax.tree.leaves(actions)[0]) < 2 or is_traced((params, actions, obs)):
         return
     some_actions, some_obs = _few(actions), _few(obs)
     n = batched_log_prob(log_prob, params, some_obs, some_actions).shape[1]

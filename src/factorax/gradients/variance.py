@@ -10,7 +10,7 @@ import numpy as np
 from .._credit import credit, factor_baseline
 from ..structure import Blend, InfluenceNetwork
 from ..structure.labels import some, warn
-from .moments import Estimate, estimate
+from .expectations import Estimate, estimate
 from .scores import LogProb
 
 
@@ -41,7 +41,7 @@ class VarianceReport:
     total_delta: Estimate
     """The difference of the two. With shared parameters it is not the sum of ΔVᵢ: scores of factors overlap."""
     residual: Estimate
-    """ΔVᵢ less its three terms, ``(n,)``: nought if no dropped target depends on the factor's own action."""
+    """ΔVᵢ less its three terms, ``(n,)``: zero if no dropped target depends on the factor's own action."""
     two_terms_suffice: np.ndarray
     """Whether the co-parent condition holds, ``(n,)``: then quadratic + linear, the paper's formula, is exact as far as
     the network tells. Noise common to a kept and a dropped target adds to the covariance all the same."""
@@ -93,7 +93,7 @@ def variance_report(
         ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ] E[bᵢ] + 2 Cov(|zᵢ|² kᵢ, bᵢ),   αᵢ = E|zᵢ|².
 
     It departs from Prop. 2 in the sign within the linear term (the paper prints ψ + b for ψ − b = k) and in the third
-    term, which is nought only under the co-parent condition. ΔVᵢ can be negative.
+    term, which is zero only under the co-parent condition. ΔVᵢ can be negative.
 
     **Arguments**
 
@@ -277,7 +277,7 @@ def _warn_if_mixed(obs: Any, batch: tuple[int, ...]) -> None:
 
 
 def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None, coarsest: Any) -> None:
-    """Warn where E[zᵢ bᵢ] is not nought: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
+    """Warn where E[zᵢ bᵢ] is not zero: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
     squared, noise = bias
     types = (report.alpha.value.dtype, report.delta.value.dtype, jnp.asarray(coarsest).dtype)
     eps = max(np.finfo(dtype).eps for dtype in types if np.issubdtype(dtype, np.floating))

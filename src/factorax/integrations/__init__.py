@@ -1,10 +1,11 @@
-"""Other people's environments in, our problems out: Gymnasium, PettingZoo, RDDL, Stable-Baselines3, RLlib."""
+"""Other people's environments in, our problems out: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3, RLlib."""
 
 from typing import TYPE_CHECKING
 
 from .._lazy import loaded_when_needed
 
 if TYPE_CHECKING:
+    from . import ev2gym as ev2gym
     from . import rddl as rddl
     from . import rllib as rllib
     from .canonical import FactoredEnv as FactoredEnv
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from .wrapping import wrap as wrap
 
 _HOMES = {
+    "ev2gym": "ev2gym",
     "rddl": "rddl",
     "rllib": "rllib",
     "FactoredEnv": "canonical",
@@ -24,4 +26,4 @@ _HOMES = {
 }
 
 # Loaded when needed: the packages behind them are extras.
-__getattr__ = loaded_when_needed(__name__, _HOMES)
+__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

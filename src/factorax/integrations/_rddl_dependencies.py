@@ -1,7 +1,7 @@
 """What the expressions of an RDDL model depend on: the model run once, with sets of fluents in place of numbers.
 
 Every expression is evaluated for all objects in its scope at once, as the simulator does it. Where non-fluents settle
-what it is (a product with nought, the branch of an `if`, an `exists` over pairs that are not linked) it depends on
+what it is (a product with zero, the branch of an `if`, an `exists` over pairs that are not linked) it depends on
 nothing. Fluents computed within a step (interm, derived, next state) are replaced by what they were computed from, so
 that all that remains are the action fluents and the state fluents of the step.
 """
@@ -27,9 +27,9 @@ class Value(NamedTuple):
 
     known: np.ndarray
     value: np.ndarray
-    """Where it is known; anything elsewhere."""
+    """The value where it is known; arbitrary elsewhere."""
     roots: np.ndarray
-    """Sets of ground fluents as Python integers: bit k is set if fluent k matters. Nought where the value is known."""
+    """Sets of ground fluents as Python integers: bit k is set if fluent k matters. 0 where the value is known."""
 
 
 def members(roots: int) -> list[int]:
@@ -103,13 +103,13 @@ class Dependencies:
         within = self.values
         # An observation tells of the state at its own time, whatever that came from.
         self.values = within | {after: within[before] for before, after in self.model.next_state.items()}
-        seen = []
+        observed = []
         for name in self.model.observ_fluents:
             scope, expr = self.model.cpfs[name]
             value = self.of(expr, scope, f"the fluent {name!r}")
-            seen += zip(self.model.variable_groundings[name], value.roots.ravel(), strict=True)
+            observed += zip(self.model.variable_groundings[name], value.roots.ravel(), strict=True)
         self.values = within
-        return seen
+        return observed
 
     def _opaque(self, what: str) -> None:
         if (what, self._where) in self._warned:
@@ -196,7 +196,7 @@ class Dependencies:
         return self.model.object_to_index[self.model.strip_literal(literal)]
 
     def _apply(self, operation: Callable[..., Any], args: Sequence[Value], settled: Any = None) -> Value:
-        """An operation on values; `settled` says where it is what it is whatever the unknown ones are."""
+        """An operation on values; `settled` says where the result does not depend on the unknown ones."""
         known = reduce(np.logical_and, (arg.known for arg in args))
         try:
             with np.errstate(all="ignore"):

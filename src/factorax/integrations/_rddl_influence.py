@@ -21,15 +21,15 @@ Reads = Literal["relevant", "uncoupled"]
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """What a model says of itself."""
+    """The influence networks of a model, and what its actors read."""
 
     network: InfluenceNetwork
-    """Of returns: which ground action fluent can change which term of the reward, now or later, by itself or by what
-    other actors answer to it."""
+    """The network of returns: which ground action fluent can change which term of the reward, now or later, by itself
+    or through the reactions of other actors."""
     dynamics_network: InfluenceNetwork
     """The same if no actor answered: closed over the dynamics of the model alone."""
     one_step_network: InfluenceNetwork
-    """Which it can change in the same step."""
+    """Which terms it can change in the same step."""
     observed: tuple[str, ...]
     """The ground fluents of an observation, in order."""
     reads: np.ndarray
@@ -37,7 +37,7 @@ class Influence:
 
 
 def check_reads(reads: str) -> None:
-    """Raise if it is none of them."""
+    """Raise unless `reads` is one of the choices."""
     if reads not in ("relevant", "uncoupled"):
         raise ValueError(f"reads: got {reads!r}, want 'relevant' or 'uncoupled'")
 
@@ -66,8 +66,8 @@ class Graph:
         adjacency = sparse.csr_array((np.ones(len(u), bool), (u, v)), (self.size, self.size))
         count, group = connected_components(adjacency, connection="strong")
         have = [0] * count  # nodes that reach each other have all in common
-        for node, given in enumerate(start):
-            have[group[node]] |= given
+        for node, roots in enumerate(start):
+            have[group[node]] |= roots
         before: dict[int, set[int]] = {g: set() for g in range(count)}
         for a, b in zip(group[u].tolist(), group[v].tolist(), strict=True):
             if a != b:
@@ -130,4 +130,10 @@ def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> In
     closed, open_loop, at_once = (
         InfluenceNetwork._derive(matrix, dependencies.actions, terms.names) for matrix in (network, dynamics, one_step)
     )
-    return Influence(closed, open_loop, at_once, tuple(name for name, _ in observed), reading)
+    return Influence(
+        network=closed,
+        dynamics_network=open_loop,
+        one_step_network=at_once,
+        observed=tuple(name for name, _ in observed),
+        reads=reading,
+    )

@@ -48,10 +48,10 @@ class Terms:
             known, total, sources = True, 0.0, 0
             for scale, expr in summands:
                 value = dependencies.of(expr, scope, "the reward")
-                nought = scale == 0
-                known = known & (value.known | nought)
-                total = total + np.where(nought, 0.0, scale * value.value)
-                sources = sources | np.where(nought, 0, value.roots)
+                is_zero = scale == 0
+                known = known & (value.known | is_zero)
+                total = total + np.where(is_zero, 0.0, scale * value.value)
+                sources = sources | np.where(is_zero, 0, value.roots)
             merged = np.ravel(known) & merge_constants
             kept = np.flatnonzero(~merged)
             self._constant += float(np.ravel(total)[merged].sum())
@@ -84,11 +84,11 @@ class Terms:
         return reward
 
     def _check(self, reward: float) -> None:
-        own = self._own_reward()
-        if not np.isclose(reward, own, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(self.vector).max())):
+        expected = self._own_reward()
+        if not np.isclose(reward, expected, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(self.vector).max())):
             raise ValueError(
-                f"reward: the terms sum to {reward!r}, the simulator says {own!r}; this model's reward cannot be taken "
-                "apart into its summands (is one of them not a number, or infinite?)"
+                f"reward: the terms sum to {reward!r}, the simulator says {expected!r}; this model's reward cannot be "
+                "taken apart into its summands (is one of them not a number, or infinite?)"
             )
 
 

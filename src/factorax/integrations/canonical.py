@@ -11,18 +11,18 @@ from ..structure import InfluenceNetwork
 from .rewards import Parts
 
 Places = tuple[tuple[str, int, int], ...]
-"""Of every path into `info` that is observed where its numbers begin and end in the observation."""
+"""Path into `info`, start and end of its numbers in the observation, for every path that is observed."""
 
 
 class FactoredEnv(gym.Env, abc.ABC):
     """A Gymnasium environment whose reward is ``weights @ info["vector_reward"]``, summed in 64 bits.
 
-    It is its own `unwrapped`, so that stock wrappers and vectorisers keep what stands beside it. `info` may have
-    ``"factor_mask"`` ``(n,)``, who really acted, and ``"target_terminated"`` ``(m,)``, which targets have no future.
+    It is its own `unwrapped`, so that stock wrappers and vectorisers keep its attributes. `info` may have
+    ``"factor_mask"`` ``(n,)``, which factors acted, and ``"target_terminated"`` ``(m,)``, which targets have no future.
     """
 
     env: Any
-    """What was wrapped."""
+    """The wrapped environment."""
     network: InfluenceNetwork
     """Which factor influences which target."""
     weights: np.ndarray
@@ -30,9 +30,9 @@ class FactoredEnv(gym.Env, abc.ABC):
     local: Callable[[Any], Any] | None
     """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if there is such a thing."""
     observed_info: Places = ()
-    """What comes from `info`."""
+    """Where numbers of `info` are in the observation."""
     reward_space: gym.spaces.Box
-    """Of the vector of targets, as in MO-Gymnasium."""
+    """Space of the vector of targets, as in MO-Gymnasium."""
 
     def __init__(self, env: Any):
         self.env = env
@@ -47,7 +47,7 @@ class FactoredEnv(gym.Env, abc.ABC):
         self.reward_space = gym.spaces.Box(low, high, dtype=np.float64)
 
     def render(self) -> Any:
-        """What the environment renders."""
+        """Render the environment."""
         return self.env.render()
 
     def close(self) -> None:
@@ -81,14 +81,14 @@ class FactoredGymnasium(FactoredEnv):
         self.observation_space, self._observe = observation_space, observe
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         self._time = 0
         obs, info = self.env.reset(seed=seed, options=options)
         return self._observe(obs, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act, on a copy of the action: there are environments that change it."""
+        """Act on a copy of the action, since some environments change it."""
         self._time += 1
         obs, reward, terminated, truncated, info = self.env.step(copied(action))
         psi = self.parts(obs, action, reward, info)
@@ -103,10 +103,10 @@ class FactoredGymnasium(FactoredEnv):
         return self._observe(obs, info), total, bool(terminated), bool(truncated), {**info, "vector_reward": psi}
 
     def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
-        """The vector of targets: a fresh array, for packages change theirs."""
+        """The vector of targets, a new array, since some packages reuse theirs."""
         try:
-            given = self._read(obs, action, reward, info)
-            return np.array(given, np.float64).ravel()
+            values = self._read(obs, action, reward, info)
+            return np.array(values, np.float64).ravel()
         except (TypeError, ValueError) as error:
             error.add_note(f"in step {self._time} of the episode")
             raise

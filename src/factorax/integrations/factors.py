@@ -7,11 +7,12 @@ from typing import Any, Literal
 import gymnasium as gym
 import numpy as np
 
-from ..learning.actions import ActionSpace
+from ..spaces import ActionSpace
 from ..structure import Factorisation, InfluenceNetwork
+from ..structure.checks import as_network
 from ..structure.labels import default_labels, some
 
-Factors = Literal["elements", "leaves", "minimum"]
+FactorRule = Literal["elements", "leaves", "minimum"]
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,14 @@ class Rows:
     """The components of an action, leaf by leaf."""
 
     names: tuple[str, ...] | None
-    """Of the leaves; None if the space is one leaf without a name."""
+    """Names of the leaves; None if the space is one leaf without a name."""
     sizes: tuple[int, ...]
-    """How many components every leaf has."""
+    """Number of components of every leaf."""
 
     @classmethod
     def of(cls, space: gym.Space) -> "Rows":
         """The leaves of a space: itself, or the parts of a Dict or Tuple, named ``arm.left`` or ``0``."""
-        found: list[tuple[str, int]] = []
+        leaves: list[tuple[str, int]] = []
 
         def add(part: gym.Space, path: tuple[str, ...]) -> None:
             if isinstance(part, gym.spaces.Dict):
@@ -36,16 +37,16 @@ class Rows:
                 for i, inner in enumerate(part.spaces):
                     add(inner, (*path, str(i)))
             else:
-                found.append((".".join(path), len(ActionSpace.of(part))))
+                leaves.append((".".join(path), len(ActionSpace.of(part))))
 
         ActionSpace.of(space)  # raises for spaces that are not supported
         add(space, ())
-        names, sizes = zip(*found, strict=True)
+        names, sizes = zip(*leaves, strict=True)
         return cls(None if names == ("",) else names, sizes)
 
     @property
     def n_components(self) -> int:
-        """How many there are in all."""
+        """Number of components of all leaves."""
         return sum(self.sizes)
 
     @cached_property
@@ -62,7 +63,7 @@ class Rows:
         return tuple(name if size == 1 else f"{name}[{k}]" for name, size in pairs for k in range(size))
 
 
-def fit(network: Any, rows: Rows, factors: Factors, m: int, targets: tuple[str, ...] | None) -> InfluenceNetwork:
+def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[str, ...] | None) -> InfluenceNetwork:
     """The network with a row for every factor, in the order of the environment, that knows its components."""
     if factors not in ("elements", "leaves", "minimum"):
         raise ValueError(f'factors: got {factors!r}, want "elements", "leaves" or "minimum"')
@@ -71,11 +72,9 @@ def fit(network: Any, rows: Rows, factors: Factors, m: int, targets: tuple[str, 
         network = InfluenceNetwork.complete(rows.n_components, m).relabel(rows.components)
         if targets is not None and len(targets) == m:
             network = network.relabel(targets=targets)
-    if not isinstance(network, InfluenceNetwork):
-        raise TypeError(
-            f"network: got {type(network).__name__}, want an InfluenceNetwork, as fx.InfluenceNetwork(matrix) makes; a "
-            "NetworkSchedule goes to FactoredPPO"
-        )
+    network = as_network(
+        network, "network", "make one with fx.InfluenceNetwork(matrix), and pass networks that vary to FactoredPPO"
+    )
     if network.shape[1] != m:
         called = f" ({some(targets)})" if targets is not None and len(targets) == m else ""
         raise ValueError(
@@ -112,13 +111,13 @@ def fit(network: Any, rows: Rows, factors: Factors, m: int, targets: tuple[str, 
 
 def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None) -> InfluenceNetwork:
     """Rows or columns in the order of the environment's names, if both have names."""
-    own = getattr(network, side)
-    if names is None or own == names or own == default_labels("a" if side == "actions" else "psi", len(own)):
+    labels = getattr(network, side)
+    if names is None or labels == names or labels == default_labels("a" if side == "actions" else "psi", len(labels)):
         return network
-    if set(own) != set(names):
-        only = [name for name in own if name not in names]
+    if set(labels) != set(names):
+        unknown = [name for name in labels if name not in names]
         raise ValueError(
-            f"network: has {side} {some(only)}, which the environment has not; it has {some(names)}. Use its names, or "
-            f"net.relabel({side}=…) with them in the order of the network"
+            f"network: has {side} {some(unknown)}, which the environment has not; it has {some(names)}. Use its names, "
+            f"or net.relabel({side}=…) with them in the order of the network"
         )
     return network.select(**{side: names})

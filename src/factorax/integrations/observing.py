@@ -1,4 +1,4 @@
-"""What an environment tells in `info`, as a part of what is observed."""
+"""Numbers of `info` as a part of the observation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from .rewards import value_at
 
 
 class Observed:
-    """Observations, flat, and at their end what some dotted paths into `info` lead to. If it is not known how many
-    numbers each of them has, the environment is reset once to see."""
+    """Flat observations with the numbers at dotted paths into `info` at their end. If the `sizes` of these are not
+    known, the environment is reset once to find out."""
 
     def __init__(self, env: gym.Env, paths: Sequence[str], before: Places = (), sizes: Sequence[int] | None = None):
         if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
@@ -32,29 +32,29 @@ class Observed:
         self._length = self.size + sum(sizes)
         more = np.full(sum(sizes), np.inf)
         low, high = np.append(space.low, -more), np.append(space.high, more)
-        with np.errstate(over="ignore"):  # a bound of 64 bits may be no number of 32
+        with np.errstate(over="ignore"):  # a 64-bit bound may overflow in 32 bits
             low, high = low.astype(np.float32), high.astype(np.float32)
         self.space = gym.spaces.Box(low, high, dtype=np.float32)
 
     def __call__(self, obs: Any, info: Any) -> np.ndarray:
-        """A fresh array, ``(d,)``."""
-        seen = np.empty(self._length, np.float32)
-        seen[: self.size] = self._flat(obs).ravel()
+        """The observation as a new array, ``(d,)``."""
+        flat = np.empty(self._length, np.float32)
+        flat[: self.size] = self._flat(obs).ravel()
         for path, start, end in self._places:
-            given = _numbers(info, path)
-            if given.size != end - start:
+            numbers = _numbers(info, path)
+            if numbers.size != end - start:
                 raise ValueError(
-                    f"observe: info[{path!r}] has {given.size} numbers, want {end - start}, as many as after the first "
-                    "reset"
+                    f"observe: info[{path!r}] has {numbers.size} numbers, want {end - start}, as many as after the "
+                    "first reset"
                 )
-            seen[start:end] = given
-        return seen
+            flat[start:end] = numbers
+        return flat
 
 
 def _numbers(info: Any, path: str) -> np.ndarray:
     advice = "want it in every info, that of reset included: what is known before an action is what counts"
     value = value_at(info, path.split("."), f"observe: {path!r}", advice)
-    found = np.asarray(value)
-    if found.dtype.kind not in "biuf":
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "biuf":
         raise ValueError(f"observe: info[{path!r}] is {value!r}, want numbers")
-    return found.astype(np.float32).ravel()
+    return numbers.astype(np.float32).ravel()

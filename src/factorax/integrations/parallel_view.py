@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from .views import Factors, Observe, to_gymnasium
+from .views import FactorViews, Observe, to_gymnasium
 
 try:
     from pettingzoo import ParallelEnv  # pyright: ignore[reportMissingImports]
@@ -30,29 +30,29 @@ def to_pettingzoo(
     """
     if ParallelEnv is None:
         raise ImportError("to_pettingzoo needs PettingZoo: pip install 'factorax[marl]'")
-    return ParallelView(problem, Factors(problem, network, weights, local, observe))
+    return ParallelView(problem, FactorViews(problem, network, weights=weights, local=local, observe=observe))
 
 
 class ParallelView(_Base):
-    """What `to_pettingzoo` makes."""
+    """The environment that `to_pettingzoo` returns."""
 
     metadata: Any = {"name": "factorax", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012 (PettingZoo's)
     render_mode = None
 
-    def __init__(self, problem: Any, factors: Factors):
+    def __init__(self, problem: Any, factors: FactorViews):
         self.env, self._factors = to_gymnasium(problem), factors
         self.network, self.weights = factors.network, factors.weights
         self.possible_agents = list(factors.names)
         self.agents: list[str] = []
-        inside = factors.learner.observation_space
+        inside = factors.spec.observation_space
         if isinstance(inside, gym.spaces.Box):
             self.state_space = gym.spaces.Box(inside.low.ravel(), inside.high.ravel(), dtype=np.float32)
         else:
-            self.state_space = gym.spaces.Box(-np.inf, np.inf, (factors.learner.n_inputs,), np.float32)
+            self.state_space = gym.spaces.Box(-np.inf, np.inf, (factors.spec.n_inputs,), np.float32)
         self.action_spaces = dict(zip(self.possible_agents, factors.spaces, strict=True))
-        seen = gym.spaces.Box(-np.inf, np.inf, (factors.n_seen,), np.float32)
-        self.observation_spaces = {agent: gym.spaces.Box(seen.low, seen.high) for agent in self.possible_agents}
-        self._state = np.zeros(factors.learner.n_inputs, np.float32)
+        space = gym.spaces.Box(-np.inf, np.inf, (factors.n_seen,), np.float32)
+        self.observation_spaces = {agent: gym.spaces.Box(space.low, space.high) for agent in self.possible_agents}
+        self._state = np.zeros(factors.spec.n_inputs, np.float32)
 
     def observation_space(self, agent: str) -> gym.Space:
         """What an agent sees."""
@@ -67,7 +67,7 @@ class ParallelView(_Base):
         return self._state
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Begin an episode."""
+        """Start an episode."""
         obs, _ = self.env.reset(seed=seed, options=options)
         self.agents = list(self.possible_agents)
         return self._observe(obs), {agent: {} for agent in self.agents}
@@ -83,11 +83,11 @@ class ParallelView(_Base):
         rewards = factors.credit(factors.targets(reward, info)).tolist()
         acted = info.get("factor_mask")
         infos = [{} for _ in agents] if acted is None else [{"acted": bool(x)} for x in acted]
-        seen = self._observe(obs)
+        observations = self._observe(obs)
         if terminated or truncated:
             self.agents = []
         return (
-            seen,
+            observations,
             dict(zip(agents, rewards, strict=True)),
             dict.fromkeys(agents, bool(terminated)),
             dict.fromkeys(agents, bool(truncated)),
@@ -99,7 +99,7 @@ class ParallelView(_Base):
         return dict(zip(self.possible_agents, np.array(self._factors.see(self._state), np.float32), strict=True))
 
     def render(self) -> Any:
-        """What the environment renders."""
+        """Render the environment."""
         return self.env.render()
 
     def close(self) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..learning.actions import ActionSpace
+from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
 from .canonical import FactoredEnv, copied, flat_observations
-from .factors import Factors, Rows, fit
+from .defaults import warn_if_complete, weights_of
+from .factors import FactorRule, Rows, fit
 from .rewards import parts_of
-from .wrapping import warn_if_complete, weights_of
 
 
 def wrap_parallel(
@@ -21,13 +21,13 @@ def wrap_parallel(
     network: Any,
     reward: Any,
     weights: Any,
-    factors: Factors | None,
+    factors: FactorRule | None,
     local: Any,
     check_sum: bool,
 ) -> FactoredEnv:
-    """What `factorax.wrap` does with a `pettingzoo.ParallelEnv`; there is no scalar that parts should add up to."""
+    """Wrap a `pettingzoo.ParallelEnv` for `factorax.wrap`; there is no scalar that parts should add up to."""
     if reward not in (None, "collapse"):
-        parts_of(reward)  # a message for what is nothing at all
+        parts_of(reward)  # raises for values that are never valid
         raise ValueError(
             f'reward: got {reward!r} for a PettingZoo environment, want nothing (the agents\' own) or "collapse"; '
             "pettingzoo.utils.BaseParallelWrapper can change their rewards"
@@ -45,9 +45,9 @@ def wrap_parallel(
 class FactoredParallel(FactoredEnv):
     """The agents of a PettingZoo environment as the factors of one action.
 
-    - **Observation**: those of all agents, flat, each filled up with noughts to the longest; noughts for the dead.
-    - **Action**: a Dict with the action of every agent; what it says for the dead is left out.
-    - **Targets**: the reward of every agent, its last one included, then noughts; or the one they share.
+    - **Observation**: those of all agents, flat, each padded with zeros to the longest; zeros for dead agents.
+    - **Action**: a Dict with the action of every agent; the entries of dead agents are ignored.
+    - **Targets**: the reward of every agent, its last one included, then zeros; or the one they share.
     - ``info["factor_mask"]``: who was alive before the step. ``info["target_terminated"]``: whose rewards are over.
     - **End**: when no agent is left. Truncated if some agent was cut short in that step, else terminated.
     """
@@ -62,10 +62,10 @@ class FactoredParallel(FactoredEnv):
             tuple(str(agent) for agent in self.possible_agents),
             tuple(len(ActionSpace.of(space)) for space in spaces.values()),
         )
-        seen = [flat_observations(env.observation_space(agent)) for agent in self.possible_agents]
-        self._observers = [observe for _, observe in seen]
-        self._length = max(int(np.prod(box.shape)) for box, _ in seen)
-        self.observation_space = self._space_of([box for box, _ in seen])
+        flattened = [flat_observations(env.observation_space(agent)) for agent in self.possible_agents]
+        self._observers = [observe for _, observe in flattened]
+        self._length = max(int(np.prod(box.shape)) for box, _ in flattened)
+        self.observation_space = self._space_of([box for box, _ in flattened])
         self._alive = np.zeros(len(self.possible_agents), bool)
         self._index = {agent: i for i, agent in enumerate(self.possible_agents)}
 
@@ -79,16 +79,16 @@ class FactoredParallel(FactoredEnv):
             members[i, leaf_of[list(group)]] = True
         self._members = None if members.shape == (n_agents, n_agents) and members.trace() == n_agents else members
         if local is None and (members.sum(axis=1) == 1).all():
-            own, length = members.argmax(axis=1), self._length
+            agent_of, length = members.argmax(axis=1), self._length
 
             def its_own(obs: Any) -> Any:
-                return obs.reshape(*obs.shape[:-1], n_agents, length)[..., own, :]
+                return obs.reshape(*obs.shape[:-1], n_agents, length)[..., agent_of, :]
 
             local = its_own
         self._describe(network, weights, local)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         obs, infos = self.env.reset(seed=seed, options=options)
         self._alive = self._living()
@@ -97,8 +97,8 @@ class FactoredParallel(FactoredEnv):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act with all living agents."""
         acted = self._alive
-        given = {agent: copied(action[agent]) for agent in self.env.agents}
-        obs, rewards, terminations, truncations, infos = self.env.step(given)
+        living = {agent: copied(action[agent]) for agent in self.env.agents}
+        obs, rewards, terminations, truncations, infos = self.env.step(living)
         ended = np.fromiter((bool(terminations.get(agent, False)) for agent in self.possible_agents), bool)
         cut = np.fromiter((bool(truncations.get(agent, False)) for agent in self.possible_agents), bool)
         self._alive = alive = self._living() & ~ended & ~cut
@@ -125,15 +125,15 @@ class FactoredParallel(FactoredEnv):
         return alive
 
     def _shared(self, rewards: dict[Any, Any]) -> np.ndarray:
-        given = np.fromiter(rewards.values(), np.float64)
-        if given.size == 0:
+        values = np.fromiter(rewards.values(), np.float64)
+        if values.size == 0:
             return np.zeros(1)
-        if not np.allclose(given, given[0], rtol=1e-4, atol=1e-8):
+        if not np.allclose(values, values[0], rtol=1e-4, atol=1e-8):
             raise ValueError(
-                f'reward: got "collapse", and the agents have different rewards, from {given.min():.6g} to '
-                f"{given.max():.6g}; leave it out, so that each is a target"
+                f'reward: got "collapse", and the agents have different rewards, from {values.min():.6g} to '
+                f"{values.max():.6g}; leave it out, so that each is a target"
             )
-        return given[:1].copy()
+        return values[:1].copy()
 
     def _flat(self, obs: dict[Any, Any]) -> np.ndarray:
         out = np.zeros((len(self.possible_agents), self._length), np.float32)

@@ -3,8 +3,9 @@
 import importlib
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ def influence(
     return read_influence(dependencies, Terms(dependencies, merge_constants=merge_constants), reads)
 
 
+def named(text: str) -> "Callable[[], RDDLEnvironment]":
+    """Returns a function that makes the environment ``rddl:DOMAIN/INSTANCE``, from the text after the colon."""
+    domain, _, instance = text.partition("/")
+    return partial(make, domain, instance)
+
+
 def make(
     domain: Any,
     instance: Any = None,
@@ -52,12 +59,12 @@ def make(
     - `time_left`: put the share of the horizon that is left at the end of the observation. The horizon is part of an
       RDDL problem; an actor that knows it sees the episode *terminate* there, one that does not sees it *truncated*.
     - `reads`: what the actor of an action reads (`local`) of the state that its targets depend on. ``"relevant"``: all
-      of it. Then whoever moves what it reads moves all its targets, and the network has edges for that.
+      of it. Any action that changes what it reads then changes all its targets, and the network has edges for that.
       ``"uncoupled"``: only what makes no such edges, that is, what is moved by no action but those that influence all
       its targets anyway. The network is then that of the dynamics, but actors may see little.
     - `bounds`: of action fluents, ``{"release": (0, 10)}``, in place of those that the action-preconditions give.
     - `merge_constants`: make one target of all terms that non-fluents settle, which else have one each; none if their
-      sum is nought.
+      sum is 0.
     - `python_functions`: those that the model calls, by name. They must be functions of their arguments alone.
     """
     check_reads(reads)
@@ -83,7 +90,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
     """An RDDL model with its reward taken apart.
 
     - **Observation**: a flat ``Box`` of 32-bit floats: the state fluents, or, if the model has them, the observed
-      fluents (noughts after a reset, before there are any); objects as their number. Last, if asked for, the share of
+      fluents (zeros after a reset, before there are any); objects as their number. Last, if asked for, the share of
       the horizon that is left.
     - **Action**: a ``Dict`` with an entry for every action fluent: ``Box`` for reals, ``MultiBinary`` for booleans,
       ``MultiDiscrete`` for integers and objects, ``Discrete`` for such without parameters. If the model allows no more
@@ -125,26 +132,26 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         self._warned, simulation.done = False, True
 
     def local(self, obs: Any) -> Any:
-        """What the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, with noughts behind the shorter."""
+        """What the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, padded with zeros."""
         index, mask = self._local
         return obs[..., index] * mask
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
-        seen, _ = self.rddl.reset(seed=seed)
-        return self._flat(seen), {}
+        fluents, _ = self.rddl.reset(seed=seed)
+        return self._flat(fluents), {}
 
     def step(self, action: dict[str, Any]) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Act once."""
+        """Step the environment with an action."""
         rddl, simulator = self.rddl, self.rddl.sampler
         if rddl.done:
-            raise RuntimeError("step: the episode has ended, or has not begun; call reset() first")
-        given = self._given(action)
+            raise RuntimeError("step: the episode has ended or not started; call reset() first")
+        actions = self._to_simulator(action)
         # What follows is RDDLEnv.step, less its conversion of actions, which costs more than all we add.
-        seen, reward, terminated = simulator.step(given if self._limit is None else self._within_limit(given))
+        fluents, reward, terminated = simulator.step(actions if self._limit is None else self._within_limit(actions))
         rddl.state, rddl.timestep = simulator.states, rddl.timestep + 1
         truncated = False
         if not simulator.check_state_invariants(silent=True):
@@ -153,14 +160,14 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         elif rddl.timestep == self.horizon:
             terminated, truncated = terminated or self.time_left, not (terminated or self.time_left)
         rddl.done = terminated or truncated
-        return self._flat(seen), reward, terminated, truncated, {"vector_reward": self._terms.vector}
+        return self._flat(fluents), reward, terminated, truncated, {"vector_reward": self._terms.vector}
 
     def close(self) -> None:
-        """Let go of what pyRDDLGym holds open."""
+        """Close the environment of pyRDDLGym."""
         self.rddl.close()
 
-    def _given(self, action: dict[str, Any]) -> dict[str, np.ndarray]:
-        """As the simulator has it."""
+    def _to_simulator(self, action: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The action as arrays of the simulator's shapes and types."""
         try:
             return {
                 name: np.asarray(action[name], default.dtype).reshape(default.shape)
@@ -170,11 +177,11 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
             want = ", ".join(f"{name}: {default.shape}" for name, default in self._defaults.items())
             raise ValueError(f"action: want a dictionary of arrays of shapes {{{want}}} ({error!r})") from error
 
-    def _flat(self, seen: dict[str, Any]) -> np.ndarray:
+    def _flat(self, fluents: dict[str, Any]) -> np.ndarray:
         flat = np.zeros(self._size + self.time_left, np.float32)
         at = 0
         for name in self._names:
-            values = np.ravel(seen[name])
+            values = np.ravel(fluents[name])
             if values.dtype != object:  # None: nothing is observed before the first step
                 flat[at : at + values.size] = values
                 at += values.size
@@ -182,10 +189,10 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
             flat[-1] = 1 - self.rddl.timestep / self.horizon
         return flat
 
-    def _within_limit(self, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _within_limit(self, actions: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         left: Any = self._limit
         allowed = {}
-        for name, values in given.items():
+        for name, values in actions.items():
             default = self._defaults[name]
             acts = np.ravel(values != default)
             done = acts & (np.cumsum(acts) <= left)
@@ -233,7 +240,7 @@ def _import(module: str) -> Any:
 
 
 def _model(domain: Any, instance: Any) -> Any:
-    """A model from names, from files, or as it is."""
+    """A model from names, from files, or unchanged."""
     compiler = _import("pyRDDLGym.core.compiler.model")
     if isinstance(domain, compiler.RDDLLiftedModel):
         if instance is not None:
@@ -243,7 +250,7 @@ def _model(domain: Any, instance: Any) -> Any:
         raise TypeError(f"domain: got {type(domain).__name__}, want a name, a path or an RDDLLiftedModel")
     if not isinstance(instance, str | Path | int):
         raise TypeError(f"instance: got {type(instance).__name__}, want a name, as '1', or the path of a file")
-    paths = [_file(given, what) for given, what in ((domain, "domain"), (instance, "instance"))]
+    paths = [_file(name, what) for name, what in ((domain, "domain"), (instance, "instance"))]
     if None in paths:
         if any(paths):
             got = "domain" if paths[0] else "instance"
@@ -256,11 +263,11 @@ def _model(domain: Any, instance: Any) -> Any:
     return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
 
 
-def _file(given: str | Path | int, what: str) -> Path | None:
-    path = Path(str(given))
+def _file(name: str | Path | int, what: str) -> Path | None:
+    path = Path(str(name))
     if path.is_file():
         return path
-    if isinstance(given, Path) or path.suffix == ".rddl" or len(path.parts) > 1:
+    if isinstance(name, Path) or path.suffix == ".rddl" or len(path.parts) > 1:
         raise FileNotFoundError(f"{what}: no file {str(path)!r}")
     return None
 

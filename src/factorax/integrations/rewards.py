@@ -9,7 +9,7 @@ from ..structure.labels import some
 
 _EVERY_STEP = (
     "Every step must have it: put it right in the environment, or pass a function (obs, action, reward, info) -> "
-    "vector that knows what to do without"
+    "vector that handles its absence"
 )
 
 
@@ -17,9 +17,9 @@ class Parts(NamedTuple):
     """How to read the vector of targets from what a step gave."""
 
     read: Callable[[Any, Any, Any, Any], Any]
-    """From observation, action, reward and info to something like an array."""
+    """From observation, action, reward and info to an array, a list or a number."""
     names: tuple[str, ...] | None = None
-    """Of the targets, where they have some."""
+    """Names of the targets, if they have any."""
 
 
 def parts_of(reward: Any) -> Parts:
@@ -44,18 +44,18 @@ def _from_info(reward: str) -> Parts:
         raise ValueError(f'reward: got {reward!r}, want different paths with commas between, as in "info:a,b.c"')
     routes = [path.split(".") for path in paths]
 
-    def read(obs: Any, action: Any, given: Any, info: Any) -> Any:
-        found, nested = [], False
+    def read(obs: Any, action: Any, scalar: Any, info: Any) -> Any:
+        parts, nested = [], False
         for route in routes:
             value = value_at(info, route, f"reward: {reward!r}", _EVERY_STEP)
             if isinstance(value, Mapping):
                 raise ValueError(
                     f"reward: {reward!r}: {'.'.join(route)!r} is a dictionary with {some([str(k) for k in value])}; "
-                    "go on with a dot and one of these"
+                    "add a dot and one of these"
                 )
             nested |= np.ndim(value) > 0
-            found.append(value)
-        return np.concatenate([np.ravel(value) for value in found]) if nested else found
+            parts.append(value)
+        return np.concatenate([np.ravel(value) for value in parts]) if nested else parts
 
     return Parts(read, tuple(paths))
 

@@ -4,16 +4,11 @@ import time
 import warnings
 from typing import Any
 
-import equinox as eqx
 import gymnasium as gym
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..learning.collecting import JaxEnvironments
-from ..problems.problem import Problem
-from ..rollouts import HostEnvironments, Transition
-from .views import Factors, Observe
+from ..rollouts.factory import environments_for
+from .views import FactorViews, Observe
 
 try:
     with warnings.catch_warnings():
@@ -38,24 +33,22 @@ def to_stable_baselines3(
     **Arguments**
 
     - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`.
-    - `n_envs`: how many copies of the problem are stepped.
+    - `n_envs`: number of copies of the problem.
     - `observe`: ``"local"``, a row sees its local observation, where the problem has such; ``"global"``: all of it.
 
-    A row sees, besides, which factor it is, one-hot. Its reward is the credit [K(λ∘r)]ᵢ, so that every algorithm of
+    A row also sees which factor it is, one-hot. Its reward is the credit [K(λ∘r)]ᵢ, so that every algorithm of
     Stable-Baselines3 that takes a VecEnv follows the factored gradient, with a policy shared by the factors. These need
     actions of one kind. Stable-Baselines3 has no masks: a factor that did not act learns from its credit all the same.
     """
     if VecEnv is None:
-        raise ImportError(
-            "to_stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3 (and PyTorch, as you like it)"
-        )
-    return FactorVecEnv(problem, Factors(problem, network, weights, local, observe), n_envs)
+        raise ImportError("to_stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3 (and PyTorch)")
+    return FactorVecEnv(FactorViews(problem, network, weights=weights, local=local, observe=observe), n_envs)
 
 
 class FactorVecEnv(_Base):
-    """What `to_stable_baselines3` makes. Row ``b · n + i`` is factor i of copy b."""
+    """The VecEnv that `to_stable_baselines3` returns. Row ``b · n + i`` is factor i of copy b."""
 
-    def __init__(self, problem: Any, factors: Factors, n_envs: int):
+    def __init__(self, factors: FactorViews, n_envs: int):
         first = factors.spaces[0]
         different = [name for name, space in zip(factors.names, factors.spaces, strict=True) if space != first]
         if different:
@@ -64,80 +57,55 @@ class FactorVecEnv(_Base):
                 "policy is to serve both; use to_pettingzoo, or group the actions with net.factor(…) into factors alike"
             )
         self.factors, self.n_copies = factors, n_envs
-        m = factors.network.shape[1]
-        if isinstance(problem, Problem):
-            self._copies: Any = JaxEnvironments(problem, n_envs, factors.space)
-            self._roll = eqx.filter_jit(
-                lambda state, key, actions: self._copies.collect(state, lambda _, obs: actions, key, 1)
-            )
-        else:
-            self._copies = HostEnvironments(problem, n_envs, factors.space, m)
+        self._copies = environments_for(factors.spec, n_envs)
         self._identity = np.broadcast_to(np.eye(factors.n, dtype=np.float32), (n_envs, factors.n, factors.n))
         self._actions: Any = None
-        self._state: Any = None
-        self._key = jax.random.key(0)
         self._started = time.time()
         size = factors.n_seen + factors.n
         space = gym.spaces.Box(-np.inf, np.inf, (size,), np.float32)
         super().__init__(n_envs * factors.n, space, first)
 
     def reset(self) -> np.ndarray:
-        """Begin episodes in all copies; seeded if `seed` was called before."""
+        """Start episodes in all copies; seeded if `seed` was called before."""
         first = self._seeds[0]
         seed = int(np.random.SeedSequence().generate_state(1)[0]) if first is None else first
-        if isinstance(self._copies, JaxEnvironments):
-            self._key, here = jax.random.split(jax.random.key(seed))
-            self._state = self._copies.init(here)
-            obs = np.asarray(self._state[1])
-        else:
-            self._copies.init(seed)
-            obs = self._copies.obs
+        self._copies.init(seed)
         self._reset_seeds()
         self._reset_options()
         self.reset_infos = [{} for _ in range(self.num_envs)]
-        return self._observe(obs)
+        return self._observe(self._copies.obs)
 
     def step_async(self, actions: np.ndarray) -> None:
-        """Take the actions of all rows."""
+        """Store the actions of all rows for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Step all copies; those that end are begun anew, their last observation is in `infos`."""
+        """Step all copies; those that end are reset, and their last observation is in `infos`."""
         factors, B = self.factors, self.n_copies
-        given = np.asarray(self._actions, np.float32).reshape(B, factors.n, -1)
+        by_factor = np.asarray(self._actions, np.float32).reshape(B, factors.n, -1)
         flat = np.empty((B, len(factors.space)), np.float32)
         for i, group in enumerate(factors.groups):
-            flat[:, group] = given[:, i]
-        seen, after = self._collect(flat)
-        ended = np.asarray(seen.terminated[0] | seen.truncated[0])
+            flat[:, group] = by_factor[:, i]
+        step = self._copies.step(flat)
+        ended = np.asarray(step.terminated[0] | step.truncated[0])
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        last = self._observe(np.asarray(seen.next_obs[0])) if ended.any() else None
+        last = self._observe(np.asarray(step.next_obs[0])) if ended.any() else None
         for b in np.flatnonzero(ended):
-            objective = float(np.asarray(seen.episode_psi[0, b], np.float64) @ factors.weights)
-            episode = {"r": objective, "l": int(seen.episode_length[0, b]), "t": round(time.time() - self._started, 6)}
-            cut = bool(seen.truncated[0, b]) and not bool(seen.terminated[0, b])
+            objective = float(np.asarray(step.episode_psi[0, b], np.float64) @ factors.weights)
+            episode = {"r": objective, "l": int(step.episode_length[0, b]), "t": round(time.time() - self._started, 6)}
+            cut = bool(step.truncated[0, b]) and not bool(step.terminated[0, b])
             for row in range(b * factors.n, (b + 1) * factors.n):
                 infos[row] = {"terminal_observation": last[row], "TimeLimit.truncated": cut, "episode": episode}  # pyright: ignore[reportOptionalSubscript]
-        rewards = factors.credit(seen.psi[0]).ravel().astype(np.float32)
-        return self._observe(after), rewards, np.repeat(ended, factors.n), infos
-
-    def _collect(self, flat: np.ndarray) -> tuple[Transition, np.ndarray]:
-        """One transition of all copies ``[1, B, ...]``, and what they see after it."""
-        if isinstance(self._copies, JaxEnvironments):
-            self._key, here = jax.random.split(self._key)
-            self._state, seen = self._roll(self._state, here, jnp.asarray(flat))
-            return jax.tree.map(np.asarray, seen), np.asarray(self._state[1])
-        seen = self._copies.collect(lambda obs: flat, 1)
-        return seen, self._copies.obs
+        rewards = factors.credit(step.psi[0]).ravel().astype(np.float32)
+        return self._observe(self._copies.obs), rewards, np.repeat(ended, factors.n), infos
 
     def _observe(self, obs: np.ndarray) -> np.ndarray:
-        seen = np.concatenate([self.factors.see(obs), self._identity], axis=-1)
-        return seen.reshape(self.num_envs, -1).astype(np.float32)
+        rows = np.concatenate([self.factors.see(obs), self._identity], axis=-1)
+        return rows.reshape(self.num_envs, -1).astype(np.float32)
 
     def close(self) -> None:
         """Close the environments."""
-        for env in getattr(self._copies, "envs", ()):
-            env.close()
+        self._copies.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """The rows are not environments of their own: they have no more than `render_mode`."""
@@ -154,5 +122,5 @@ class FactorVecEnv(_Base):
         raise AttributeError(f"the rows of this VecEnv are factors and have no method {method_name!r}")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """They are not."""
+        """False for every row: rows are not environments."""
         return [False for _ in self._get_indices(indices)]

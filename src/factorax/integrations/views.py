@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from .._credit import credit
-from ..learning.learner import Learner
 from ..problems.problem import Problem
-from ..rollouts.components import GAUSSIAN, SQUASHED
+from ..spec import Spec, is_jax
 from ..structure import InfluenceNetwork
+from ..structure.checks import as_network
 from .canonical import FactoredEnv
 
 Observe = Literal["local", "global"]
@@ -31,7 +31,7 @@ def to_gymnasium(problem: Any) -> gym.Env:
     >>> env.step(obs > 0)[1]
     3.0
     """
-    if isinstance(problem, Problem):
+    if is_jax(problem):
         return ProblemEnv(problem)
     env: Any = problem() if callable(problem) else None
     if not isinstance(env, gym.Env):
@@ -57,13 +57,13 @@ class ProblemEnv(FactoredEnv):
         return jax.random.key(int(self.np_random.integers(2**32)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         gym.Env.reset(self, seed=seed)
         self._state, obs = self._begin(self._key())
         return np.array(obs, np.float32), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act."""
+        """Step the environment with an action."""
         new = self._advance(self._key(), self._state, action)
         self._state = new.state
         psi = np.array(new.psi, np.float64)
@@ -75,27 +75,23 @@ class ProblemEnv(FactoredEnv):
         return np.array(new.obs, np.float32), float(self.weights @ psi), *flags, info
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: a problem has no resources to close."""
 
 
-class Factors:
+class FactorViews:
     """The factors of a problem seen one by one: what each sees, what each may do, what each is credited with."""
 
-    def __init__(self, problem: Any, network: Any, weights: Any, local: Any, observe: Observe):
+    def __init__(
+        self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
+    ):
         if observe not in ("local", "global"):
             raise ValueError(f'observe: got {observe!r}, want "local" or "global"')
-        self.learner = Learner.of(problem, network, weights=weights, local=local)
-        if not isinstance(self.learner.network, InfluenceNetwork):
-            raise TypeError(
-                f"network: got {type(self.learner.network).__name__}, want an InfluenceNetwork; a view stays as it is, "
-                "take a point of the schedule with .at(step).network()"
-            )
-        self.network: InfluenceNetwork = self.learner.network
-        self.weights, self.space = self.learner.weights, self.learner.space
-        self.names, self.n = list(self.network.actions), self.network.shape[0]
-        of = self.learner.factors
-        self.groups = [np.flatnonzero((np.arange(self.n) if of is None else of) == i) for i in range(self.n)]
-        self._local = jax.jit(self.learner.local) if observe == "local" and self.learner.local is not None else None
+        self.spec = Spec.of(problem, network, weights=weights, local=local)
+        hint = "a view stays as it is; take a point of a schedule with .at(step).network()"
+        self.network: InfluenceNetwork = as_network(self.spec.network, "network", hint)
+        self.weights, self.space = self.spec.weights, self.spec.components
+        self.names, self.n, self.groups = list(self.network.actions), self.spec.n_factors, self.spec.groups
+        self._local = jax.jit(self.spec.local) if observe == "local" and self.spec.local is not None else None
 
     def credit(self, psi: Any) -> np.ndarray:
         """[K(λ∘ψ)] of targets ``(..., m)``, in 64 bits."""
@@ -120,12 +116,12 @@ class Factors:
 
     @cached_property
     def n_seen(self) -> int:
-        """How many numbers a factor sees."""
-        return self.see(np.zeros(self.learner.n_inputs, np.float32)).shape[-1]
+        """Length of the observation of a factor."""
+        return self.see(np.zeros(self.spec.n_inputs, np.float32)).shape[-1]
 
     @cached_property
     def spaces(self) -> list[gym.Space]:
-        """The actions of every factor; choices are counted from nought."""
+        """The action space of every factor; choices are counted from 0."""
         return [self._space(group) for group in self.groups]
 
     @cached_property
@@ -134,13 +130,12 @@ class Factors:
         return self._space(np.arange(len(self.space)))
 
     def _space(self, group: Any) -> gym.Space:
-        kinds, choices = [self.space.kinds[k] for k in group], self.space.choices[list(group)]
-        is_real = [kind in (GAUSSIAN, SQUASHED) for kind in kinds]
-        if all(is_real):
-            return gym.spaces.Box(self.space.low[list(group)], self.space.high[list(group)], dtype=np.float32)
-        if not any(is_real):
-            counts = np.maximum(choices, 2)  # a switch has two
-            return gym.spaces.Discrete(int(counts[0])) if len(counts) == 1 else gym.spaces.MultiDiscrete(counts)
+        index = list(group)
+        discrete, choices = self.space.discrete[index], self.space.choices[index]
+        if not discrete.any():
+            return gym.spaces.Box(self.space.low[index], self.space.high[index], dtype=np.float32)
+        if discrete.all():
+            return gym.spaces.Discrete(int(choices[0])) if len(choices) == 1 else gym.spaces.MultiDiscrete(choices)
         return gym.spaces.Tuple([self._space([k]) for k in group])
 
     def together(self, actions: Sequence[Any]) -> np.ndarray:

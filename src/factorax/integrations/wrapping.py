@@ -1,4 +1,4 @@
-"""`wrap`: one line from anyone's environment to one that the learner takes."""
+"""`wrap`: turn any environment into one that the learner takes."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from ..problems.problem import Problem
-from ..structure.labels import warn
+from ..spec import is_jax
 from .canonical import FactoredEnv, FactoredGymnasium, Places, flat_observations
-from .factors import Factors, Rows, fit
+from .defaults import declared, warn_if_complete, weights_of
+from .factors import FactorRule, Rows, fit
 from .observing import Observed
 from .rewards import parts_of
 
@@ -21,7 +21,7 @@ def wrap(
     *,
     reward: str | Callable[..., Any] | None = None,
     weights: Any = None,
-    factors: Factors | None = None,
+    factors: FactorRule | None = None,
     local: Callable[[Any], Any] | None = None,
     observe: Sequence[str] = (),
     check_sum: bool = True,
@@ -52,7 +52,7 @@ def wrap(
     - `check_seed`: raise if two episodes with one seed and the same actions differ.
 
     Observations that are no Box are flattened, actions copied before they are handed over. An environment that has no
-    `reward_space` is stepped once, to see how many targets there are and that they add up; reset it before use.
+    `reward_space` is stepped once, to count the targets and check that they add up; reset it before use.
 
     >>> import gymnasium as gym, factorax as fx
     >>> def move(obs, action, reward, info):
@@ -65,36 +65,36 @@ def wrap(
     """
     options: dict[str, Any] = {"network": network, "reward": reward, "weights": weights, "factors": factors}
     options |= {"local": local, "observe": observe, "check_sum": check_sum, "check_seed": check_seed}
-    if isinstance(env, Problem):
+    if is_jax(env):
         raise TypeError("env: got a Problem, want an environment; FactoredPPO takes problems as they are")
     if callable(env) and not isinstance(env, gym.Env):
         return Factory(env, options)
     return _wrapped(env, options)
 
 
-class Seen(NamedTuple):
-    """What an environment turned out to have when it was made."""
+class Measured(NamedTuple):
+    """Number of targets and places of `info` in the observation, measured on a first environment."""
 
     targets: int
     places: Places
 
 
 class Factory:
-    """A function that makes wrapped environments; what is seen and checked by stepping one holds for all."""
+    """A function that makes wrapped environments; the first is measured and checked, and the others are taken alike."""
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
         self.make, self.options = make, options
-        self.seen: Seen | None = None
+        self.measured: Measured | None = None
 
     def __call__(self) -> FactoredEnv:
-        """One more environment."""
-        env = _wrapped(self.make(), self.options, self.seen)
-        self.seen = Seen(env.network.shape[1], env.observed_info)
+        """Make one more environment."""
+        env = _wrapped(self.make(), self.options, self.measured)
+        self.measured = Measured(env.network.shape[1], env.observed_info)
         return env
 
 
-def _wrapped(env: Any, options: dict[str, Any], seen: Seen | None = None) -> FactoredEnv:
-    """`seen` is of another environment like this one."""
+def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> FactoredEnv:
+    """Wrap an environment; `measured` comes from an earlier one like it, which was checked."""
     options = dict(options)
     check_seed = options.pop("check_seed")
     if hasattr(env, "agent_selection"):
@@ -108,17 +108,17 @@ def _wrapped(env: Any, options: dict[str, Any], seen: Seen | None = None) -> Fac
             raise ValueError(
                 "observe: is for Gymnasium environments; let the agents of PettingZoo observe it themselves"
             )
-        wrapped = wrap_parallel(env, is_first=seen is None, **options)
+        wrapped = wrap_parallel(env, is_first=measured is None, **options)
     else:
         _refuse(env)
-        wrapped = _wrap_gymnasium(env, seen, **options)
-    if check_seed and seen is None:
+        wrapped = _wrap_gymnasium(env, measured, **options)
+    if check_seed and measured is None:
         _check_seed(wrapped)
     return wrapped
 
 
 def _refuse(env: Any) -> None:
-    """Raise for what is no single environment."""
+    """Raise unless `env` is a single Gymnasium environment."""
     if isinstance(env, gym.vector.VectorEnv):
         raise TypeError(
             f"env: got a vector of environments, {type(env).__name__}; want one, or a function that makes one: "
@@ -136,41 +136,14 @@ def _refuse(env: Any) -> None:
         inner = inner.env
 
 
-def declared(env: Any, name: str) -> Any:
-    """An attribute of an environment or of what it wraps; None if there is none."""
-    return env.get_wrapper_attr(name) if isinstance(env, gym.Env) and env.has_wrapper_attr(name) else None
-
-
-def weights_of(weights: Any, own: Any, m: int) -> np.ndarray:
-    """λ, checked; the environment's own, or ones, if left out."""
-    found = np.ones(m) if weights is None and own is None else np.asarray(own if weights is None else weights, float)
-    if found.shape != (m,) or not np.isfinite(found).all():
-        raise ValueError(f"weights: got {found.tolist()}, want {m} finite numbers, one λ for each target")
-    return found
-
-
-def warn_if_complete(network: Any, m: int) -> None:
-    """Say that nothing is gained by factoring, where no network is given."""
-    if network is None and m == 1:
-        warn(
-            "the reward is one number, one target for all actions: factoring can do nothing, this is plain PPO. Say "
-            "where its parts are with reward=…, or pass a network of one column if that is meant"
-        )
-    elif network is None:
-        warn(
-            f"network: none is given, so that every action is credited with all {m} targets, as in plain PPO. Say "
-            "which influences which, or pass fx.InfluenceNetwork.complete(n, m) if that is meant"
-        )
-
-
 def _wrap_gymnasium(
     env: gym.Env,
-    seen: Seen | None,
+    measured: Measured | None,
     *,
     network: Any,
     reward: Any,
     weights: Any,
-    factors: Factors | None,
+    factors: FactorRule | None,
     local: Any,
     observe: Sequence[str],
     check_sum: bool,
@@ -178,21 +151,26 @@ def _wrap_gymnasium(
     rows = Rows.of(env.action_space)
     parts, places, own_local = parts_of(reward), declared(env, "observed_info") or (), declared(env, "local")
     if observe:
-        sizes = None if seen is None else [end - start for _, start, end in seen.places[len(places) :]]
-        observed = Observed(env, observe, places, sizes)
-        wrapped, places = FactoredGymnasium(env, parts, observed.space, observed, check_sum=check_sum), observed.places
+        sizes = None if measured is None else [end - start for _, start, end in measured.places[len(places) :]]
+        observed = Observed(env=env, paths=observe, before=places, sizes=sizes)
+        wrapped = FactoredGymnasium(
+            env=env, parts=parts, observation_space=observed.space, observe=observed, check_sum=check_sum
+        )
+        places = observed.places
         if own_local is not None:
             own_local = _Front(own_local, observed.size)
     else:
         space, flat = flat_observations(env.observation_space)
-        wrapped = FactoredGymnasium(env, parts, space, lambda obs, info: flat(obs), check_sum=check_sum)
+        wrapped = FactoredGymnasium(
+            env=env, parts=parts, observation_space=space, observe=lambda obs, info: flat(obs), check_sum=check_sum
+        )
     network = network if network is not None else declared(env, "network")
     space = declared(env, "reward_space") if reward is None else None
     step = None
     if space is not None and len(space.shape) == 1:
         m = space.shape[0]
-    elif seen is not None:
-        m = seen.targets
+    elif measured is not None:
+        m = measured.targets
     else:
         step = _one_step(wrapped)
         m = step[0].size
@@ -202,22 +180,24 @@ def _wrap_gymnasium(
                 f"reward: the environment gives one number, and the network has {columns} columns; say where "
                 'the parts of the reward are: reward="info:…", or a function (obs, action, reward, info) -> vector'
             )
-    if seen is None:
+    if measured is None:
         warn_if_complete(network, m)
     names = parts.names if parts.names is not None and len(parts.names) == m else None
     fitted = fit(network, rows, factors or "elements", m, names)
-    own = declared(env, "weights")
+    env_weights = declared(env, "weights")
     local = local if local is not None else own_local
     wrapped.observed_info = places
-    wrapped._describe(fitted, weights_of(weights, own if np.shape(own) == (m,) else None, m), local, space)
+    wrapped._describe(
+        fitted, weights_of(weights, env_weights if np.shape(env_weights) == (m,) else None, m), local, space
+    )
     if step is not None:
-        psi, given = step
-        wrapped.check_sum(float(wrapped.weights @ psi), given, psi)
+        psi, step_reward = step
+        wrapped.check_sum(float(wrapped.weights @ psi), step_reward, psi)
     return wrapped
 
 
 class _Front:
-    """What factors see, made of the first numbers of an observation; those of `info` come after."""
+    """A `local` function that gets the observation without the numbers of `info` at its end."""
 
     def __init__(self, local: Callable[[Any], Any], size: int):
         self.local, self.size = local, size
@@ -227,7 +207,7 @@ class _Front:
 
 
 def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
-    """The parts that a step gives, and the reward itself."""
+    """The targets and the reward of one step."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
     env.reset(seed=0)
@@ -239,7 +219,7 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
 
 def _check_seed(env: FactoredEnv, steps: int = 10) -> None:
     space = copy.deepcopy(env.action_space)
-    seen = []
+    episodes = []
     for _ in range(2):
         space.seed(0)
         obs, _ = env.reset(seed=123)
@@ -249,10 +229,10 @@ def _check_seed(env: FactoredEnv, steps: int = 10) -> None:
             episode += [np.asarray(obs), info["vector_reward"]]
             if terminated or truncated:
                 break
-        seen.append(episode)
-    differ = [i for i, (a, b) in enumerate(zip(*seen, strict=False)) if not np.array_equal(a, b, equal_nan=True)]
-    if differ or len(seen[0]) != len(seen[1]):
-        first = differ[0] if differ else min(map(len, seen))
+        episodes.append(episode)
+    differ = [i for i, (a, b) in enumerate(zip(*episodes, strict=False)) if not np.array_equal(a, b, equal_nan=True)]
+    if differ or len(episodes[0]) != len(episodes[1]):
+        first = differ[0] if differ else min(map(len, episodes))
         what = "the first observation" if first == 0 else f"step {(first + 1) // 2}"
         raise ValueError(
             f"check_seed: two episodes with reset(seed=123) and the same actions differ in {what}; draw from "

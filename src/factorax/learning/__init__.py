@@ -1,4 +1,4 @@
-"""Learning with factor baselines: policies, critics, advantages by target, PPO. JAX."""
+"""The algorithm: policies, advantages of every target, PPO with a ratio and a credit for every factor. JAX."""
 
 from typing import TYPE_CHECKING
 
@@ -7,31 +7,27 @@ from .config import Config as Config
 from .config import Hyper as Hyper
 
 if TYPE_CHECKING:
-    from .actions import ActionSpace as ActionSpace
     from .adaptive import AdaptiveNetwork as AdaptiveNetwork
+    from .advantages import TrainingBatch as TrainingBatch
     from .advantages import gae as gae
-    from .checking import ProblemError as ProblemError
-    from .checking import check_problem as check_problem
     from .factored_ppo import FactoredPPO as FactoredPPO
     from .learner import Learner as Learner
-    from .ppo import Agent as Agent
-    from .ppo import Batch as Batch
+    from .learner import Program as Program
+    from .policies import Agent as Agent
     from .ppo import Update as Update
     from .state import TrainState as TrainState
 
 _HOMES = {
-    "ActionSpace": "actions",
     "AdaptiveNetwork": "adaptive",
-    "gae": "advantages",
     "FactoredPPO": "factored_ppo",
-    "ProblemError": "checking",
-    "check_problem": "checking",
+    "TrainingBatch": "advantages",
+    "gae": "advantages",
     "Learner": "learner",
-    "Agent": "ppo",
-    "Batch": "ppo",
+    "Program": "learner",
+    "Agent": "policies",
     "Update": "ppo",
     "TrainState": "state",
 }
 
 # Loaded when needed: the command line knows all settings without JAX.
-__getattr__ = loaded_when_needed(__name__, _HOMES)
+__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

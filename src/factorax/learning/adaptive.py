@@ -1,41 +1,44 @@
-"""`AdaptiveNetwork`: the edges that pay, estimated again and again from what is learnt from anyway.
+"""`AdaptiveNetwork`: the edges that pay, estimated continually from the rollouts that training uses anyway.
 
 An edge i → j pays if leaving it out would cost more bias than keeping it costs noise. Both are measured on every
 rollout, for all pairs, with respect to the last layer of the policy:
 
     Gᵢⱼ = E[zᵢ λⱼ Aⱼ],    bias²ᵢⱼ = |Gᵢⱼ|²,    noiseᵢⱼ = V[mean of zᵢ λⱼ Aⱼ over a rollout]
 
-The noise is that between environments, for steps of one episode are not independent. Both are averaged over the last
-`window` rollouts, a time in which a policy changes little and an optimiser averages: the gradient that counts has this
-many rollouts in it, and so has the estimate.
+The noise is that between environments, because the steps of one episode are not independent. Both are averaged over the
+last `window` rollouts, a time in which a policy changes little and an optimiser averages: the gradient that counts
+averages over this many rollouts, and so does the estimate.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ..structure import InfluenceNetwork
-from .diagnostics import Scores
+from ..structure import BaseNetwork, InfluenceNetwork, KArray
+from ..structure.base_network import RolloutView, TrainingSizes
+from ..structure.checks import as_network
+from .diagnostics import Evidence, Scores
 
 LARGEST = 10**7
-"""Pairs times weights of the last layer: what is kept of them is an array of this size."""
+"""Pairs times parameters of the last layer: the estimates are an array of this size."""
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveNetwork:
+class AdaptiveNetwork(BaseNetwork):
     """A network that training keeps up to date.
 
     **Arguments**
 
-    - `start`: where it begins: a network that was given or discovered, or a complete one.
-    - `every`: rollouts between two looks at it.
-    - `window`: rollouts that the estimates are averaged over, the weight of older ones falling off.
-    - `margin`: hysteresis. An edge comes if its bias² is more than 1 + margin times the noise, and goes if it is less
-      than 1 / (1 + margin) times; in between it stays as it is.
+    - `initial`: the network to begin with: one that was given or discovered, or a complete one.
+    - `every`: rollouts between two revisions.
+    - `window`: rollouts that the estimates are averaged over, older ones with falling weight.
+    - `margin`: hysteresis. An edge is added if its bias² exceeds 1 + margin times the noise, and removed if it is less
+      than 1 / (1 + margin) times the noise; in between it stays as it is.
 
-    A row none of whose edges pays stays as it is: without any there would be nothing to learn from.
+    A row none of whose edges pays stays as it is: without any edge there would be nothing to learn from.
 
     >>> from factorax.learning import FactoredPPO
     >>> from factorax.problems import contextual_bandit
@@ -46,69 +49,108 @@ class AdaptiveNetwork:
     True
     """
 
-    start: InfluenceNetwork
+    initial: InfluenceNetwork
     every: int = 2
     window: int = 10
     margin: float = 8.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.start, InfluenceNetwork):
-            raise TypeError(f"start: got {type(self.start).__name__}, want an InfluenceNetwork")
+        as_network(self.initial, "initial")
         if self.every < 1 or self.window < 1 or self.margin < 0:
             raise ValueError(
                 f"every, window, margin: got {self.every}, {self.window}, {self.margin}, want at least 1, 1 and 0"
             )
 
-    def init(self, width: int) -> "Evidence":
-        """Before anything was seen, for gradients of `width` numbers a factor."""
-        n, m = self.start.shape
+    @classmethod
+    def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
+        """One that begins with every edge between the actions and targets of another network."""
+        return cls(InfluenceNetwork._derive(np.ones(like.shape, bool), like.actions, like.targets))
+
+    @property
+    def static(self) -> InfluenceNetwork:
+        """The network it begins with."""
+        return self.initial
+
+    def init_state(self, sizes: TrainingSizes) -> "EdgeEstimates":
+        """Estimates of no rollouts."""
+        if sizes.grouped:
+            raise ValueError("network: adaptive wants a row for each component of the action space, got a factored one")
+        n, m = self.initial.shape
+        width = sizes.score_size
         if n * m * width > LARGEST:
             raise ValueError(
                 f"network: adaptive needs {n} × {m} × {width} numbers for its estimates, more than {LARGEST:,}; want "
                 "fewer pairs, or smaller hidden layers"
             )
-        matrix = jnp.asarray(self.start.to_dense(), jnp.float32)
         zero = jnp.float32(0)
-        return Evidence(matrix, jnp.zeros((n, width, m)), jnp.zeros((n, m)), zero, zero, jnp.int32(0))
+        return EdgeEstimates(
+            matrix=jnp.asarray(self.initial.to_dense(), jnp.float32),
+            gradient=jnp.zeros((n, width, m)),
+            noise=jnp.zeros((n, m)),
+            total=zero,
+            squares=zero,
+            rollouts=jnp.int32(0),
+        )
+
+    def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
+        """K as earlier rollouts have shaped it: the data that choose edges are not those they are used on."""
+        return KArray(state.matrix)
+
+    def update_state(self, state: Any, evidence: Evidence) -> tuple["EdgeEstimates", dict[str, Any]]:
+        """With one more rollout; every so often with other edges."""
+        gradients = pair_gradients(evidence.scores, evidence.advantage * evidence.weights, evidence.n_envs)
+        new = self.revised(state, *gradients)
+        changed = jnp.sign(new.matrix) - jnp.sign(state.matrix)
+        return new, {"network/edges": (new.matrix > 0).sum(), "network/changed": changed}
+
+    def revised(self, state: "EdgeEstimates", gradients: jax.Array, noise: jax.Array) -> "EdgeEstimates":
+        """With Gᵢⱼ ``(n, width, m)`` of one more rollout and its noise ``(n, m)``."""
+        keep = 1 - 1 / self.window
+        gradient, noise = keep * state.gradient + gradients, keep * state.noise + noise
+        total, squares = keep * state.total + 1, keep**2 * state.squares + 1
+        rollouts = state.rollouts + 1
+        one, share = noise / total, squares / total**2  # of one rollout; the mean has this share of it
+        of_mean = one * share
+        bias = jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
+        present = state.matrix > 0
+        pays = jnp.where(present, bias * (1 + self.margin) > of_mean, bias > (1 + self.margin) * of_mean)
+        kept = jnp.where(present, state.matrix, 1.0) * pays
+        matrix = jnp.where(pays.any(axis=1, keepdims=True), kept, state.matrix)
+        revise = rollouts % self.every == 0
+        return EdgeEstimates(
+            matrix=jnp.where(revise, matrix, state.matrix),
+            gradient=gradient,
+            noise=noise,
+            total=total,
+            squares=squares,
+            rollouts=rollouts,
+        )
+
+    def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
+        """The network as it is now."""
+        return InfluenceNetwork._derive(np.asarray(state.matrix), self.initial.actions, self.initial.targets)
 
 
-class Evidence(NamedTuple):
-    """What was seen so far, and the network it led to."""
+class EdgeEstimates(NamedTuple):
+    """Estimates of all edges from the rollouts so far, and the network they led to."""
 
-    weights: jax.Array
+    matrix: jax.Array
     """K, ``(n, m)``."""
     gradient: jax.Array
-    """The sum of Gᵢⱼ over rollouts with falling weights, ``(n, width, m)``."""
+    """Sum of Gᵢⱼ over rollouts with falling weights, ``(n, width, m)``."""
     noise: jax.Array
-    """The same of the noise of a rollout, its trace, ``(n, m)``."""
+    """The same for the noise of a rollout, its trace, ``(n, m)``."""
     total: jax.Array
-    """The sum of these weights."""
+    """Sum of these weights."""
     squares: jax.Array
-    """And of their squares."""
+    """Sum of their squares."""
     rollouts: jax.Array
 
 
-def seen(rule: AdaptiveNetwork, evidence: Evidence, gradients: jax.Array, noise: jax.Array) -> Evidence:
-    """With one more rollout: Gᵢⱼ ``(n, width, m)`` and its noise ``(n, m)``; every so often with another network."""
-    keep = 1 - 1 / rule.window
-    gradient, noise = keep * evidence.gradient + gradients, keep * evidence.noise + noise
-    total, squares = keep * evidence.total + 1, keep**2 * evidence.squares + 1
-    rollouts = evidence.rollouts + 1
-    one, share = noise / total, squares / total**2  # of one rollout; that of the mean is this share of it
-    of_mean = one * share
-    bias = jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
-    present = evidence.weights > 0
-    pays = jnp.where(present, bias * (1 + rule.margin) > of_mean, bias > (1 + rule.margin) * of_mean)
-    kept = jnp.where(present, evidence.weights, 1.0) * pays
-    found = jnp.where(pays.any(axis=1, keepdims=True), kept, evidence.weights)
-    look = rollouts % rule.every == 0
-    return Evidence(jnp.where(look, found, evidence.weights), gradient, noise, total, squares, rollouts)
-
-
 def pair_gradients(scores: Scores, advantage: jax.Array, n_envs: int) -> tuple[jax.Array, jax.Array]:
-    """Gᵢⱼ of every component and target, ``(c, width, m)``, and the noise of it, ``(c, m)``.
+    """Gᵢⱼ of every component and target, ``(c, width, m)``, and its noise, ``(c, m)``.
 
-    - `scores`: of N samples, environments behind time.
+    - `scores`: of N samples, ordered by time, then by environment.
     - `advantage`: λⱼ Aⱼ of every target, ``(N, m)``.
     """
     components, width = scores.outer.shape[1:]

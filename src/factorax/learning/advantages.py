@@ -1,9 +1,83 @@
-"""Generalised advantage estimation, one target at a time."""
+"""What a rollout says of every target: generalised advantage estimation, and returns from a later step on."""
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from ..spec import Spec
+
+
+class TrainingBatch(NamedTuple):
+    """A rollout as the update sees it, time and environments in front: ``[T, B, ...]``."""
+
+    obs: jax.Array
+    local: jax.Array | None
+    """What every component sees, ``[T, B, c, l]``."""
+    action: jax.Array
+    """``[T, B, c]``"""
+    psi: jax.Array
+    """The targets, ``[T, B, m]``."""
+    next_obs: jax.Array
+    """The observation that followed; at the end of an episode its last one."""
+    next_local: jax.Array | None
+    terminated: jax.Array
+    """``[T, B]``"""
+    truncated: jax.Array
+    factor_mask: jax.Array | None = None
+    """``[T, B, n]``"""
+    target_terminated: jax.Array | None = None
+    """``[T, B, m]``"""
+    log_prob: jax.Array | None = None
+    """Of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
+
+
+class Samples(NamedTuple):
+    """What minibatches are made of, one axis of samples in front."""
+
+    obs: jax.Array
+    local: jax.Array | None
+    action: jax.Array
+    log_prob: jax.Array
+    """Of every factor under the policy that acted, ``(N, n)``."""
+    parameters: jax.Array
+    """Of that policy, ``(N, c, width)``."""
+    credit: jax.Array
+    """``(N, n)``; ``(N, 1)`` for vanilla."""
+    value: jax.Array
+    returns: jax.Array
+    """Both ``(N, m)``."""
+    factor_mask: jax.Array | None
+
+
+def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
+    """Sums over the components of every factor, ``(..., c)`` → ``(..., n)``."""
+    if spec.factors is None:
+        return by_component
+    zeros = jnp.zeros((*by_component.shape[:-1], spec.n_factors), by_component.dtype)
+    return zeros.at[..., spec.factors].add(by_component)
+
+
+def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
+    """The value of every component's factor, ``(..., n)`` → ``(..., c)``."""
+    return by_factor if spec.factors is None else by_factor[..., spec.factors]
+
+
+def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
+    """Where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
+
+    `bootstrap` says whether an ended episode has a future: ``"auto"``, as its flags say; ``"never"``; ``"always"``.
+    """
+    terminated, truncated = batch.terminated[..., None], batch.truncated[..., None]
+    ended = terminated | truncated
+    if batch.target_terminated is not None:
+        terminated = terminated | batch.target_terminated
+    if bootstrap == "never":
+        terminated = terminated | ended
+    elif bootstrap == "always":
+        terminated = jnp.zeros_like(terminated)
+    return terminated, ended
 
 
 def gae(
@@ -20,14 +94,14 @@ def gae(
 
         δ_t = ψ_t + γ (1 − terminated_t) v(s'_t) − v(s_t),    A_t = δ_t + γλ (1 − ended_t) A_{t+1}.
 
-    What ends an episode cuts the sum, but only what *terminates* it (or a target of it) cuts the bootstrap: an episode
-    that is truncated still has a future, whose value is that of its last observation.
+    Whatever ends an episode cuts the sum, but only termination (of the episode, or of one target) cuts the bootstrap: a
+    truncated episode still has a future, whose value is that of its last observation.
 
     **Arguments**, time first:
 
     - `psi`: the targets, ``(T, ..., m)``.
     - `values`, `next_values`: v(s_t), and v of the observation that *followed*, ``(T, ..., m)``: at the end of an
-      episode that of its last observation, not of the next episode's first.
+      episode this is its last observation, not the first of the next episode.
     - `terminated`: ``(T, ..., m)``, or ``(T, ..., 1)`` if all targets end together.
     - `ended`: ``(T, ..., 1)``, terminated or truncated.
     - `discount`, `trace`: γ and λ.
@@ -39,10 +113,10 @@ def gae(
         raise ValueError(
             f"values, next_values: got shapes {values.shape} and {next_values.shape}, want that of psi, {psi.shape}"
         )
-    goes_on = 1.0 - jnp.asarray(terminated, psi.dtype)
-    delta = psi + discount * goes_on * next_values - values
-    # A target that has terminated has no advantage left to hand back, though its episode may go on.
-    decay = discount * trace * goes_on * (1.0 - jnp.asarray(ended, psi.dtype))
+    continues = 1.0 - jnp.asarray(terminated, psi.dtype)
+    delta = psi + discount * continues * next_values - values
+    # A target that has terminated passes no advantage back, even if its episode continues.
+    decay = discount * trace * continues * (1.0 - jnp.asarray(ended, psi.dtype))
     decay = jnp.broadcast_to(decay, delta.shape)
 
     def back(after: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -51,3 +125,50 @@ def gae(
 
     _, advantages = jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)
     return advantages, advantages + values
+
+
+class Estimates(NamedTuple):
+    """What is known of every target of a rollout, all ``[T, B, m]`` unless stated."""
+
+    advantage: jax.Array
+    value: jax.Array
+    """v(s_t), as the critic predicts it."""
+    returns: jax.Array
+    """v + advantage."""
+    next_value: jax.Array
+    """v of the observation that followed."""
+    terminated: jax.Array
+    """``[T, B, m]`` or ``[T, B, 1]``."""
+    ended: jax.Array
+    """Terminated or truncated, ``[T, B, 1]``."""
+    discount: Any
+    factor_value: jax.Array | None = None
+    """Values that the critic predicts in addition, for the network (`BaseNetwork.n_factor_values`), ``[T, B, n]``."""
+
+    def returns_from(self, lags: Iterable[int]) -> Iterator[jax.Array]:
+        """γ^ℓ R(t + ℓ) for every lag ℓ, in increasing order: the part of the return that comes ℓ steps later or after.
+
+        Where the episode or the rollout ends before t + ℓ, the value of its last observation stands for what would have
+        come.
+
+        >>> whole, zeros = jnp.array([[7.0], [6.0], [4.0]]), jnp.zeros((3, 1))
+        >>> ended = jnp.array([[False], [False], [True]])
+        >>> estimates = Estimates(whole, zeros, whole, zeros, terminated=ended, ended=ended, discount=1.0)
+        >>> [x[:, 0].tolist() for x in estimates.returns_from([0, 2])]
+        [[7.0, 6.0, 4.0], [4.0, 0.0, 0.0]]
+        """
+        continues = 1.0 - jnp.asarray(self.terminated, jnp.float32)
+        after = self.discount * continues * self.next_value
+        ended = jnp.broadcast_to(self.ended, after.shape)
+
+        def shift(later: jax.Array, _: None) -> tuple[jax.Array, None]:
+            """From γ^ℓ R(t + ℓ) to γ^(ℓ+1) R(t + ℓ + 1); where that lies beyond an end, the value there."""
+            shifted = (self.discount * continues)[:-1] * later[1:]
+            return jnp.concatenate([jnp.where(ended[:-1], after[:-1], shifted), after[-1:]]), None
+
+        later, reached = self.returns, 0
+        for lag in lags:
+            if lag > reached:
+                later, _ = jax.lax.scan(shift, later, length=lag - reached)
+                reached = lag
+            yield later

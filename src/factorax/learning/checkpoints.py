@@ -1,4 +1,4 @@
-"""Pytrees of arrays as safetensors files: data alone, with a format number; loading runs nothing."""
+"""Pytrees of arrays as safetensors files: only data, with a format number; loading runs no code."""
 
 import json
 from collections.abc import Mapping
@@ -15,12 +15,15 @@ from safetensors.numpy import save as save_tensors
 
 from .._files import write_whole
 
-FORMAT = 2
+FORMAT = 3
 _BESIDE = "beside:"
+_RENAMED = {".evidence.weights": ".network.matrix", ".evidence": ".network", ".validity": ".missing_edges",
+            ".weights[": ".kernels["}  # fmt: skip
+"""Names in files of format 2, and what the same arrays are called now."""
 
 
 def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.ndarray] | None = None) -> None:
-    """Write the arrays of a pytree, and beside them a JSON object, and arrays by name; whole or not at all."""
+    """Write the arrays of a pytree, a JSON object `about` them, and other arrays by name; whole or not at all."""
     names, leaves = _named(tree)
     arrays = {name: np.asarray(_plain(leaf), order="C") for name, leaf in zip(names, leaves, strict=True)}
     arrays |= {f"{_BESIDE}{name}": np.asarray(array, order="C") for name, array in (beside or {}).items()}
@@ -36,7 +39,7 @@ def about(path: Path) -> dict[str, Any]:
 
 def load(path: Path, like: Any) -> tuple[Any, dict[str, np.ndarray]]:
     """Read a checkpoint into a pytree of the same structure, shapes and types as `like`, all of it or nothing; and the
-    arrays beside it."""
+    other arrays by name."""
     arrays, _ = _read(path)
     beside = {name.removeprefix(_BESIDE): arrays.pop(name) for name in list(arrays) if name.startswith(_BESIDE)}
     names, leaves = _named(like)
@@ -77,6 +80,16 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = load_tensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"{path}: not a factorax checkpoint, or damaged") from error
-    if content.get("format") != FORMAT:
-        raise ValueError(f"{path}: format {content.get('format')}, want {FORMAT}; it is of another version of factorax")
+    if content.get("format") == 2:
+        arrays = {_renamed(name): array for name, array in arrays.items()}
+    elif content.get("format") != FORMAT:
+        raise ValueError(
+            f"{path}: format {content.get('format')}, want {FORMAT} or 2; it is of another version of factorax"
+        )
     return arrays, content
+
+
+def _renamed(name: str) -> str:
+    for old, new in _RENAMED.items():
+        name = name.replace(old, new)
+    return name

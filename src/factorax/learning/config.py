@@ -1,8 +1,10 @@
-"""Every setting of a run, with a sentence for each: the command line is made of it."""
+"""Every setting of a run, with a sentence for each; the command line is generated from it."""
 
 from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin
+
+from ..distributions import Bounded
 
 PolicyKind = Literal["joint", "shared", "independent"]
 CriticKind = Literal["target", "factor", "none"]
@@ -22,7 +24,7 @@ class Hyper(NamedTuple):
 
 
 def _is_a(value: Any, kind: Any) -> bool:
-    """Whether a value of JSON is of a type of the settings below."""
+    """Whether a JSON value has a type of the settings below."""
     if get_origin(kind) is Literal:
         return isinstance(value, str) and value in get_args(kind)
     if get_origin(kind) is tuple:
@@ -36,102 +38,118 @@ def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
+def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return stored settings with the names of this version: what earlier versions stored as `squash` is `bounded`.
+
+    >>> upgraded({"seed": 1, "squash": True})
+    {'seed': 1, 'bounded': 'tanh'}
+    """
+    if not isinstance(settings.get("squash"), bool) or "bounded" in settings:
+        return settings
+    others = {name: value for name, value in settings.items() if name != "squash"}
+    return others | {"bounded": "tanh" if settings["squash"] else "clip"}
+
+
 WHO_STEPS = ("rollouts", "workers", "fragment_seconds", "ray_address", "worker_cpus", "devices")
-"""Settings that do not change what is learnt."""
+"""Settings that do not change results."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """How to train. The defaults are those of PPO in Stable-Baselines3, where it has them."""
+    """Hyper-parameters of a training run. Defaults follow PPO in Stable-Baselines3 where it has the same setting."""
 
     total_timesteps: int = 100_000
-    """Steps of all environments together."""
+    """Number of steps to train for, summed over all environments."""
     seed: int = 0
-    """Of everything random."""
+    """Random seed for parameters, actions and environments."""
     n_envs: int = 8
-    """Environments that step side by side."""
+    """Number of environments that are stepped in parallel."""
     n_steps: int = 256
-    """Steps of each between updates."""
+    """Steps of every environment between two updates."""
     estimator: Literal["factored", "vanilla"] = "factored"
-    """factored: a ratio and a credit [K(λ∘A)] for every factor. vanilla: the textbook's, both for all together."""
+    """factored: a ratio and a credit [K(λ∘A)] for every factor. vanilla: one ratio and one advantage for the whole
+    action, as in textbook PPO."""
     objective: Literal["ppo", "a2c", "natural"] = "ppo"
-    """ppo: the clipped ratio. a2c: the score, in one pass over the batch. natural: one step along F⁻¹g, of length
-    kl_target, and n_epochs for the critic."""
+    """ppo: the clipped ratio. a2c: the score, in one pass over the batch. natural: one step along F⁻¹g of length
+    kl_target for the policy, and n_epochs for the critic."""
     policy: PolicyKind = "joint"
-    """joint: one network. shared: one for all components, applied to what each sees. independent: one for each."""
+    """joint: one network for all components. shared: one network, applied to what each component sees. independent: a
+    network for each component."""
     critic: CriticKind = "target"
-    """target: a value for every target. factor: a value for every factor's credit. none: none, as in REINFORCE (with
-    objective a2c and gae_lambda 1)."""
+    """target: a value for every target. factor: a value for every factor's credit. none: no critic; with objective a2c
+    and gae_lambda 1 this is REINFORCE."""
     hidden: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers, of the policy and of the critic."""
+    """Sizes of the hidden layers, for the policy and the critic."""
     identity: int = 8
-    """Features learnt for every component that tell a shared network which it acts for; 0: none, all are alike."""
-    squash: bool = False
-    """Bounded Box actions through a tanh instead of clipping."""
+    """Size of the learned embedding that tells a shared network which component it acts for; 0 for none."""
+    bounded: Bounded = "clip"
+    """How actions of a bounded Box are kept within their bounds. clip: a Gaussian, clipped for the environment. tanh: a
+    Gaussian through a tanh. beta: a Beta distribution."""
     initial_log_std: float = 0.0
-    """Of Gaussian actions."""
+    """Initial log standard deviation of Gaussian actions."""
     covariance: Literal["diagonal", "full"] = "diagonal"
-    """Of the Gaussian components that make up a factor; different factors are always independent."""
+    """Covariance of the Gaussian components within a factor; different factors are always independent."""
     learning_rate: float = 3e-4
-    """Of Adam."""
+    """Step size of the Adam optimizer."""
     anneal: tuple[Annealed, ...] = ()
-    """Settings that fall to nought over the run, in a straight line."""
+    """Hyper-parameters to decay linearly to zero over the run."""
     discount: float = 0.99
-    """γ, of future rewards."""
+    """Discount factor γ."""
     gae_lambda: float = 0.95
     """λ of generalised advantage estimation."""
     n_epochs: int = 10
-    """Passes over every batch."""
+    """Number of passes over every rollout."""
     batch_size: int = 64
-    """Samples in a minibatch."""
+    """Minibatch size."""
     clip_range: float = 0.2
-    """How far a ratio may move before its gradient is cut."""
+    """Clipping range ε of the probability ratio."""
     clip_range_vf: float | None = None
-    """The same for values; None: not at all."""
+    """Clipping range of the value function; None for no clipping."""
     ent_coef: float = 0.0
     """Weight of the entropy bonus."""
     vf_coef: float = 0.5
-    """Weight of the critic's loss."""
+    """Weight of the value loss."""
     max_grad_norm: float = 0.5
-    """Gradients longer than this are cut to it."""
+    """Maximum norm of the gradient; longer gradients are scaled down to it."""
     kl_coef: float = 0.0
-    """Weight of KL(old ‖ new), adapted to kl_target if that is given."""
+    """Weight of the penalty KL(old ‖ new); adapted during training if kl_target is given."""
     kl_target: float | None = None
-    """The KL divergence an update should make, a factor. Above twice of it kl_coef grows, below half it falls; a
-    natural step has this length."""
+    """Desired KL divergence of an update, per factor. kl_coef grows above twice this, and shrinks below half of it; for
+    objective natural it is the length of the step."""
     damping: float = 0.1
-    """Added to the diagonal of the Fisher matrix F of a natural step."""
+    """Added to the diagonal of the Fisher matrix F for objective natural."""
     normalise_advantage: bool = True
-    """Centre and scale the credits of a minibatch, all factors by one common scale."""
+    """Standardise the credits of a minibatch, with one common scale for all factors."""
     normalise_obs: bool = False
-    """Centre and scale observations by their running mean and deviation."""
+    """Standardise observations by their running mean and standard deviation."""
     normalise_reward: bool = False
-    """Scale all targets by one running scale, that of the discounted objective: λ stays what it is."""
+    """Divide all targets by the running standard deviation of the discounted return; λ is not affected."""
     bootstrap: Literal["auto", "never", "always"] = "auto"
-    """Whether the end of an episode has a future. auto: as its flags say. never, always: whatever they say."""
+    """Whether to bootstrap from the value at the end of an episode. auto: if it was truncated. never, always: whatever
+    its flags."""
 
     rollouts: Literal["inline", "processes", "ray"] = "inline"
-    """Who steps the environments of the host: this process, worker processes, or actors of Ray. What is learnt is the
-    same, bit for bit."""
+    """How Gymnasium environments are stepped: in this process, in worker processes, or by Ray actors. Results are
+    bit-identical."""
     workers: int = 0
-    """How many there are; 0: as many as cores, one for each environment where a process has room for no more."""
+    """Number of workers; 0 for one per core, or one per environment where a process can hold only one."""
     fragment_seconds: float = 600.0
-    """A worker that takes longer for its part of a rollout is replaced."""
+    """Seconds after which a worker that has not finished its part of a rollout is replaced."""
     overlap: bool = False
-    """Play the next rollout while learning from the last: its policy is one update old, and its ratios are those to the
-    policy that acted. For problems of the host, and objective ppo."""
+    """Collect the next rollout while learning from the last one. Its policy is one update old, which the ratios account
+    for. For Gymnasium environments and objective ppo."""
     ray_address: str = ""
-    """Of a Ray cluster, such as auto or host:6379; one on this machine is begun if left out."""
+    """Address of a Ray cluster, such as auto or host:6379; if empty, Ray is started on this machine."""
     worker_cpus: float = 1.0
-    """Processors that a worker asks Ray for."""
+    """CPUs that each worker requests from Ray."""
     devices: int = 0
-    """Local devices that share the environments of a JAX problem; 0: as many as n_envs and batch_size can be shared out
-    to evenly. What is learnt is the same, to rounding."""
+    """Number of local devices that share the environments of a JAX problem; 0 for as many as divide n_envs and
+    batch_size. Results agree up to rounding."""
 
     check_network: bool = True
-    """Test all along whether the data say that the network lacks an edge, and warn of it."""
+    """Test during training whether the network lacks an edge, and warn if it does."""
     variance_report: bool = False
-    """Measure in every update what the network saves: the terms of the variance of every factor's gradient."""
+    """Log the variance decomposition of every factor's gradient, with and without the network, in every update."""
 
     def __post_init__(self) -> None:
         for name in ("hidden", "anneal"):  # JSON has lists
@@ -164,10 +182,14 @@ class Config:
 
     @classmethod
     def read(cls, settings: Any) -> "Config":
-        """From JSON that may come from anybody; raises ValueError at what is no setting, or of another kind."""
+        """Return the settings stored in a JSON object, of this or an earlier version of factorax.
+
+        Raises ValueError for an unknown setting or a value of the wrong type: the file may come from anyone.
+        """
         known = {field.name: field for field in fields(cls)}
         if not isinstance(settings, dict):
             raise ValueError(f"settings: got {type(settings).__name__}, want an object")
+        settings = upgraded(settings)
         for name, value in settings.items():
             if name not in known:
                 raise ValueError(f"{name}: no setting of this version of factorax")
@@ -177,7 +199,7 @@ class Config:
 
     @property
     def passes(self) -> int:
-        """Over every batch: with the score alone a second one would be off-policy."""
+        """Passes over every rollout: without ratios, a second one would be off-policy."""
         return 1 if self.objective == "a2c" else self.n_epochs
 
     @property
@@ -186,6 +208,6 @@ class Config:
         return Hyper(*(getattr(self, name) for name in Hyper._fields))
 
     def annealed(self, hyper: Hyper, timesteps: Any) -> Hyper:
-        """Those that `anneal` names, on their way to nought after so many steps."""
+        """The hyper-parameters after this many steps, with those in `anneal` decayed."""
         left = 1 - timesteps / self.total_timesteps
         return hyper._replace(**{name: getattr(hyper, name) * left for name in self.anneal})

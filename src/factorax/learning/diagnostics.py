@@ -1,22 +1,32 @@
-"""Signal and noise of every factor's gradient, measured on the batch that is learnt from.
+"""What an update reports: losses, divergences, and signal and noise of every factor's gradient.
 
 The gradient of factor i in one sample is zᵢ cᵢ, its score times its credit. With respect to the last layer of the
 policy, whose input is h, the score is ∂log πᵢ/∂φᵢ ⊗ (h, 1): so the mean and the variance of that part of the gradient
-cost one product of matrices, and no gradient of single samples. Where factors share the last layer, each is treated as
+cost one matrix product, and no gradients of single samples. Where factors share the last layer, each is treated as
 if it had a copy of its own.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from .._credit import credit
+from ..spec import Spec
+from ..structure import InfluenceNetwork
+from .advantages import Samples, TrainingBatch, by_component, by_factor
+from .config import Config
+from .policies import Agent
+
 
 class Scores(NamedTuple):
-    """Of N samples and c components."""
+    """Scores of N samples and c components."""
 
     outer: jax.Array
-    """∂log π/∂φ, ``(N, c, width)``, nought where a factor was idle."""
+    """∂log π/∂φ, ``(N, c, width)``, zero where a factor did not act."""
     inner: jax.Array
     """h, ``(N, c or 1, hidden)``."""
 
@@ -39,7 +49,7 @@ def signal_to_noise(second: jax.Array, mean_squared: jax.Array, samples: int) ->
     """|E g|² / V[g] of one sample's gradient g, both without bias, from E|g|² and the square of the batch's mean.
 
     Its inverse is the number of samples at which signal and noise of the mean are equal. Where there is no signal it
-    scatters around nought, to either side.
+    scatters around zero.
     """
     variance = (second - mean_squared) * samples / max(samples - 1, 1)
     return (mean_squared - variance / samples) / (variance + 1e-30)
@@ -52,8 +62,8 @@ def variance_terms(
 
         ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ] E[bᵢ] + 2 Cov(|zᵢ|² kᵢ, bᵢ) + residual
 
-    with kᵢ what factor i is credited with and bᵢ what it is spared. In the residual is the signal in what was dropped,
-    if the network is not true, and that |zᵢ|² and bᵢ both depend on the state, which Prop. 2 holds fixed.
+    with kᵢ the credit of factor i and bᵢ what the network drops. The residual holds the signal in what was dropped, if
+    the network lacks edges, and the dependence of |zᵢ|² and bᵢ on the state, which Prop. 2 holds fixed.
 
     - `squared`, `kept`, `dropped`: |zᵢ|², kᵢ and bᵢ, ``(N, n)``.
     - `factored`, `vanilla`: |E[zᵢ kᵢ]|² and |E[zᵢ (kᵢ + bᵢ)]|², ``(n,)``.
@@ -70,3 +80,153 @@ def variance_terms(
         "factored": (weighted * kept).mean(axis=0) - factored,
     }
     return terms | {"delta": terms["vanilla"] - terms["factored"]}
+
+
+class _ActedSamples(NamedTuple):
+    """The part of samples that scores are made of."""
+
+    obs: jax.Array
+    local: Any
+    action: jax.Array
+    parameters: jax.Array
+    factor_mask: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a rollout tells a network (`BaseNetwork.update_state`): each quantity is computed only if it is used."""
+
+    spec: Spec
+    agent: Agent
+    batch: TrainingBatch
+    advantages: Callable[[], jax.Array]
+    """The advantage of every target, ``(N, m)``."""
+
+    @property
+    def weights(self) -> Any:
+        """The multipliers λ, ``(m,)``."""
+        return self.spec.weights
+
+    @property
+    def n_envs(self) -> int:
+        """Environments B; samples are ordered by time, then by environment."""
+        return self.batch.obs.shape[1]
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The scores of all components with respect to the last layer of the policy."""
+        batch, (parameters, _) = self.batch, self._out
+        acted = _ActedSamples(
+            obs=batch.obs, local=batch.local, action=batch.action, parameters=parameters, factor_mask=batch.factor_mask
+        )
+        return scores_of(self.spec, self.agent, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), acted))
+
+    @cached_property
+    def advantage(self) -> jax.Array:
+        """The advantage of every target, ``(N, m)``."""
+        return self.advantages()
+
+    @cached_property
+    def entropy(self) -> jax.Array:
+        """The entropy of every factor's distribution, ``(N, n)``."""
+        entropy = by_factor(self.spec, self.spec.components.entropy(*self._out))
+        return entropy.reshape(-1, entropy.shape[-1])
+
+    @cached_property
+    def location_scores(self) -> jax.Array:
+        """One score of every component, ``(N, c)``: of a shift of its action; for choices, towards later ones."""
+        return (self.scores.outer * self.spec.components.directions).sum(axis=-1)
+
+    @cached_property
+    def _out(self) -> Any:
+        return self.agent.policy(self.batch.obs, self.batch.local)
+
+
+def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> Scores:
+    """Scores of samples, at the parameters ``(N, c, width)`` of the policy's distribution that they hold."""
+    spread, mask = agent.policy.spread, samples.factor_mask
+    log_prob = lambda parameters: spec.components.log_prob(parameters, spread, samples.action).sum()  # noqa: E731
+    outer = jax.grad(log_prob)(samples.parameters)
+    if mask is not None:
+        outer = outer * by_component(spec, mask.astype(outer.dtype))[..., None]
+    return Scores(outer, agent.policy.net.features(samples.obs, samples.local))
+
+
+def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., Any], jax.Array]:
+    """A function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
+    scores = scores_of(spec, agent, samples)
+    squared = by_factor(spec, scores.squared)
+
+    def moments(factor_credit: jax.Array) -> tuple[jax.Array, jax.Array]:
+        factor_credit = jnp.broadcast_to(factor_credit, (len(scores.outer), spec.n_factors))
+        mean = by_factor(spec, scores.mean_squared(by_component(spec, factor_credit)))
+        return mean, (squared * factor_credit**2).mean(axis=0)
+
+    return moments, squared
+
+
+def gradient_snr(spec: Spec, agent: Agent, samples: Samples, factor_credit: jax.Array) -> jax.Array:
+    """Signal to noise of every factor's gradient at the policy that acted, ``(n,)``, for credits ``(N, n)``."""
+    moments, _ = _moments(spec, agent, samples)
+    mean, second = moments(factor_credit)
+    return signal_to_noise(second, mean, len(samples.credit))
+
+
+def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.Array, k: Any) -> dict[str, Any]:
+    """The variance decomposition of every factor's gradient, with and without the network.
+
+    - `advantage`: of every target, ``[T, B, m]``; `k`: the K that holds for the rollout.
+    """
+    moments, squared = _moments(spec, agent, samples)
+    kept = credit(k, advantage, spec.weights)
+    total = credit(InfluenceNetwork.complete(1, spec.n_targets), advantage, spec.weights)
+    kept, total = (x.reshape(-1, x.shape[-1]) for x in (kept, total))
+    terms = variance_terms(squared, kept, total - kept, moments(kept)[0], moments(total)[0])
+    metrics = {f"variance/{name}": value for name, value in terms.items()}
+    return metrics | {"variance/ratio": terms["vanilla"].sum() / (terms["factored"].sum() + 1e-30)}
+
+
+def rollout_metrics(
+    spec: Spec, config: Config, agent: Agent, samples: Samples, factor_credit: jax.Array
+) -> dict[str, Any]:
+    """What is measured of a rollout before it is learnt from, for credits as the loss has them, ``(N, n)``."""
+    c, returns, error = config, samples.returns, samples.returns - samples.value
+    metrics = {
+        "factor/gradient_snr": gradient_snr(spec, agent, samples, factor_credit),
+        "train/explained_variance": 1 - jnp.var(error) / (jnp.var(returns) + 1e-8),
+    }
+    if c.estimator == "factored":
+        metrics["factor/credit_std"] = samples.credit.std(axis=0)
+    if c.critic == "target" or (c.critic == "factor" and c.estimator == "factored"):
+        returns, error = (x[:, : spec.n_targets] if c.critic == "target" else x for x in (returns, error))
+        metrics[f"{c.critic}/explained_variance"] = 1 - error.var(axis=0) / (returns.var(axis=0) + 1e-8)
+        metrics[f"{c.critic}/value_error"] = jnp.sqrt((error**2).mean(axis=0))
+    return metrics
+
+
+def policy_metrics(
+    policy_loss: jax.Array,
+    *,
+    entropy: jax.Array,
+    kl: jax.Array,
+    log_ratio: jax.Array,
+    outside: jax.Array,
+    acted: jax.Array,
+    actions: jax.Array,
+) -> dict[str, jax.Array]:
+    """Metrics of the policy on a minibatch.
+
+    - `entropy`, `kl`: of every factor, ``(N, n)``, zero where it did not act.
+    - `actions`: how often every factor acted, ``(n,)``.
+    - `log_ratio`, `outside`, `acted`: of every ratio, ``(N, n)``, or ``(N, 1)`` for vanilla.
+    """
+    acting = jnp.maximum(acted.sum(), 1)
+    return {
+        "train/policy_gradient_loss": policy_loss,
+        "train/entropy_loss": -entropy.sum(axis=-1).mean(),
+        "train/approx_kl": (jnp.expm1(log_ratio) - log_ratio).sum() / acting,
+        "train/kl": kl.sum() / jnp.maximum(actions.sum(), 1),
+        "train/clip_fraction": outside.sum() / acting,
+        "factor/entropy": entropy.sum(axis=0) / jnp.maximum(actions, 1),
+        "factor/kl": kl.sum(axis=0) / jnp.maximum(actions, 1),
+    }

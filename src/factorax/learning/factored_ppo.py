@@ -3,30 +3,27 @@
 import dataclasses
 import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import _progress
-from ..problems.failures import EpisodeLost
-from ..problems.problem import Problem
-from ..rollouts import HostEnvironments, LostWarning, episodes
+from ..rollouts import episodes as episodes_
+from ..rollouts.observability import warn_if_actors_respond
+from ..spec import Spec
 from ..structure import InfluenceNetwork
-from . import checkpoints, device_memory, influence, sight
+from . import checkpoints
 from .config import WHO_STEPS, Config
-from .learner import Learner
-from .networks import Policy, Shared
-from .ppo import Agent
+from .devices import peak_memory
+from .learner import Learner, Metrics, Program
+from .missing_edges import warn_if_missing
+from .policies import Agent
 from .state import TrainState
 
-Metrics = dict[str, Any]
 Callback = Callable[["FactoredPPO", Metrics], bool | None]
 
 
@@ -39,8 +36,8 @@ class FactoredPPO:
       ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
       vector, the one target there is.
     - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
-      that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`. The
-      problem's own if left out.
+      that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
+      `BaseNetwork` of your own. The problem's own if left out.
     - `policy`, and all else by name: the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
@@ -53,15 +50,21 @@ class FactoredPPO:
     def __init__(self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, **settings: Any):
         self.config = Config(**settings)
         self.learner = Learner.of(problem, network, self.config, weights=weights, local=local)
+        self.program = Program(self.learner)
         self.state: TrainState = self.learner.init()
         self.history: list[Metrics] = []
-        self._episodes: Sequence[episodes.Episode] | None = None
+        self._episodes: Sequence[episodes_.Episode] | None = None
         self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
 
     @property
+    def spec(self) -> Spec:
+        """What is fixed about the problem: spaces, components, factors, network, λ."""
+        return self.learner.spec
+
+    @property
     def network(self) -> InfluenceNetwork:
-        """The network as it is now; of one that depends on state or lag, all edges that it may have."""
-        return influence.present(self.learner, self.state)
+        """The network as it is now; where K depends on states or lags, every edge that it may have."""
+        return self.spec.network.present(self.state.network, self.timesteps)
 
     @property
     def timesteps(self) -> int:
@@ -71,36 +74,33 @@ class FactoredPPO:
     def learn(
         self, total_timesteps: int | None = None, *, progress_bar: bool = True, callback: Callback | None = None
     ) -> "FactoredPPO":
-        """Train until so many steps have been made in all, whole rollouts; then return this object.
+        """Train until this many steps have been made in total, in whole rollouts; returns this object.
 
         `callback` is called after every update with this object and the metrics; if it returns False, training stops.
         """
         total = self.config.total_timesteps if total_timesteps is None else total_timesteps
-        last, warned = np.nan, False
-        if self.timesteps == 0 < total and self.state.validity is not None:
-            sight.warn_if_actors_answer(self.learner)
-        rollouts = None if isinstance(self.learner.problem, Problem) else self.learner.rollouts
-        if rollouts is not None and rollouts.episodes is None:
-            rollouts.episodes = self._episodes  # of an earlier life
+        last, warned, collector = np.nan, False, self.program.collector
+        if self.timesteps == 0 < total and self.state.missing_edges is not None:
+            warn_if_actors_respond(self.spec, self.config.policy)
+        if collector.episodes is None:
+            collector.episodes = self._episodes  # from a checkpoint, or from before `close`
         begun = time.perf_counter()
         with _progress.progress_bar(disable=not progress_bar) as progress:
             bar = progress.add_task("", total=total, completed=self.timesteps)
             while self.timesteps < total:
                 started, before = time.perf_counter(), self.timesteps
-                state, new = self.learner.compiled(self.state)
-                metrics = finished({name: np.asarray(value) for name, value in new.items()}, self.config, before)
+                state, metrics = self.program.update(self.state)
+                metrics = checked_metrics(
+                    {name: np.asarray(value) for name, value in metrics.items()}, self.config, before
+                )
                 after, now = int(state.timesteps), time.perf_counter()
                 metrics["time/fps"] = (after - before) / (now - started)
                 metrics["time/time_elapsed"] = now - begun
-                metrics |= device_memory.peak()
+                metrics |= peak_memory()
                 last = float(metrics.get("rollout/ep_rew_mean", last))
-                self.state = state
-                if rollouts is not None:
-                    self._episodes = rollouts.episodes
+                self.state, self._episodes = state, collector.episodes
                 self.history.append(metrics)
-                warned = warned or influence.warn_if_edges_are_missing(
-                    self.learner, state.validity, metrics["time/iterations"]
-                )
+                warned = warned or warn_if_missing(self.spec, state.missing_edges, metrics["time/iterations"])
                 shown = "–" if np.isnan(last) else f"{last:.4g}"
                 text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
                 progress.update(bar, completed=self.timesteps, description=text)
@@ -111,52 +111,22 @@ class FactoredPPO:
     def predict(self, obs: Any, deterministic: bool = False) -> Any:
         """Actions, as elements of the action space, for one observation, or a list of them for a batch ``(B, d)``."""
         obs = np.asarray(obs, np.float32)
-        one = self.learner.observation_space.shape or (1,)
+        one = self.spec.observation_space.shape or (1,)
         if obs.ndim == 0 and one == (1,):
             obs = obs[None]
         if obs.shape != one and obs.shape[1:] != one:
             raise ValueError(f"obs: got shape {obs.shape}, want {one}, or a batch of them in front")
-        flat = obs.reshape(-1, self.learner.n_inputs)
-        self._predictions, here = jax.random.split(self._predictions)  # training draws from a key of its own
-        actions = self.learner.actor(self.state, deterministic)(jax.random.key_data(here), flat)
-        elements = list(self.learner.space.to_environments(actions))
+        flat = obs.reshape(-1, self.spec.n_inputs)
+        self._predictions, key = jax.random.split(self._predictions)  # training draws from a key of its own
+        actions = self.program.compiled_act(self.state, deterministic)(jax.random.key_data(key), flat)
+        elements = list(self.spec.components.to_environments(actions))
         return elements[0] if obs.shape == one else elements
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
-        """Mean and standard error of the return over so many whole episodes, in environments of their own."""
-        problem: Any = self.learner.problem
-        if isinstance(problem, Problem):
-            environments, some = self.learner.episodes(episodes, deterministic)
-            state = environments.init(jax.random.key(seed))
-            returns: Any = np.full((episodes, self.learner.n_targets), np.nan)
-            key = jax.random.key(seed + 1)
-            for _ in range(10_000):
-                key, here = jax.random.split(key)
-                state, seen = some(self.state, state, here)
-                _keep_first(returns, np.asarray(seen.episode_length), np.asarray(seen.episode_psi))
-                if not np.isnan(returns).any():
-                    break
-            else:
-                raise RuntimeError("evaluate: an episode did not end within 640,000 steps")
-        else:
-            count = 1 if self.learner.one_per_process else min(episodes, self.config.n_envs)
-            environments: Any = HostEnvironments(problem, count, self.learner.space, self.learner.n_targets)
-            environments.init(seed)
-            done: list[list[np.ndarray]] = [[] for _ in range(count)]
-            share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
-            key, act = jax.random.key(seed + 1), self.learner.actor(self.state, deterministic)
-            while any(len(d) < s for d, s in zip(done, share, strict=True)):
-                key, here = jax.random.split(key)
-                lost: dict[int, EpisodeLost] = {}
-                seen = environments.collect(partial(act, jax.random.key_data(here)), 1, lost)
-                for i, error in lost.items():
-                    warnings.warn(f"environment {i} began an episode anew: {error}", LostWarning, stacklevel=2)
-                    environments.begin_anew(i)
-                for i in np.flatnonzero(seen.episode_length[0]):
-                    done[i].append(seen.episode_psi[0, i])
-            environments.close()
-            returns = np.concatenate([d[:s] for d, s in zip(done, share, strict=True)])
-        objective = returns @ self.learner.weights
+        """Mean and standard error of the return over whole episodes, in environments of their own."""
+        behaviour, collector = self.learner.behaviour(self.state), self.program.collector
+        returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
+        objective = returns @ self.spec.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
         return {
             "return": float(objective.mean()),
@@ -166,21 +136,19 @@ class FactoredPPO:
         }
 
     def on(self, problem: Any, network: Any = None) -> "FactoredPPO":
-        """This policy on another problem, to be evaluated there; its critic has learnt nothing.
+        """This policy on another problem, to be evaluated there, with an untrained critic.
 
-        A shared policy may go to any number of factors, if what each of them sees has the same size.
+        A shared policy can move to any number of factors, if each of them sees as many numbers.
         """
-        # One environment: there are simulators that have room for one in a process.
+        # One environment: some simulators have room for only one in a process.
         settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1, "overlap": False}
         settings = {name: value for name, value in settings.items() if name not in WHO_STEPS}
         other = FactoredPPO(problem, network, **settings)
-        policy, theirs = self.state.agent.policy, other.state.agent.policy
-        if isinstance(policy.net, Shared) and len(self.learner.space) != len(other.learner.space):
-            spread = jax.tree.map(_averaged, policy.spread, theirs.spread)
-            policy = Policy(policy.net.averaged(len(other.learner.space)), spread)
+        theirs = other.state.agent.policy
+        policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
         obs = self.state.obs if self.config.normalise_obs else other.state.obs
         if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
-            a, b = self.learner, other.learner
+            a, b = self.spec, other.spec
             raise ValueError(
                 f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
                 f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
@@ -190,67 +158,55 @@ class FactoredPPO:
         return other
 
     def close(self) -> None:
-        """End the environments of the host, and the workers that step them; `learn` begins them anew."""
-        self.learner.close()
+        """End environments and the workers that step them; `learn` starts them again."""
+        self.program.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything needed to go on: the agent, the optimiser, the settings, and the state of a JAX problem, or
-        seeds and actions of the episodes that environments of the host are in."""
+        """Write everything needed to resume: the agent, the optimiser, the settings, and the state of a JAX problem, or
+        the seeds and actions of the episodes that other environments are in."""
         settings = dataclasses.asdict(self.config)
-        beside = {} if self._episodes is None else episodes.to_arrays(self._episodes)
-        checkpoints.save(Path(path), self.state, {"config": settings, "timesteps": self.timesteps}, beside)
+        arrays = {} if self._episodes is None else episodes_.to_arrays(self._episodes)
+        checkpoints.save(Path(path), self.state, {"config": settings, "timesteps": self.timesteps}, arrays)
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], problem: Any, network: Any = None, *, weights: Any = None, local: Any = None
     ) -> "FactoredPPO":
-        """Go on from a file that `save` wrote, on the same problem and network."""
-        settings = checkpoints.about(Path(path))["config"]
+        """A model from a file that `save` wrote, on the same problem and network."""
+        settings = dataclasses.asdict(Config.read(checkpoints.about(Path(path))["config"]))
         model = cls(problem, network, weights=weights, local=local, **settings)
         model.restore(path)
         return model
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Go on from a file that `save` wrote, with the settings of this object.
+        """Continue from a file that `save` wrote, with the settings of this object.
 
-        Environments of the host play the episodes they were in again, at the next `learn`.
+        Environments that are stepped outside of JAX replay the episodes they were in at the next `learn`.
         """
-        state, beside = checkpoints.load(Path(path), self.state)
-        found = None
-        if beside:
-            size = self.config.n_envs, self.learner.n_inputs, len(self.learner.space)
+        state, arrays = checkpoints.load(Path(path), self.state)
+        episodes = None
+        if arrays:
+            size = self.config.n_envs, self.spec.n_inputs, len(self.spec.components)
             try:
-                found = episodes.from_arrays(beside, *size)
+                episodes = episodes_.from_arrays(arrays, *size)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}; was it made with other settings?") from error
-        self.learner.close()
-        self.state, self._episodes = state._replace(hyper=self.state.hyper), found
+        self.program.close()
+        self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
 
 
-def finished(metrics: Metrics, config: Config, before: int) -> Metrics:
-    """The metrics of an update after so many steps, with the time; raises if a number is none."""
+def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
+    """The metrics of the update after `before` steps, with the time; raises at non-finite values."""
     _check_finite(metrics, before)
     step = config.n_envs * config.n_steps
     metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}
     if metrics["rollout/episodes"] > 0:
         return metrics
-    return {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}  # of none
-
-
-def _averaged(one: jax.Array, like: jax.Array) -> jax.Array:
-    return jnp.broadcast_to(one.mean(axis=0), like.shape)
+    return {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}  # no episode ended
 
 
 def _shapes(tree: Any) -> list[Any]:
     return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
-
-
-def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
-    """The first episode of every environment that has none yet."""
-    for i in np.flatnonzero(np.isnan(returns).any(axis=1)):
-        ended = np.flatnonzero(length[:, i])
-        if len(ended):
-            returns[i] = psi[ended[0], i]
 
 
 def _check_finite(metrics: Metrics, before: int) -> None:

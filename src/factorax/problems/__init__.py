@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from .gymnasium_bandits import BanditEnv as BanditEnv
     from .problem import Problem as Problem
     from .problem import Step as Step
-    from .small import chain as chain
-    from .small import contextual_bandit as contextual_bandit
-    from .small import queues as queues
+    from .toy_problems import chain as chain
+    from .toy_problems import contextual_bandit as contextual_bandit
+    from .toy_problems import queues as queues
 
 _HOMES = {
     "traffic": "traffic",
@@ -31,13 +31,13 @@ _HOMES = {
     "BanditEnv": "gymnasium_bandits",
     "Problem": "problem",
     "Step": "problem",
-    "chain": "small",
-    "contextual_bandit": "small",
-    "queues": "small",
+    "chain": "toy_problems",
+    "contextual_bandit": "toy_problems",
+    "queues": "toy_problems",
 }
 
-# Loaded when needed: a worker that steps SUMO, or anything else of the host's, has no use for JAX.
-__getattr__ = loaded_when_needed(__name__, _HOMES)
+# Loaded when needed: a worker that steps SUMO or another Gymnasium environment does not need JAX.
+__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)
 
 
 for _name, _made_by in (

@@ -1,7 +1,7 @@
 """Continuum-armed bandits with many actions and known structure (Sec. 5.1 and App. D of the paper).
 
 A bandit has one state, an action in ℝⁿ and a vector of targets, a pure function of the action. Its influence network
-and its multipliers λ stand beside it. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
+and its multipliers λ are attributes. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class Bandit:
 
     @property
     def n(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return self.network.shape[0]
 
     def reward(self, action: Any) -> Any:
@@ -59,7 +59,7 @@ def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
     best = _vector(best)
     if best.ndim != 1:
         raise ValueError(f"best: got shape {best.shape}, want (n,), one entry for each action")
-    return Bandit(InfluenceNetwork.identity(len(best)), np.ones(len(best)), terms, best)
+    return Bandit(network=InfluenceNetwork.identity(len(best)), weights=np.ones(len(best)), targets=terms, best=best)
 
 
 def search_bandit(
@@ -109,11 +109,11 @@ def search_bandit(
         return xp.concat([distance, -factor * norm(action[..., :k])[..., None]], axis=-1)
 
     weights = np.ones(n) if k == 0 else np.append(np.ones(n), penalty)
-    return Bandit(gallery.search_bandit(n, k), weights, targets, c)
+    return Bandit(network=gallery.search_bandit(n, k), weights=weights, targets=targets, best=c)
 
 
 def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
-    """Stay on the right side of nought: ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ = ±1, K = I.
+    """Stay on the right side of zero: ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ = ±1, K = I.
 
     `signs` has shape ``(n,)``; or give the number n, for signs drawn with seed 0. `scale` multiplies all targets.
 

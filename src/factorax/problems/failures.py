@@ -1,9 +1,9 @@
-"""Failures of a simulator that are no fault of the problem."""
+"""Failures of a simulator that are not errors of the problem."""
 
 
 class EpisodeLost(RuntimeError):
-    """The simulator failed, and only this episode with it: raised by an environment in `step` or `reset`.
+    """The simulator failed, and only this episode is lost: raised by an environment in `step` or `reset`.
 
-    Training discards what was seen of the episode since the last update, makes the environment anew and goes on, with a
-    warning that shows the message. Say in it what repeats the failure: seed and step.
+    Training discards the steps of the episode since the last update, makes a new environment and continues, with a
+    warning that shows the message. The message should say how to reproduce the failure: seed and step.
     """

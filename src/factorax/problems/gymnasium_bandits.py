@@ -31,12 +31,12 @@ class BanditEnv(gym.Env[np.int64, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """Begin an episode; nothing is drawn, for the bandit stays as it was made."""
+        """Start an episode; nothing is drawn, for the bandit stays as it was made."""
         super().reset(seed=seed)
         return np.int64(0), {}
 
     def step(self, action: np.ndarray) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
-        """Act once."""
+        """Step the environment with an action."""
         action = np.asarray(action, dtype=np.float64)
         if action.shape != (self.bandit.n,):
             raise ValueError(f"action: got shape {action.shape}, want ({self.bandit.n},)")

@@ -17,11 +17,11 @@ class Step(NamedTuple):
     state: Any
     """A pytree of arrays, of the same shapes always."""
     obs: jax.Array
-    """Shape ``(d,)``."""
+    """The observation, shape ``(d,)``."""
     psi: jax.Array
     """The targets, ``(m,)``."""
     terminated: jax.Array
-    """Whether the episode is over, with no future: its value after this step is nought."""
+    """Whether the episode is over, with no future: its value after this step is 0."""
     truncated: jax.Array
     """Whether it was cut short, though it would have had one."""
     factor_mask: jax.Array | None = None

@@ -1,15 +1,53 @@
-"""Who steps the problems of the host: this process, worker processes, or Ray. NumPy alone."""
+"""Who steps a problem: the compiled program itself, this process, worker processes, or Ray."""
 
-from .actor import Actor as Actor
-from .actor import Parameters as Parameters
-from .components import Components as Components
-from .host import HostEnvironments as HostEnvironments
-from .inline import Inline as Inline
-from .playing import Iteration as Iteration
-from .playing import Plan as Plan
-from .processes import Processes as Processes
-from .ray_actors import RayActors as RayActors
-from .rollouts import LostWarning as LostWarning
-from .rollouts import Rollouts as Rollouts
-from .supervising import WorkerDied as WorkerDied
-from .transitions import Transition as Transition
+from typing import TYPE_CHECKING
+
+from .._lazy import loaded_when_needed
+
+if TYPE_CHECKING:
+    from .backend import Backend as Backend
+    from .backend import LostWarning as LostWarning
+    from .checking import ProblemError as ProblemError
+    from .checking import check_problem as check_problem
+    from .collector import Behaviour as Behaviour
+    from .collector import Collector as Collector
+    from .factory import collector_for as collector_for
+    from .host import HostEnvironments as HostEnvironments
+    from .in_jax import JaxCollector as JaxCollector
+    from .in_jax import JaxEnvironments as JaxEnvironments
+    from .inline import Inline as Inline
+    from .numpy_policy import NumpyPolicy as NumpyPolicy
+    from .numpy_policy import PolicyArrays as PolicyArrays
+    from .on_host import HostCollector as HostCollector
+    from .player import Iteration as Iteration
+    from .player import Plan as Plan
+    from .processes import Processes as Processes
+    from .ray_actors import RayActors as RayActors
+    from .supervising import WorkerDied as WorkerDied
+    from .transitions import Transition as Transition
+
+_HOMES = {
+    "Backend": "backend",
+    "LostWarning": "backend",
+    "ProblemError": "checking",
+    "check_problem": "checking",
+    "Behaviour": "collector",
+    "Collector": "collector",
+    "collector_for": "factory",
+    "HostEnvironments": "host",
+    "JaxCollector": "in_jax",
+    "JaxEnvironments": "in_jax",
+    "Inline": "inline",
+    "NumpyPolicy": "numpy_policy",
+    "PolicyArrays": "numpy_policy",
+    "HostCollector": "on_host",
+    "Iteration": "player",
+    "Plan": "player",
+    "Processes": "processes",
+    "RayActors": "ray_actors",
+    "WorkerDied": "supervising",
+    "Transition": "transitions",
+}
+
+# Loaded when needed: worker processes have no use for JAX.
+__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

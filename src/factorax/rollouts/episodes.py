@@ -1,22 +1,22 @@
-"""Episodes in progress: what it takes to play them again, in memory and in a file."""
+"""Episodes in progress: what it takes to replay them, in memory and in a file."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .transitions import Running, Transition
+from .transitions import RunningEpisodes, Transition
 
 
 class Episode(NamedTuple):
     """An episode in progress."""
 
     seed: int
-    """Of its reset."""
+    """Seed of its reset."""
     actions: tuple[np.ndarray, ...]
     """Flat, ``(steps, c)`` for every rollout that had a part of it."""
     obs: np.ndarray
-    """What it gave last, ``(d,)``."""
+    """Its last observation, ``(d,)``."""
 
     @property
     def length(self) -> int:
@@ -24,18 +24,18 @@ class Episode(NamedTuple):
         return sum(map(len, self.actions))
 
 
-def followed(before: Sequence[Episode] | None, seen: Transition, running: Running) -> list[Episode]:
+def continued(before: Sequence[Episode] | None, transitions: Transition, running: RunningEpisodes) -> list[Episode]:
     """The episodes in progress after one more rollout."""
     episodes = []
     for i, (seed, began) in enumerate(zip(running.seed, running.began, strict=True)):
         earlier = before[i].actions if began < 0 and before is not None else ()
-        part = np.array(seen.action[max(began, 0) :, i], np.float32)
+        part = np.array(transitions.action[max(began, 0) :, i], np.float32)
         episodes.append(Episode(int(seed), (*earlier, part), np.array(running.obs[i], np.float32)))
     return episodes
 
 
 def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
-    """For a file."""
+    """As arrays by name, for a file."""
     parts = [(i, len(part)) for i, episode in enumerate(episodes) for part in episode.actions]
     return {
         "seed": np.array([episode.seed for episode in episodes], np.int64),
@@ -46,7 +46,7 @@ def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
 
 
 def from_arrays(arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_components: int) -> list[Episode]:
-    """From a file that may come from anybody; raises ValueError if it does not fit."""
+    """From the arrays of a file, which may come from anyone; raises ValueError if they do not fit."""
     try:
         seed, obs, actions, parts = (arrays[name] for name in ("seed", "obs", "actions", "parts"))
     except KeyError as error:
@@ -68,9 +68,10 @@ def from_arrays(arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_com
     if not fits.all() or lengths.sum() != len(actions) or (np.diff(of) < 0).any() or (seed < 0).any():
         raise ValueError("episodes: their parts do not add up")
     ends = np.cumsum(lengths)
-    found: list[list[np.ndarray]] = [[] for _ in range(n_envs)]
+    actions_of: list[list[np.ndarray]] = [[] for _ in range(n_envs)]
     for i, length, end in zip(of, lengths, ends, strict=True):
-        found[i].append(np.asarray(actions[end - length : end], np.float32))
+        actions_of[i].append(np.asarray(actions[end - length : end], np.float32))
     return [
-        Episode(int(s), tuple(rows), np.asarray(o, np.float32)) for s, rows, o in zip(seed, found, obs, strict=True)
+        Episode(int(s), tuple(rows), np.asarray(o, np.float32))
+        for s, rows, o in zip(seed, actions_of, obs, strict=True)
     ]

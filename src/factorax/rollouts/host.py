@@ -1,4 +1,4 @@
-"""Gymnasium environments in a row, stepped by this process."""
+"""Gymnasium environments side by side, stepped by this process."""
 
 import contextlib
 import warnings
@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from ..problems.failures import EpisodeLost
+from ..spaces import ActionSpace
 from ..structure import StructureWarning
-from .components import Components
-from .transitions import OPTIONAL, Running, Transition, before
+from .transitions import OPTIONAL, RunningEpisodes, Transition, before
 
 _KNOWN = OPTIONAL.keys()
 
@@ -19,14 +19,14 @@ _KNOWN = OPTIONAL.keys()
 class HostEnvironments:
     """B Gymnasium environments in this process; each is reset in the step in which it ends, with a seed of its own.
 
-    They have the numbers `first`, `first` + 1, … in what is said of them.
+    In messages they have the numbers `first`, `first` + 1, ….
     """
 
     def __init__(
-        self, factory: Callable[[], gym.Env], n_envs: int, space: Components, n_targets: int, *, first: int = 0
+        self, factory: Callable[[], gym.Env], n_envs: int, space: ActionSpace, n_targets: int, *, first: int = 0
     ):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StructureWarning)  # said when the learner made its first
+            warnings.simplefilter("ignore", StructureWarning)  # shown when the first environment was made
             self.envs: list[Any] = [factory() for _ in range(n_envs)]
         self.factory, self.n_envs, self.space, self.n_targets, self.first = factory, n_envs, space, n_targets, first
         self._shape = self.envs[0].observation_space.shape or ()
@@ -36,25 +36,25 @@ class HostEnvironments:
         """Of the episodes in progress."""
         self.began = np.full(n_envs, -1)
         self.rngs: list[np.random.Generator] = []
-        """What the seeds of later episodes are drawn from, for each environment its own."""
+        """Generators for the seeds of later episodes, one per environment."""
 
     def init(self, seed: int) -> None:
-        """Begin the first episodes; environment i is seeded with seed + i."""
+        """Start the first episodes; environment i is seeded with seed + i."""
         numbers = range(self.first, self.first + self.n_envs)
         self.rngs = [np.random.default_rng([abs(seed), i]) for i in numbers]
         self.begin([seed + i for i in numbers])
 
     def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
-        """Begin an episode in every environment, each with its seed."""
+        """Start an episode in every environment, each with its seed."""
         self.obs = np.stack([self._reset(i, s, lost) for i, s in enumerate(seeds)])
 
     def collect(
         self, act: Callable[[np.ndarray], np.ndarray], n_steps: int, lost: dict[int, EpisodeLost] | None = None
     ) -> Transition:
-        """`n_steps` transitions of all environments, ``[T, B, ...]``. What an environment raises, names it.
+        """`n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the environment that raised them.
 
-        An environment that loses its episode is closed, and put down in `lost` if that is given; what stands in for it
-        gives noughts, and the caller must replace them and it (see `adopt`).
+        An environment that loses its episode is closed, and entered in `lost` if that is given; a stand-in returns
+        zeros for it, and the caller must replace both (see `adopt`).
         """
         assert self.obs is not None
         now = first = self.obs
@@ -66,20 +66,24 @@ class HostEnvironments:
         optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
         ends: list[tuple[int, int]] = []
         begun: list[tuple[int, int, np.ndarray]] = []
-        # A simulator leaves nothing of this loop in the caches: every call in it costs as if it were the first.
+        # A simulator evicts this loop from the CPU caches: every call in it costs as if it were the first.
         for t in range(n_steps):
             actions[t] = chosen = act(now)
             last, now, parts, ended_before = now, next_obs[t], psi[t], len(ends)
             for i, action in enumerate(to_environments(chosen)):
                 try:
-                    seen, reward, ended, cut, info = envs[i].step(action)
+                    observed, reward, ended, cut, info = envs[i].step(action)
                 except Exception as error:
-                    seen, reward, ended, cut, info = self._failed(i, t, last[i], error, lost)
-                given = info.get("vector_reward", reward)
-                # Copied at once: there are environments that change what they returned.
-                now[i] = seen if type(seen) is np.ndarray and seen.shape == row else self._observation(i, seen, row)
-                ours = type(given) is np.ndarray and given.shape == targets
-                parts[i] = given if ours else self._targets(i, given)
+                    observed, reward, ended, cut, info = self._failed(i, t, last[i], error, lost)
+                vector = info.get("vector_reward", reward)
+                # Copied at once: some environments change what they returned.
+                now[i] = (
+                    observed
+                    if type(observed) is np.ndarray and observed.shape == row
+                    else self._observation(i, observed, row)
+                )
+                ours = type(vector) is np.ndarray and vector.shape == targets
+                parts[i] = vector if ours else self._targets(i, vector)
                 if ended or cut:
                     terminated[t, i], truncated[t, i] = ended, cut
                     ends.append((t, i))
@@ -93,32 +97,36 @@ class HostEnvironments:
                     begun.append((t, i, now[i]))
             self.obs = now
         obs = before(first, next_obs, begun)
-        self.obs = now.copy()  # the learner may do with its transitions what it likes
+        self.obs = now.copy()  # the caller owns the transitions and may change them
         _check_finite(psi, next_obs, self.first)
         self.began[:] = -1
         for t, i in ends:
             self.began[i] = t + 1
         returns, lengths = self._episodes_that_ended(psi, ends)
         return Transition(
-            obs,
-            actions,
-            psi.astype(np.float32),
-            next_obs,
-            terminated,
-            truncated,
+            obs=obs,
+            action=actions,
+            psi=psi.astype(np.float32),
+            next_obs=next_obs,
+            terminated=terminated,
+            truncated=truncated,
             **optional,
             episode_psi=returns,
             episode_length=lengths,
         )
 
+    def step(self, actions: np.ndarray) -> Transition:
+        """One transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
+        return self.collect(lambda obs: actions, 1)
+
     @property
-    def running(self) -> Running:
+    def running(self) -> RunningEpisodes:
         """The episodes in progress after a rollout."""
         assert self.obs is not None
-        return Running(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
+        return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
 
     def adopt(self, i: int, other: "HostEnvironments") -> None:
-        """In place of environment i the only one of another row, with all that is known of it."""
+        """Replace environment i by the only one of another row, with its episode."""
         assert self.obs is not None
         assert other.obs is not None
         self.envs[i], self.seeds[i], self.began[i], self.obs[i] = (
@@ -130,9 +138,11 @@ class HostEnvironments:
         for ours, theirs in zip(self.episodes, other.episodes, strict=True):
             ours[i] = theirs[0]
 
-    def begin_anew(self, i: int) -> None:
-        """An environment in place of one that was lost, at the start of an episode."""
-        row = HostEnvironments(self.factory, 1, self.space, self.n_targets, first=self.first + i)
+    def restart(self, i: int) -> None:
+        """Replace environment i, which was lost, by a new one at the start of an episode."""
+        row = HostEnvironments(
+            factory=self.factory, n_envs=1, space=self.space, n_targets=self.n_targets, first=self.first + i
+        )
         row.begin([int(self.rngs[i].integers(2**31))])
         self.adopt(i, row)
 
@@ -142,7 +152,7 @@ class HostEnvironments:
             env.close()
 
     def _episodes_that_ended(self, psi: np.ndarray, ends: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, else noughts; sums of 64 bits."""
+        """Returns ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, else zeros; summed in 64 bits."""
         total, length = self.episodes
         returns, lengths = np.zeros(psi.shape), np.zeros(psi.shape[:2], np.int64)
         begun = np.zeros(self.n_envs, np.int64)
@@ -158,8 +168,8 @@ class HostEnvironments:
     def _failed(
         self, i: int, t: int, last: np.ndarray, error: Exception, lost: dict[int, EpisodeLost] | None
     ) -> tuple[Any, ...]:
-        """What stands in for the step of an environment that lost its episode; any other error is raised, and says
-        where."""
+        """The step of the stand-in for an environment that lost its episode; any other error is raised, with a note of
+        where it arose."""
         if isinstance(error, EpisodeLost) and lost is not None:
             self.lose(i, error, lost)
             return self.envs[i].step(None)
@@ -169,25 +179,25 @@ class HostEnvironments:
         error.add_note(f"in environment {self.first + i}, step {t} of this rollout")
         raise error
 
-    def _observation(self, i: int, seen: Any, row: tuple[int, ...]) -> np.ndarray:
-        """An observation of another shape, ``(d,)``."""
-        seen = np.asarray(seen)
-        if np.size(seen) != row[0]:
+    def _observation(self, i: int, observed: Any, row: tuple[int, ...]) -> np.ndarray:
+        """An observation of another shape, as ``(d,)``."""
+        observed = np.asarray(observed)
+        if np.size(observed) != row[0]:
             raise ValueError(
-                f"observations: got {np.size(seen)} numbers from environment {self.first + i}, want {row[0]}, as many "
-                "as it gave first"
+                f"observations: got {np.size(observed)} numbers from environment {self.first + i}, want {row[0]}, as "
+                "many as it gave first"
             )
-        return np.reshape(seen, row)
+        return np.reshape(observed, row)
 
-    def _targets(self, i: int, given: Any) -> np.ndarray:
-        """Targets of another shape, ``(m,)``: NumPy would spread one number over all of them."""
-        given = np.asarray(given)
-        if np.size(given) != self.n_targets:
+    def _targets(self, i: int, vector: Any) -> np.ndarray:
+        """Targets of another shape, as ``(m,)``; NumPy would broadcast a single number over all of them."""
+        vector = np.asarray(vector)
+        if np.size(vector) != self.n_targets:
             raise ValueError(
-                f"info['vector_reward']: got {np.size(given)} targets, want {self.n_targets}, one for each column of "
+                f"info['vector_reward']: got {np.size(vector)} targets, want {self.n_targets}, one for each column of "
                 f"the influence network; it is environment {self.first + i} that gave them"
             )
-        return np.reshape(given, (self.n_targets,))
+        return np.reshape(vector, (self.n_targets,))
 
     def _reset(self, i: int, seed: int, lost: dict[int, EpisodeLost] | None, after: str = "") -> np.ndarray:
         self.seeds[i] = seed
@@ -196,12 +206,12 @@ class HostEnvironments:
         except Exception as error:
             if isinstance(error, EpisodeLost) and lost is not None:
                 self.lose(i, error, lost)
-                return self.envs[i].seen.ravel()
+                return self.envs[i].observed.ravel()
             error.add_note(f"in the reset of environment {self.first + i}{after}")
             raise
 
     def lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
-        """Close environment i and let something stand in for it until it is replaced."""
+        """Close environment i; a stand-in takes its place until it is replaced."""
         lost[i] = error
         with contextlib.suppress(Exception):  # it is lost anyway
             self.envs[i].close()
@@ -209,21 +219,21 @@ class HostEnvironments:
 
 
 class _StandIn:
-    """For an environment that is lost, until the end of the rollout."""
+    """Stands in for a lost environment until the end of the rollout."""
 
-    def __init__(self, seen: np.ndarray, psi: np.ndarray):
-        self.seen, self.psi = seen, psi
+    def __init__(self, observed: np.ndarray, psi: np.ndarray):
+        self.observed, self.psi = observed, psi
 
     def step(self, action: Any) -> Any:
         """Nothing happens."""
-        return self.seen, 0.0, False, False, {"vector_reward": self.psi}
+        return self.observed, 0.0, False, False, {"vector_reward": self.psi}
 
     def close(self) -> None:
         """Nothing to close."""
 
 
 def _note(optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
-    """Keep what an `info` may leave out; an array ``[T, B, ...]`` of what it then means is made when one first has."""
+    """Store the optional entries of an `info`; the array ``[T, B, ...]`` is made, with defaults, at the first one."""
     for name in _KNOWN & info.keys():
         if info[name] is None:
             continue
@@ -237,7 +247,7 @@ def _flat(obs: Any) -> np.ndarray:
 
 
 def _check_finite(psi: np.ndarray, obs: np.ndarray, first: int) -> None:
-    """Raise at the first number that is none, of the targets or the observations ``[T, B, ...]`` after them."""
+    """Raise at the first non-finite value of the targets or of the observations after them, ``[T, B, ...]``."""
     bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
     if bad.any():
         t, i = np.argwhere(bad)[0]

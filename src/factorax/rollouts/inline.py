@@ -1,12 +1,12 @@
-"""Rollouts in this process: nothing to start, nothing to send."""
+"""The backend in this process: nothing to start, nothing to send."""
 
-from .playing import Iteration, Plan, Player
-from .rollouts import Rollouts
+from .backend import Backend
+from .player import Iteration, Plan, Player
 from .transitions import Fragment
 
 
-class Inline(Rollouts):
-    """All environments in this process, and of this thread."""
+class Inline(Backend):
+    """All environments in this process and thread."""
 
     def __init__(self, plan: Plan):
         self._player = Player(plan, 0, plan.n_envs)
@@ -14,11 +14,11 @@ class Inline(Rollouts):
         self._fresh = True
 
     def send(self, iteration: Iteration) -> None:
-        """Nothing happens before it is asked for."""
+        """Remember the iteration; the fragment is played when it is asked for."""
         self._next = iteration
 
     def fragments(self) -> list[Fragment]:
-        """One, of all environments."""
+        """One fragment, of all environments."""
         assert self._next is not None
         fresh, self._fresh = self._fresh, False
         return [self._player.play(self._next, self.episodes if fresh else None)]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from .episodes import Episode
 from .memory import Memory
-from .playing import Iteration, Plan
+from .player import Iteration, Plan
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment
 
@@ -41,6 +41,8 @@ class Processes(Supervised):
     """Worker processes: started afresh, not forked, with one thread for BLAS; fragments come by shared memory."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
+        if os.name != "posix":
+            raise ValueError("rollouts: got 'processes', which needs Linux or macOS; want 'inline' or 'ray' here")
         super().__init__(plan, workers, seconds)
         self._plan, self._memory = packed(plan), Memory(plan)
         self._iterations: tuple[Iteration | None, bytes] = None, b""

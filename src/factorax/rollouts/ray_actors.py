@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .episodes import Episode
-from .playing import Iteration, Plan, Player
+from .player import Iteration, Plan, Player
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment, slim, whole
 
@@ -88,13 +88,13 @@ class RayActors(Supervised):
     def answer(self, worker: Worker) -> Fragment | None:
         """From Ray's store."""
         try:
-            found = self._ray.get(worker.handle.answer)
+            fragment = self._ray.get(worker.handle.answer)
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except self._ray.exceptions.RayError as error:
             raise WorkerDied(f"was lost by Ray: {str(error).strip().splitlines()[0]}") from error
         worker.handle.ready = True
-        return None if found is None else found._replace(seen=whole(found.seen))
+        return None if fragment is None else fragment._replace(transitions=whole(fragment.transitions))
 
     def kill(self, worker: Worker) -> None:
         """By Ray."""
@@ -117,9 +117,9 @@ class _Actor:
         self.player = Player(pickle.loads(plan), first, end)
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None) -> Any:
-        """A fragment, without what it says twice."""
+        """A fragment, without redundant arrays."""
         fragment = self.player.play(iteration, episodes)
-        return fragment._replace(seen=slim(fragment.seen))
+        return fragment._replace(transitions=slim(fragment.transitions))
 
     def close(self) -> None:
         """Close the environments."""

@@ -1,9 +1,9 @@
-"""Workers that may die: each is replaced, and its fragment played again as if nothing had happened.
+"""Workers that may crash: each is replaced, its fragment is played again, and results do not change.
 
-After every iteration the supervisor knows of every environment which episode it is in: the seed of its reset and all
-actions since. A new worker plays these again, and is then where the old one was when it began the fragment. That holds
-for environments that draw all that is random from the seed of their reset and keep nothing from one episode to the
-next. Whether it held is checked: if the observation is another one, the episode is lost (see `EpisodeLost`).
+After every iteration the supervisor knows which episode every environment is in: the seed of its reset and all actions
+since. A new worker replays them, and is then where the old one was when it started the fragment. This holds for
+environments that draw everything random from the seed of their reset and carry nothing from one episode to the next.
+It is checked: if the observation differs, the episode is lost (see `EpisodeLost`).
 """
 
 import time
@@ -15,27 +15,27 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from .backend import Backend
 from .episodes import Episode
-from .playing import Iteration, Plan
-from .rollouts import Rollouts
+from .player import Iteration, Plan
 from .transitions import Fragment
 
 DEATHS = 3
-"""So many deaths of a worker over one fragment are an error."""
+"""After this many deaths of a worker over one fragment, give up with an error."""
 START_SECONDS = 120.0
-"""For a worker to start and make its environments, beside the time for a fragment."""
+"""Time for a worker to start and make its environments, in addition to the time for a fragment."""
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""For the environment variables of workers, who share their machine."""
+"""Environment variables of workers, which share their machine."""
 
 
 class WorkerDied(RuntimeError):
-    """A worker is no more; the message says why."""
+    """A worker has ended; the message says why."""
 
 
 @dataclass
 class Worker:
-    """What is known of one."""
+    """What the supervisor knows of a worker."""
 
     number: int
     first: int
@@ -47,8 +47,8 @@ class Worker:
     fragment: Fragment | None = None
 
 
-class Supervised(Rollouts):
-    """Environments spread over workers, as evenly as can be."""
+class Supervised(Backend):
+    """Environments spread evenly over workers."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
         if not 1 <= workers <= plan.n_envs:
@@ -70,7 +70,7 @@ class Supervised(Rollouts):
 
     @abstractmethod
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Those of them that have something to say, or are no more, within so many seconds."""
+        """The workers that have answered, or ended, within this many seconds."""
 
     @abstractmethod
     def answer(self, worker: Worker) -> Fragment | None:
@@ -79,14 +79,14 @@ class Supervised(Rollouts):
 
     @abstractmethod
     def kill(self, worker: Worker) -> None:
-        """End a worker at once: it may hang, or be no more."""
+        """End a worker at once; it may hang, or have ended."""
 
     @abstractmethod
     def dismiss(self, workers: Sequence[Worker]) -> None:
         """Let workers close their environments and end."""
 
     def send(self, iteration: Iteration) -> None:
-        """Let all workers play a fragment; those that have to start, once they are waited for."""
+        """Let all workers play a fragment; new ones once they have started."""
         self._iteration = iteration
         for worker in self.workers:
             worker.fragment, worker.deaths = None, 0
@@ -96,24 +96,24 @@ class Supervised(Rollouts):
                 self._ask(worker, None)
 
     def fragments(self) -> list[Fragment]:
-        """Of every worker one, in the order of environments."""
+        """One fragment per worker, in the order of environments."""
         try:
             while waiting := [worker for worker in self.workers if worker.fragment is None]:
                 self._hear(waiting)
         except BaseException:
-            self.close()  # fragments that nobody will ask for
+            self.close()  # there are fragments that nobody will ask for
             raise
-        found = []
+        fragments = []
         for worker in self.workers:
             fragment, worker.fragment = worker.fragment, None
             assert fragment is not None
-            found.append(fragment)
-        found[0] = found[0]._replace(messages=(*self._messages, *found[0].messages))
+            fragments.append(fragment)
+        fragments[0] = fragments[0]._replace(messages=(*self._messages, *fragments[0].messages))
         self._messages = []
-        return found
+        return fragments
 
     def close(self) -> None:
-        """End all workers; new ones go on where they were, if they are needed."""
+        """End all workers; if they are needed again, new ones continue where they were."""
         self.dismiss([worker for worker in self.workers if worker.handle is not None])
         for worker in self.workers:
             worker.handle = None
@@ -121,7 +121,7 @@ class Supervised(Rollouts):
 
     def _hear(self, waiting: list[Worker]) -> None:
         ready = self.wait(waiting, min(worker.deadline for worker in waiting) - time.monotonic())
-        for worker in waiting if not ready else ():  # whoever has answered was in time, however late it is heard
+        for worker in waiting if not ready else ():  # a worker that has answered was in time
             if worker.deadline <= time.monotonic():
                 self._replace(worker, WorkerDied(f"had not answered after {self.seconds:g} s (fragment_seconds)"))
         for worker in ready:

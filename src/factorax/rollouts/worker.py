@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from .memory import Memory
-from .playing import Player
+from .player import Player
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
-"""One way to hold an influence matrix, whatever it comes as; every mistake in it is found here."""
+"""Convert and check influence matrices: one canonical form for every input."""
 
+import hashlib
 from typing import Any, cast
 
 import numpy as np
@@ -8,16 +9,16 @@ from scipy import sparse
 
 def canonical(matrix: Any) -> sparse.csr_array:
     """K as CSR, sorted, without stored zeros; boolean if all weights are 0 or 1, else float64; never written to."""
-    given = cast(Any, matrix) if sparse.issparse(matrix) else _dense(matrix)
-    if given.ndim != 2:
-        raise ValueError(f"matrix: got shape {given.shape}, want two dimensions (n_actions, n_targets)")
-    if given.dtype.kind not in "biuf":
-        raise TypeError(f"matrix: got entries of type {given.dtype}, want booleans or weights in [0, 1]")
-    if 0 in given.shape:
-        raise ValueError(f"matrix: got shape {given.shape}, want at least one action and one target")
-    if given.dtype != np.bool_:
-        given = given.astype(np.float64)
-    csr = sparse.csr_array(given, copy=True)  # the caller's own matrix is never shared or changed
+    raw = cast(Any, matrix) if sparse.issparse(matrix) else _dense(matrix)
+    if raw.ndim != 2:
+        raise ValueError(f"matrix: got shape {raw.shape}, want two dimensions (n_actions, n_targets)")
+    if raw.dtype.kind not in "biuf":
+        raise TypeError(f"matrix: got entries of type {raw.dtype}, want booleans or weights in [0, 1]")
+    if 0 in raw.shape:
+        raise ValueError(f"matrix: got shape {raw.shape}, want at least one action and one target")
+    if raw.dtype != np.bool_:
+        raw = raw.astype(np.float64)
+    csr = sparse.csr_array(raw, copy=True)  # the caller's own matrix is never shared or changed
     csr.sum_duplicates()
     if csr.dtype != np.bool_:
         if np.isnan(csr.data).any():
@@ -41,3 +42,13 @@ def _dense(matrix: Any) -> Any:
         return np.asarray(matrix)
     except ValueError as error:
         raise ValueError("matrix: rows of different lengths; want a rectangular matrix") from error
+
+
+def digest(shape: tuple[int, int], matrix: sparse.csr_array | None, labels: Any) -> bytes:
+    """Sixteen bytes that are equal for equal networks; `matrix` is None for a complete one, whose entries are all 1."""
+    h = hashlib.blake2b(repr(shape).encode(), digest_size=16)
+    if matrix is not None:
+        for array in (matrix.indptr, matrix.indices, matrix.data):
+            h.update(array.tobytes())
+    h.update(repr(labels).encode())
+    return h.digest()

@@ -83,7 +83,7 @@ def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, 
 
 
 def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
-    """The edges of `dynamics` by name, whatever it is."""
+    """The edges of `dynamics` as pairs of names, from any form that `close_over` takes."""
     if hasattr(dynamics, "edges"):
         if not dynamics.is_directed():
             raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph (graph.to_directed() does)")

@@ -12,8 +12,6 @@ from .partition import PartitionMap
 if TYPE_CHECKING:
     import networkx as nx
 
-    from .network import InfluenceNetwork
-
 LabelledMatrix = tuple[sparse.coo_array, tuple[str, ...], tuple[str, ...]]
 
 
@@ -56,7 +54,7 @@ def _weight(edge: Sequence[Any]) -> float:
 def matrix_of_maps(
     maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None
 ) -> LabelledMatrix:
-    """The same of a partition map for each target."""
+    """The matrix, action labels and target labels of one partition map per target."""
     sizes = {sigma.size for sigma in maps.values() if isinstance(sigma, PartitionMap)}
     if len(sizes) > 1:
         raise ValueError(f"maps: partition maps of different sizes {sorted(sizes)}; want one action space")
@@ -75,7 +73,7 @@ def matrix_of_maps(
 
 
 def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
-    """The same of a bipartite networkx graph."""
+    """The matrix, action labels and target labels of a bipartite networkx graph."""
     side = graph.nodes(data="bipartite")
     unmarked = [node for node, s in side if s not in (0, 1)]
     if unmarked:
@@ -93,16 +91,16 @@ def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
     return matrix_of_edges(edges, [a for a, s in side if s == 0], [t for t, s in side if s == 1])
 
 
-def graph_of(net: "InfluenceNetwork") -> "nx.DiGraph":
-    """The bipartite networkx graph of a network."""
+def graph_of(actions: Sequence[str], targets: Sequence[str], edges: Iterable[Sequence[Any]]) -> "nx.DiGraph":
+    """The bipartite networkx graph of edges ``(action, target)`` or ``(action, target, weight)``."""
     import networkx as nx
 
-    clash = sorted(set(net.actions) & set(net.targets))
+    clash = sorted(set(actions) & set(targets))
     if clash:
         raise ValueError(f"{some(clash)} names both an action and a target; rename one side with relabel()")
     graph = nx.DiGraph()
-    graph.add_nodes_from(net.actions, bipartite=0)
-    graph.add_nodes_from(net.targets, bipartite=1)
-    for action, target, *weight in net.edges():
+    graph.add_nodes_from(actions, bipartite=0)
+    graph.add_nodes_from(targets, bipartite=1)
+    for action, target, *weight in edges:
         graph.add_edge(action, target, **({"weight": weight[0]} if weight else {}))
     return graph

@@ -224,9 +224,9 @@ def _draw_matrix(net: "InfluenceNetwork", factorisation: Factorisation | None, a
     if ax is None:
         cell = min(max(25, min(wide_columns, 80)), 500 / max(n, m))
         width, height = max(100, m * cell), max(80, n * cell)
-        beside = wide_rows + 35 + 60 * net.is_soft
+        row_margin = wide_rows + 35 + 60 * net.is_soft
         above = 35 + wide_columns * (wide_columns > max(cell, 3 * size))
-        ax = _new_axes((width + beside) / 72, (height + above) / 72)
+        ax = _new_axes((width + row_margin) / 72, (height + above) / 72)
     else:
         box = ax.get_window_extent()
         width, height = box.width * 72 / ax.figure.dpi, box.height * 72 / ax.figure.dpi

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .labels import check_labels, positions, refuse_string, some
 from .partition import PartitionMap, as_index, merge_parts
@@ -49,7 +50,8 @@ class Factorisation:
         missing = np.flatnonzero(group_of < 0)
         if missing.size:
             raise ValueError(
-                f"groups miss action {some([str(i) for i in missing])}; add each to a group, if only one of its own"
+                f"groups miss action {some([str(i) for i in missing])}; "
+                "add each to a group; a group may have one action"
             )
         self.group_of = group_of
         self._size = len(listed)
@@ -87,7 +89,7 @@ class Factorisation:
             )
         missing = sorted(set(actions) - {name for group in listed for name in group})
         if missing:
-            raise ValueError(f"groups miss action {some(missing)}; add each to a group, if only one of its own")
+            raise ValueError(f"groups miss action {some(missing)}; add each to a group; a group may have one action")
         return cls([positions(group, actions, "groups") for group in listed], len(actions))
 
     @property
@@ -130,3 +132,15 @@ class Factorisation:
         if self.n_actions > 20:
             return f"Factorisation({len(self)} factors of {self.n_actions} actions)"
         return f"Factorisation({[list(g) for g in self.groups]}, {self.n_actions})"
+
+
+def merge_rows(matrix: sparse.csr_array, factorisation: Factorisation) -> sparse.coo_array:
+    """The union of the rows of every group, ``(n_groups, n_targets)``; of soft edges that meet the largest stays."""
+    coo = matrix.tocoo()
+    row, column = factorisation.group_of[coo.row], coo.col
+    order = np.lexsort((coo.data, column, row))[::-1]  # of merged edges the heaviest comes first
+    row, column, data = row[order], column[order], coo.data[order]
+    first = np.ones(len(row), dtype=bool)
+    first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    shape = (len(factorisation), matrix.shape[1])
+    return sparse.coo_array((data[first], (row[first], column[first])), shape)

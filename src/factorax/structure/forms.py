@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .rows import group_equal_rows
+from .equal_rows import group_equal_rows
 
 # What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU; see docs/benchmarks.md).
 GATHERED = 10.0  # an entry fetched by index
@@ -21,7 +21,7 @@ FEW_COLUMNS = 4  # columns shared by most actions that are worth a term of their
 
 
 class AnyForm:
-    """What all forms have."""
+    """Base class of all forms."""
 
     @cached_property
     def constants(self) -> dict[Any, Any]:
@@ -54,7 +54,7 @@ class Select(AnyForm):
 class SelectPlusColumns(AnyForm):
     """One target of its own for every action, and a few targets shared by most: the search bandit."""
 
-    own: Select
+    select: Select
     shared: tuple[tuple[int, np.ndarray | None], ...]  # (column, which rows have it; None: all of them)
 
 
@@ -79,11 +79,11 @@ class Diagonals(AnyForm):
 
     n_rows: int
     n_columns: int
-    diagonals: tuple[tuple[int, np.ndarray | None], ...]  # (offset j − i, weights by row; None: all 1)
+    diagonals: tuple[tuple[int, np.ndarray | None], ...]  # (offset j − i, entries by row; None: all 1)
 
     @cached_property
     def padding(self) -> tuple[int, int]:
-        """How many noughts to put before and after the targets, for every diagonal to be a whole slice."""
+        """How many zeros to put before and after the targets, for every diagonal to be a whole slice."""
         offsets = [offset for offset, _ in self.diagonals]
         return max(0, -min(offsets)), max(0, self.n_rows + max(offsets) - self.n_columns)
 
@@ -102,7 +102,7 @@ class Windows(AnyForm):
 
     @cached_property
     def padding(self) -> tuple[int, int]:
-        """How many noughts to put before and after the targets, to make whole blocks that hold every window."""
+        """How many zeros to put before and after the targets, to make whole blocks that hold every window."""
         before = max(0, -int(self.start.min()))
         stop = max(int(self.start.max()) + self.length + 1, self.n_columns) + before
         return before, -(-stop // self.length) * self.length - before - self.n_columns
@@ -110,15 +110,15 @@ class Windows(AnyForm):
 
 @dataclass(frozen=True, eq=False)
 class Sparse(AnyForm):
-    """No special shape: by index, rows of like degree together; SciPy's own product for NumPy arrays."""
+    """No special shape: by index, rows of similar degree together; SciPy's own product for NumPy arrays."""
 
     matrix: sparse.csr_array
 
     @cached_property
     def buckets(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
-        """Rows by degree 1, 2, 3–4, 5–8, …: for each the columns ``(rows, width)`` and the weights, 0 as padding.
+        """Rows by degree 1, 2, 3–4, 5–8, …: for each the columns ``(rows, width)`` and the entries, 0 as padding.
 
-        The weights are None where every weight of a bucket is 1. A row without targets is in the last bucket, if
+        The entries are None where all entries of a bucket are 1. A row without targets is in the last bucket, if
         there is one: of width 0.
         """
         return tuple(_pad(self.matrix, rows) for rows in self._rows_by_degree)
@@ -149,7 +149,7 @@ Form = Ones | Select | SelectPlusColumns | AllButOne | Grouped | Diagonals | Win
 
 
 def choose_form(matrix: sparse.csr_array) -> Form:
-    """The cheapest form of `matrix`, a canonical CSR matrix (boolean, or weights in [0, 1])."""
+    """The cheapest form of `matrix`, a canonical CSR matrix (boolean, or entries in [0, 1])."""
     n, m = matrix.shape
     degree = np.diff(matrix.indptr)
     if matrix.dtype == np.bool_:
@@ -185,8 +185,8 @@ def _select_plus_columns(matrix: sparse.csr_array) -> SelectPlusColumns | None:
     wide = np.flatnonzero(2 * np.bincount(matrix.indices, minlength=m) > n)
     if not 0 < len(wide) <= FEW_COLUMNS:
         return None
-    own = ~np.isin(matrix.indices, wide)
-    per_row = np.diff(np.concatenate([[0], np.cumsum(own)])[matrix.indptr])
+    in_narrow = ~np.isin(matrix.indices, wide)
+    per_row = np.diff(np.concatenate([[0], np.cumsum(in_narrow)])[matrix.indptr])
     if not (per_row == 1).all():
         return None
     shared = []
@@ -194,7 +194,7 @@ def _select_plus_columns(matrix: sparse.csr_array) -> SelectPlusColumns | None:
         has = np.zeros(n, dtype=bool)
         has[np.searchsorted(matrix.indptr, np.flatnonzero(matrix.indices == column), side="right") - 1] = True
         shared.append((int(column), None if has.all() else has))
-    return SelectPlusColumns(Select(matrix.indices[own]), tuple(shared))
+    return SelectPlusColumns(Select(matrix.indices[in_narrow]), tuple(shared))
 
 
 def _diagonals(
@@ -202,16 +202,16 @@ def _diagonals(
 ) -> tuple[tuple[int, np.ndarray | None], ...]:
     n, m = matrix.shape
     order = np.argsort(diagonal_of, kind="stable")
-    found = []
+    diagonals = []
     by_offset = np.split(order, np.searchsorted(diagonal_of[order], offsets[1:]))
     for offset, edges in zip(offsets.tolist(), by_offset, strict=True):
-        weights = None
+        entries = None
         whole = min(n, m - offset) - max(0, -offset)
         if matrix.dtype != np.bool_ or len(edges) < whole:
-            weights = np.zeros(n)
-            weights[matrix.indices[edges] - offset] = matrix.data[edges]
-        found.append((offset, weights))
-    return tuple(found)
+            entries = np.zeros(n)
+            entries[matrix.indices[edges] - offset] = matrix.data[edges]
+        diagonals.append((offset, entries))
+    return tuple(diagonals)
 
 
 def _windows(matrix: sparse.csr_array) -> Windows | None:

@@ -36,9 +36,9 @@ def search_bandit(n: int, k: int | None = None) -> InfluenceNetwork:
     k = n if k is None else k
     if n < 1 or not 0 <= k <= n:
         raise ValueError(f"n, k: got {n} and {k}, want n ≥ 1 and 0 ≤ k ≤ n")
-    own = [(f"a{i}", f"Delta{i}") for i in range(1, n + 1)]
-    shared = [(f"a{i}", "zeta") for i in range(1, k + 1)]
-    return InfluenceNetwork.from_edges(own + shared)
+    distances = [(f"a{i}", f"Delta{i}") for i in range(1, n + 1)]
+    penalty = [(f"a{i}", "zeta") for i in range(1, k + 1)]
+    return InfluenceNetwork.from_edges(distances + penalty)
 
 
 PAPER = {

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 
@@ -33,6 +34,11 @@ def default_labels(prefix: str, size: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{i}" for i in range(1, size + 1))
 
 
+def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
+    """The labels that a user chose; None where they are the default ones."""
+    return None if not labels or labels == default_labels(prefix, len(labels)) else labels
+
+
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
     """Labels as unique strings, `size` of them where a size is given."""
     refuse_string(labels, argument)
@@ -43,10 +49,19 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
             f"{'row' if argument == 'actions' else 'column'} of the influence matrix"
         )
     if len(set(names)) < len(names):
-        seen: set[str] = set()
-        repeated = [n for n in names if n in seen or seen.add(n)]
-        raise ValueError(f"{argument}: labels must be unique; repeated: {some(sorted(set(repeated)))}")
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+        raise ValueError(f"{argument}: labels must be unique; repeated: {some(repeated)}")
     return names
+
+
+def check_same_labels(first: Sequence[str], second: Sequence[str], argument: str, side: str) -> None:
+    """Raise if two networks of one shape have different labels on one `side`, ``"actions"`` or ``"targets"``."""
+    if first != second:
+        a, b = next(pair for pair in zip(first, second, strict=True) if pair[0] != pair[1])
+        raise ValueError(
+            f"{argument}: {side} differ ({a!r} against {b!r}); bring them into one order with select(), or under one "
+            "set of names with relabel()"
+        )
 
 
 def refuse_string(labels: object, argument: str) -> None:

@@ -1,18 +1,21 @@
 """Networks by lag: influence spreads at a finite speed, and what it cannot have reached yet is noise."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy import sparse
 
+from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
+from .checks import as_network
 from .closure import influences, matrix_of
 from .labels import edge_label
 from .network import InfluenceNetwork
 
 
-class LaggedNetwork:
+class LaggedNetwork(BaseNetwork):
     """K[τ]: which action can have changed which target τ steps later, K[0] ⊆ K[1] ⊆ ….
 
     The return of target j from time t on is Σ_τ γ^τ r_j(t+τ). Of it an action at t can have changed what comes at the
@@ -29,7 +32,7 @@ class LaggedNetwork:
     >>> chain = LaggedNetwork.from_lags([[0, 2], [-1, 0]])  # the second target feels the first action after two steps
     >>> chain
     LaggedNetwork(2 actions → 2 targets, 3 edges, lags 0 to 2)
-    >>> chain.at(1).to_dense().astype(int), chain.start.to_dense().astype(int)
+    >>> chain.at(1).to_dense().astype(int), chain.returns_network.to_dense().astype(int)
     (array([[1, 0],
            [0, 1]]), array([[1, 1],
            [0, 1]]))
@@ -39,8 +42,7 @@ class LaggedNetwork:
         if not parts:
             raise ValueError("parts: got none, want at least one lag and its network")
         for lag, net in parts.items():
-            if not isinstance(net, InfluenceNetwork):
-                raise TypeError(f"parts: got {type(net).__name__} at lag {lag}, want an InfluenceNetwork")
+            as_network(net, f"parts[{lag!r}]")
             if int(lag) != lag or lag < 0:
                 raise ValueError(f"parts: got the lag {lag!r}, want whole numbers of steps, from 0 on")
         self.parts: dict[int, InfluenceNetwork] = {int(lag): parts[lag] for lag in sorted(parts)}
@@ -97,20 +99,20 @@ class LaggedNetwork:
     @property
     def shape(self) -> tuple[int, int]:
         """``(n_actions, n_targets)``."""
-        return self.start.shape
+        return self.returns_network.shape
 
     @cached_property
-    def start(self) -> InfluenceNetwork:
+    def returns_network(self) -> InfluenceNetwork:
         """K[∞], the network of returns: every edge, whenever it begins to act."""
         return self.at(max(self.parts))
 
     @property
     def lags(self) -> np.ndarray:
         """The steps that influence takes, ``(n, m)``; −1 where there is none."""
-        found = np.full(self.shape, -1)
+        lags = np.full(self.shape, -1)
         for lag, net in self.parts.items():
-            found[net.matrix.nonzero()] = lag
-        return found
+            lags[net.matrix.nonzero()] = lag
+        return lags
 
     def at(self, lag: int) -> InfluenceNetwork:
         """K[τ]."""
@@ -118,27 +120,73 @@ class LaggedNetwork:
         total = sum((net.matrix for at, net in self.parts.items() if at <= lag), start=0 * nets[0].matrix)
         return InfluenceNetwork._derive(total, nets[0].actions, nets[0].targets)
 
+    is_fixed = True
+
+    @property
+    def static(self) -> InfluenceNetwork:
+        """K[∞], the network of returns."""
+        return self.returns_network
+
+    @property
+    def n_factor_values(self) -> int:
+        """One per factor: what a factor can expect is not the sum of the values of its targets."""
+        return self.shape[0]
+
+    def check_settings(self, config: Any) -> None:
+        """Credits are made of returns from a later step on: there is no critic of them, and no variance report."""
+        refuse_critic_of_factors(self, config)
+        if config.variance_report:
+            raise ValueError(
+                "variance_report: got True with a LaggedNetwork, want an InfluenceNetwork, such as the network's "
+                "returns_network"
+            )
+
+    def for_rollout(self, state: Any, rollout: RolloutView) -> "LaggedNetwork":
+        """This network: `credit_rollout` knows how to apply it."""
+        return self
+
+    def credit_rollout(self, k: Any, estimates: Any, apply: Callable[[Any, Any], Any]) -> RolloutCredit:
+        """uᵢ(t) = Σⱼ λⱼ γ^ℓ Rⱼ(t + ℓ), ℓ = ℓᵢⱼ the lag of the edge: the return of what factor i can have changed.
+
+        If all returns are of whole episodes (γ-discounted, λ = 1), it is Σ_τ γ^τ [K[τ](λ∘r(t+τ))]ᵢ. From it is
+        subtracted what the critic expects of all targets, and the value of the factor that it has learnt in addition.
+
+        It is a return, not a sum of TD errors over the same K[τ]. Such a sum would be wrong: γ v(s') − v(s) telescopes,
+        so that errors before the lag hold what the critic already knows of the change to come. With an exact critic
+        they hold all of it.
+        """
+        parts = zip(self.parts.values(), estimates.returns_from(self.parts), strict=True)
+        credits = [apply(net, later) for net, later in parts]
+        total = sum(credits[1:], start=credits[0])
+        value, returns, factor_value = estimates.value, estimates.returns, estimates.factor_value
+        if factor_value is None:
+            return RolloutCredit(total, value, returns)
+        xp = array_namespace(value)
+        early = total - apply(self.returns_network, value)  # less what comes too early to be its doing
+        value, returns = xp.concat([value, factor_value], axis=-1), xp.concat([returns, early], axis=-1)
+        return RolloutCredit(early - factor_value, value, returns)
+
     def __repr__(self) -> str:
         n, m = self.shape
         first, last = min(self.parts), max(self.parts)
-        return f"LaggedNetwork({n} actions → {m} targets, {self.start.n_edges} edges, lags {first} to {last})"
+        return f"LaggedNetwork({n} actions → {m} targets, {self.returns_network.n_edges} edges, lags {first} to {last})"
 
 
 def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:
     """Steps from each of the first n nodes to all, by edges that take none and edges that take one; −1 if never."""
     size = at_once.shape[0]
-    found = np.full((n, size), -1)
+    arrival = np.full((n, size), -1)
     frontier: Any = sparse.eye_array(n, size, dtype=bool, format="csr")
     lag = 0
     while frontier.nnz:
         new = frontier
         while new.nnz:
-            found[new.nonzero()] = lag
+            arrival[new.nonzero()] = lag
             spread = (new @ at_once).astype(bool)
-            new = spread.multiply(found < 0).astype(bool).tocsr()
+            new = spread.multiply(arrival < 0).astype(bool).tocsr()
             new.eliminate_zeros()
-        level = sparse.csr_array(found == lag)
-        frontier = (level @ later).astype(bool).multiply(found < 0).astype(bool).tocsr()
+        level = sparse.csr_array(arrival == lag)
+        frontier = (level @ later).astype(bool).multiply(arrival < 0).astype(bool).tocsr()
         frontier.eliminate_zeros()
         lag += 1
-    return found
+    return arrival

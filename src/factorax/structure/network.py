@@ -1,7 +1,6 @@
 """Influence networks: which action can change which target (Defs. 3.1 and 3.2 of the paper)."""
 
 import copy
-import hashlib
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -10,22 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
-from .canonical import canonical
+from .base_network import BaseNetwork
+from .canonical import canonical, digest
+from .connectivity import connected_blocks, fills_component, isolated
 from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_maps
-from .factorisation import Factorisation
+from .equal_rows import group_equal_rows
+from .factorisation import Factorisation, merge_rows
 from .forms import Form, Ones, choose_form
-from .labels import check_labels, default_labels, join_labels, positions, some, warn
+from .labels import check_labels, default_labels, join_labels, own_labels, positions, some, warn
 from .partition import PartitionMap, as_index
-from .rows import group_equal_rows
 
 if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.axes import Axes
 
 
-class InfluenceNetwork:
+class InfluenceNetwork(BaseNetwork):
     """A bipartite graph from actions to targets, held as its influence matrix K.
 
     K has shape ``(n_actions, n_targets)``; K[i, j] = 1 iff action i influences target j. Weights between
@@ -45,16 +45,15 @@ class InfluenceNetwork:
     """
 
     def __init__(
-        self,
-        matrix: Any,
-        actions: Iterable[Hashable] | None = None,
-        targets: Iterable[Hashable] | None = None,
+        self, matrix: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ):
         self._set_matrix(matrix)
         n, m = self.shape
         self._actions = None if actions is None else check_labels(actions, n, "actions")
         self._targets = None if targets is None else check_labels(targets, m, "targets")
         self._warn_of_isolated()
+
+    is_fixed = True
 
     form: Form
     """How K is applied to a target vector: the cheapest way there is, chosen when the network is made."""
@@ -82,9 +81,7 @@ class InfluenceNetwork:
 
     @classmethod
     def from_partition_maps(
-        cls,
-        maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap],
-        actions: Iterable[Hashable] | None = None,
+        cls, maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
         """From the actions that each target depends on: the dual view {σⱼ} of the same network.
 
@@ -130,6 +127,11 @@ class InfluenceNetwork:
     def shape(self) -> tuple[int, int]:
         """``(n_actions, n_targets)``."""
         return self._shape
+
+    @property
+    def static(self) -> "InfluenceNetwork":
+        """This network: it does not change in training."""
+        return self
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
@@ -215,18 +217,10 @@ class InfluenceNetwork:
             raise ValueError(
                 f"factorisation: groups {factorisation.n_actions} actions, the network has {self.shape[0]}"
             )
-        coo = self.matrix.tocoo()
-        row, column = factorisation.group_of[coo.row], coo.col
-        order = np.lexsort((coo.data, column, row))[::-1]  # of merged edges the heaviest comes first
-        row, column, data = row[order], column[order], coo.data[order]
-        first = np.ones(len(row), dtype=bool)
-        first[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
-        shape = (len(factorisation), self.shape[1])
-        merged = sparse.coo_array((data[first], (row[first], column[first])), shape)
         names = None
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
             names = join_labels([self.actions[i] for i in group] for group in factorisation.groups)
-        network = self._derive(merged, names, self._targets)
+        network = self._derive(merge_rows(self.matrix, factorisation), names, self._targets)
         network.factorisation = factorisation
         return network
 
@@ -237,46 +231,36 @@ class InfluenceNetwork:
 
     def components(self) -> tuple["InfluenceNetwork", ...]:
         """Connected components, as networks of their own: sub-problems that share no target."""
-        label = self._component_of()
-        n, count = self.shape[0], label.max() + 1
-        rows, columns = (
-            np.split(np.argsort(side, kind="stable"), np.cumsum(np.bincount(side, minlength=count))[:-1])
-            for side in (label[:n], label[n:])
-        )
-        return tuple(self._select(r, c) for r, c in zip(rows, columns, strict=True) if r.size and c.size)
+        return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self.matrix))
 
     def coparent_condition(self) -> np.ndarray:
         """For every action, whether the paper's two-term variance formula is exact for it; shape ``(n_actions,)``.
 
         It is when every co-parent l of i (an action that shares a target with i) has N(l) ⊆ N(i): then the
         removed and the kept targets of i depend on different actions, and the covariance that Prop. 2 drops is
-        nought. Equivalently, N(i) holds every target of the connected component of i, which is how it is computed.
+        zero. Equivalently, N(i) holds every target of the connected component of i, which is how it is computed.
         An action with an edge of weight below 1 fails: part of what it keeps is also removed.
 
         >>> InfluenceNetwork([[1, 1], [0, 1]]).coparent_condition()  # fork/collider: fails for the second
         array([ True, False])
         """
-        n = self.shape[0]
         if not self._has_matrix:  # complete
-            return np.ones(n, dtype=bool)
-        label = self._component_of()
-        targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)
-        degree = np.diff(self.matrix.indptr)
-        holds = degree == np.where(degree == 0, 0, targets_in_component[label[:n]])
-        if self.is_soft:
-            whole = sparse.csr_array((self.matrix.data == 1, self.matrix.indices, self.matrix.indptr), self.shape)
-            holds &= np.asarray(whole.sum(axis=1)) == degree
-        return holds
+            return np.ones(self.shape[0], dtype=bool)
+        return fills_component(self.matrix)
 
     # ---- new networks from old ----------------------------------------------------------------------------
 
     def union(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
         """Edges of either network; the larger weight where both are soft. Also ``a | b``."""
-        return self._combine(other, lambda a, b: a.maximum(b), "union")
+        from .combining import combine
+
+        return combine(self, other, "union")
 
     def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
         """Edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
-        return self._combine(other, lambda a, b: a.minimum(b), "intersection")
+        from .combining import combine
+
+        return combine(self, other, "intersection")
 
     __or__ = union
     __and__ = intersection
@@ -290,7 +274,7 @@ class InfluenceNetwork:
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
         network = copy.copy(self)
         for known in ("actions", "targets", "partition_maps", "_digest"):
-            network.__dict__.pop(known, None)
+            vars(network).pop(known, None)
         network._actions, network._targets = new_actions, new_targets
         return network
 
@@ -314,7 +298,7 @@ class InfluenceNetwork:
 
     def to_networkx(self) -> "nx.DiGraph":
         """A bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
-        return graph_of(self)
+        return graph_of(self.actions, self.targets, self.edges())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to `path`: ``.json`` (to read and edit by hand) or ``.npz`` (compact, for large networks)."""
@@ -330,11 +314,7 @@ class InfluenceNetwork:
         return load(path)
 
     def draw(
-        self,
-        style: str = "bipartite",
-        *,
-        factorisation: Factorisation | None = None,
-        ax: "Axes | None" = None,
+        self, style: str = "bipartite", *, factorisation: Factorisation | None = None, ax: "Axes | None" = None
     ) -> "Axes":
         """Draw with matplotlib: ``"bipartite"``, ``"factored"`` or ``"matrix"``; see `factorax.structure.draw`."""
         from .drawing import draw
@@ -348,14 +328,14 @@ class InfluenceNetwork:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         matrix = state.pop("matrix")
-        self.__dict__.update(state)
+        vars(self).update(state)
         if matrix is None:
             self.form = Ones(self.shape[0])
         else:
             self._set_matrix(matrix)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, InfluenceNetwork) and self._digest == other._digest
+        return type(other) is type(self) and self._digest == other._digest
 
     def __hash__(self) -> int:
         return hash(self._digest)
@@ -367,14 +347,9 @@ class InfluenceNetwork:
 
     @cached_property
     def _digest(self) -> bytes:
-        h = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
-        if self.n_edges < self.shape[0] * self.shape[1] or self.is_soft:
-            for array in (self.matrix.indptr, self.matrix.indices, self.matrix.data):
-                h.update(array.tobytes())
-        sides = (self._actions, "a", self.shape[0]), (self._targets, "psi", self.shape[1])
-        named = [labels if labels and labels != default_labels(prefix, n) else None for labels, prefix, n in sides]
-        h.update(repr(named).encode())
-        return h.digest()
+        is_complete = self.density == 1 and not self.is_soft
+        labels = [own_labels(self._actions, "a"), own_labels(self._targets, "psi")]
+        return digest(self.shape, None if is_complete else self.matrix, labels)
 
     @classmethod
     def _derive(
@@ -387,7 +362,7 @@ class InfluenceNetwork:
         return self
 
     def _set_matrix(self, matrix: Any) -> None:
-        self.__dict__["matrix"] = canonical(matrix)
+        vars(self)["matrix"] = canonical(matrix)
         self._shape = self.matrix.shape
         self.form = choose_form(self.matrix)
 
@@ -400,38 +375,9 @@ class InfluenceNetwork:
         targets = check_labels((self.targets[j] for j in columns), len(columns), "targets")
         return self._derive(self.matrix[rows][:, columns], actions, targets)
 
-    def _combine(self, other: "InfluenceNetwork", combine: Any, name: str) -> "InfluenceNetwork":
-        if not isinstance(other, InfluenceNetwork):
-            raise TypeError(f"{name}: got {type(other).__name__}, want an InfluenceNetwork")
-        if self.shape != other.shape:
-            raise ValueError(f"{name}: got shape {other.shape}, want {self.shape}, that of the first network")
-        for side in ("actions", "targets"):
-            mine, theirs = getattr(self, side), getattr(other, side)
-            if mine != theirs:
-                i = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
-                raise ValueError(
-                    f"{name}: {side} differ ({mine[i]!r} against {theirs[i]!r}); bring them into one order with "
-                    "select(), or under one set of names with relabel()"
-                )
-        weights = self.matrix.astype(np.float64), other.matrix.astype(np.float64)
-        network = self._derive(combine(*weights), self._actions, self._targets)
-        network._warn_of_isolated()
-        return network
-
-    def _component_of(self) -> np.ndarray:
-        """Component number of every action, then of every target."""
-        n, m = self.shape
-        coo = self.matrix.tocoo()
-        size = n + m
-        both = sparse.coo_array((np.ones(coo.nnz, dtype=np.int8), (coo.row, coo.col + n)), (size, size))
-        return connected_components(both, directed=False)[1]
-
     def _warn_of_isolated(self) -> None:
-        rows = np.flatnonzero(np.diff(self.matrix.indptr) == 0)
+        rows, columns = isolated(self.matrix)
         if rows.size:
             warn(f"no target is influenced by action {some([self.actions[i] for i in rows])}: no gradient there")
-        reached = np.zeros(self.shape[1], dtype=bool)
-        reached[self.matrix.indices] = True
-        if not reached.all():
-            names = some([self.targets[j] for j in np.flatnonzero(~reached)])
-            warn(f"no action influences target {names}: no part in learning")
+        if columns.size:
+            warn(f"no action influences target {some([self.targets[j] for j in columns])}: no part in learning")

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
+from .base_network import BaseNetwork, RolloutView
+from .checks import as_network
 from .factorisation import Factorisation
 from .network import InfluenceNetwork
 
@@ -47,14 +49,14 @@ class Blend:
         return InfluenceNetwork(mixed, self.start.actions, self.start.targets)
 
 
-class NetworkSchedule:
+class NetworkSchedule(BaseNetwork):
     """From one network to another over training: low variance first, low bias later (Sec. 4.1 of the paper).
 
     **Arguments**
 
     - `start`, `end`: networks over the same actions and targets.
     - `steps`: how many steps the move takes.
-    - `delay`: how many steps it waits before it begins.
+    - `delay`: how many steps pass before it begins.
     - `ramp`: ``"linear"``, ``"cosine"``, or ``"step"`` (all at once, at the end of the move).
 
     >>> start, end = InfluenceNetwork.identity(2), InfluenceNetwork.complete(2, 2)
@@ -73,9 +75,7 @@ class NetworkSchedule:
         delay: int = 0,
         ramp: str = "linear",
     ):
-        for name, net in (("start", start), ("end", end)):
-            if not isinstance(net, InfluenceNetwork):
-                raise TypeError(f"{name}: got {type(net).__name__}, want an InfluenceNetwork")
+        start, end = as_network(start, "start"), as_network(end, "end")
         if (start.actions, start.targets) != (end.actions, end.targets):
             raise ValueError(
                 f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order "
@@ -95,6 +95,19 @@ class NetworkSchedule:
         xp = array_namespace(step)
         progress = xp.clip((step - self.delay) / self.steps, 0, 1)
         return Blend(self.start, self.end, RAMPS[self.ramp](progress, xp))
+
+    @property
+    def static(self) -> InfluenceNetwork:
+        """The network it starts with."""
+        return self.start
+
+    def for_rollout(self, state: Any, rollout: RolloutView) -> Blend:
+        """The network at the first step of the rollout."""
+        return self.at(rollout.timesteps)
+
+    def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
+        """The network at this step."""
+        return self.at(timesteps).network()
 
     def __repr__(self) -> str:
         return f"NetworkSchedule({self.start!r} → {self.end!r}, {self.steps} steps after {self.delay}, {self.ramp})"

@@ -14,8 +14,8 @@ def _of(module: str, name: str = "", stand_in: Any = None) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = importlib.import_module(module)
-        return getattr(found, name) if name else found
+            imported = importlib.import_module(module)
+        return getattr(imported, name) if name else imported
     except ImportError as error:
         MISSING = error
         return stand_in

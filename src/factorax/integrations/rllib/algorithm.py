@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ...structure import InfluenceNetwork
-from ..views import Factors
+from ...structure.checks import as_network
+from ..views import FactorViews
 from ._packages import PPO, PPOConfig, RLModuleSpec, need
 from .joint import JointEnv
-from .learner import FactoredPPOLearner
 from .module import TargetValuesModule
 from .multi_agent import named
+from .torch_learner import FactoredPPOLearner
 
 
 class FactoredPPOConfig(PPOConfig):
@@ -34,8 +34,8 @@ class FactoredPPOConfig(PPOConfig):
         RLlib's own way, ``environment(…)`` with an environment that has ``info["vector_reward"]``, does as well, with
         ``training(network=…, weights=…)``.
         """
-        found, net = named(problem, network)
-        factors = Factors(found, net, weights, None, "global")
+        source, net = named(problem, network)
+        factors = FactorViews(source, net, weights=weights, observe="global")
         settings = {"network": factors.network, "weights": tuple(factors.weights.tolist())}
         # The problem by name, where it has one: it is sent to every env runner.
         return self.environment(JointEnv, env_config={"problem": problem} | settings).training(**settings)
@@ -62,32 +62,28 @@ class FactoredPPOConfig(PPOConfig):
 
     @property
     def lam(self) -> np.ndarray:
-        """λ, ``(m,)``."""
+        """The multipliers λ, ``(m,)``."""
         return np.ones(self.network.shape[1]) if self.weights is None else np.asarray(self.weights, np.float64)
 
     def get_default_learner_class(self) -> Any:
-        """With the factored loss."""
+        """The learner with the factored loss."""
         return FactoredPPOLearner
 
     def get_default_rl_module_spec(self) -> Any:
-        """With a vector critic."""
+        """The module with a vector critic."""
         return RLModuleSpec(module_class=TargetValuesModule)
 
     @property
     def _model_config_auto_includes(self) -> dict[str, Any]:
-        # While a sweep is described, a list of networks may stand in its place.
-        n_targets = self.network.shape[1] if isinstance(self.network, InfluenceNetwork) else 1
+        # While a sweep is described, `network` may be a search space of Ray Tune instead of a network.
+        n_targets = len(self.network.targets) if hasattr(self.network, "targets") else 1
         return super()._model_config_auto_includes | {"n_targets": n_targets}
 
     def validate(self) -> None:
         """Raise at settings that do not fit together."""
         super().validate()
-        if not isinstance(self.network, InfluenceNetwork):
-            raise TypeError(
-                f"network: got {type(self.network).__name__}, want an InfluenceNetwork; .problem(…) takes that of the "
-                "problem, and .training(network=fx.InfluenceNetwork(matrix)) one of your own"
-            )
-        m = self.network.shape[1]
+        hint = ".problem(…) takes that of the problem, .training(network=fx.InfluenceNetwork(matrix)) one of your own"
+        m = as_network(self.network, "network", hint).shape[1]
         if np.shape(self.lam) != (m,) or not np.isfinite(self.lam).all():
             raise ValueError(f"weights: got {self.weights}, want {m} finite numbers, one λ for each target")
         if not self.enable_rl_module_and_learner or not self.enable_env_runner_and_connector_v2:
@@ -109,5 +105,5 @@ class FactoredPPO(PPO):
 
     @classmethod
     def get_default_config(cls) -> FactoredPPOConfig:
-        """Its settings."""
+        """The default settings of the algorithm."""
         return FactoredPPOConfig()

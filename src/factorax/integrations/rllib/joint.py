@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..views import Factors, to_gymnasium
+from ..views import FactorViews, to_gymnasium
 from .multi_agent import named
 
 
@@ -35,29 +35,29 @@ class JointEnv(gym.Env):
                 "environment; FactoredPPOConfig().problem(…) puts it there"
             )
         problem, network = named(config["problem"], config.get("network"))
-        self._factors = Factors(problem, network, config.get("weights"), None, "global")
+        self._factors = FactorViews(problem, network, weights=config.get("weights"), observe="global")
         self.env = to_gymnasium(problem)
         self.network, self.weights = self._factors.network, self._factors.weights
-        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self._factors.learner.n_inputs,), np.float32)
+        self.observation_space = gym.spaces.Box(-np.inf, np.inf, (self._factors.spec.n_inputs,), np.float32)
         self.action_space = self._factors.joint_space
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         super().reset(seed=seed)
         obs, info = self.env.reset(seed=seed, options=options)
         return np.array(obs, np.float32).ravel(), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act."""
+        """Step the environment with an action."""
         row = np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else np.ravel(action)
-        given = self._factors.space.to_environment(row.astype(np.float32))
-        obs, reward, terminated, truncated, info = self.env.step(given)
+        env_action = self._factors.space.to_environment(row.astype(np.float32))
+        obs, reward, terminated, truncated, info = self.env.step(env_action)
         psi = self._factors.targets(reward, info)
         info = {**info, "vector_reward": psi}
         return np.array(obs, np.float32).ravel(), float(self.weights @ psi), bool(terminated), bool(truncated), info
 
     def render(self) -> Any:
-        """What the environment renders."""
+        """Render the environment."""
         return self.env.render()
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ def log_prob(dist: Any, action: Any) -> Any:
 
 
 def entropy(dist: Any) -> Any:
-    """Of every component, ``(N, c)``."""
+    """Entropy of every component, ``(N, c)``."""
     return _together(one.entropy() for one in singles(dist))
 
 
@@ -59,7 +59,7 @@ def kl(old: Any, new: Any) -> Any:
 def _parts(dist: Any, action: Any) -> list[Any]:
     if isinstance(dist, TorchMultiDistribution):
         children = zip(dist._flat_child_distributions, action, strict=True)
-        return [part for child, given in children for part in _parts(child, given)]
+        return [part for child, action_part in children for part in _parts(child, action_part)]
     return list(action.unbind(-1)) if isinstance(dist, TorchMultiCategorical) else [action]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...learning.naming import find_network, find_problem
+from ...runs.registry import find_network, find_problem
 from ..parallel_view import ParallelView
-from ..views import Factors, Observe
+from ..views import FactorViews, Observe
 from ._packages import MultiAgentEnv, need
 
 
@@ -34,18 +34,20 @@ def to_rllib(
     not act has ``infos[agent]["acted"]`` False, and learns from its credit all the same.
     """
     need("to_rllib")
-    found, net = named(problem, network)
-    return MultiAgentView(ParallelView(found, Factors(found, net, weights, local, observe)), identity)
+    source, net = named(problem, network)
+    return MultiAgentView(
+        ParallelView(source, FactorViews(source, net, weights=weights, local=local, observe=observe)), identity
+    )
 
 
 def named(problem: Any, network: Any) -> tuple[Any, Any]:
-    """The problem and the network, where names of them are given."""
-    found = find_problem(problem) if isinstance(problem, str) else problem
-    return found, find_network(found, network) if isinstance(network, str) else network
+    """The problem and the network, looked up in the registry if they are given by name."""
+    source = find_problem(problem) if isinstance(problem, str) else problem
+    return source, find_network(source, network) if isinstance(network, str) else network
 
 
 class MultiAgentView(MultiAgentEnv):
-    """What `to_rllib` makes."""
+    """The MultiAgentEnv that `to_rllib` returns."""
 
     metadata: Any = {"render_modes": []}  # noqa: RUF012 (Gymnasium's)
     render_mode = None
@@ -64,7 +66,7 @@ class MultiAgentView(MultiAgentEnv):
         super().__init__()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
-        """Begin an episode."""
+        """Start an episode."""
         obs, infos = self._view.reset(seed=seed, options=options)
         return self._identified(obs), infos
 
@@ -78,10 +80,10 @@ class MultiAgentView(MultiAgentEnv):
     def _identified(self, obs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         if self._identity is None:
             return obs
-        return {agent: np.concatenate([seen, self._identity[agent]]) for agent, seen in obs.items()}
+        return {agent: np.concatenate([local, self._identity[agent]]) for agent, local in obs.items()}
 
     def render(self) -> Any:
-        """What the environment renders."""
+        """Render the environment."""
         return self._view.render()
 
     def close(self) -> None:

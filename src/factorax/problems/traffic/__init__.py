@@ -14,19 +14,19 @@ from .signals import Signals as Signals
 from .signals import switch as switch
 
 if TYPE_CHECKING:
+    from .episode import play as play
+    from .episode import play_in_sumo as play_in_sumo
     from .lane_problem import LaneProblem as LaneProblem
     from .lane_problem import lanes as lanes
     from .lane_simulator import LaneSimulator as LaneSimulator
-    from .playing import play as play
-    from .playing import play_in_sumo as play_in_sumo
 
 _HOMES = {
     "LaneProblem": "lane_problem",
     "lanes": "lane_problem",
     "LaneSimulator": "lane_simulator",
-    "play": "playing",
-    "play_in_sumo": "playing",
+    "play": "episode",
+    "play_in_sumo": "episode",
 }
 
 # Loaded when needed: workers that step SUMO have no use for JAX.
-__getattr__ = loaded_when_needed(__name__, _HOMES)
+__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -15,21 +15,21 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from .drawing import Ways
+from .episode import TrafficEpisode
 from .grid import Grid
 from .lane_simulator import Lanes
-from .playing import Episode
 
 _CARS = "cividis"
 _FORMATS = (".gif", ".mp4", ".html")
 
 
 def animate(
-    grid: Grid, scenes: Mapping[str, tuple[Episode, Lanes]], path: Path, *, speed: int = 10, size: float = 4.0
+    grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]], path: Path, *, speed: int = 10, size: float = 4.0
 ) -> None:
     """Write episodes side by side as a film: ``.gif``, ``.mp4`` or ``.html``.
 
     - `scenes`: what `play` gave, by the titles to be shown.
-    - `speed`: how many seconds of traffic pass in one of the film.
+    - `speed`: seconds of traffic per second of film.
     - `size`: of a scene, in inches; an inch has 100 pixels.
     """
     path = Path(path)
@@ -64,12 +64,12 @@ def _ffmpeg() -> str:
     try:
         from imageio_ffmpeg import get_ffmpeg_exe  # pyright: ignore[reportMissingImports]
     except ImportError:
-        found = shutil.which("ffmpeg")
-        if found is None:
+        path = shutil.which("ffmpeg")
+        if path is None:
             raise ImportError(
                 "out: .mp4 needs ffmpeg: pip install imageio-ffmpeg; .gif and .html need nothing more"
             ) from None
-        return found
+        return path
     return get_ffmpeg_exe()
 
 
@@ -98,7 +98,7 @@ def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, 
     return figure, draw
 
 
-def _scene(ax: Axes, ways: Ways, title: str, episode: Episode, states: Lanes, *, size: float) -> Callable:
+def _scene(ax: Axes, ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, size: float) -> Callable:
     ax.set_aspect("equal")
     ax.set_axis_off()
     scale = size / max(ways.grid.rows, ways.grid.columns)

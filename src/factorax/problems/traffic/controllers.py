@@ -51,12 +51,12 @@ def always(grid: Grid) -> Controller:
 
 
 def never(grid: Grid) -> Controller:
-    """Ask for nothing: north–south stays green, or SUMO's own programme goes on."""
+    """Never ask to switch: north–south stays green, or SUMO's own programme runs."""
     return _forgetful(lambda obs, t: np.zeros(grid.n_lights, bool))
 
 
 def replay(requests: Any) -> Controller:
-    """What was asked before: booleans ``(T, n)``."""
+    """Replay recorded requests, booleans ``(T, n)``."""
     return _forgetful(lambda obs, t: requests[t])
 
 
@@ -69,9 +69,9 @@ def gap_out(grid: Grid, *, wait: float = 135.0, clear: float = 90.0) -> Controll
     """
 
     def act(obs: Any, t: Any) -> Any:
-        seen = _Seen.of(grid, obs)
-        waits, passes = seen.present & (seen.distance < wait), seen.present & (seen.distance < clear)
-        return seen.facing(waits, green=False) & ~seen.facing(passes, green=True)
+        view = _LightView.of(grid, obs)
+        waits, passes = view.present & (view.distance < wait), view.present & (view.distance < clear)
+        return view.facing(waits, green=False) & ~view.facing(passes, green=True)
 
     return _forgetful(act)
 
@@ -85,12 +85,12 @@ def actuated(grid: Grid, *, shortest: int = 8, longest: int = 45, gap: int = 3, 
     """
 
     def act(obs: Any, t: Any, memory: Any) -> tuple[Any, Any]:
-        green, unseen = memory
-        seen = _Seen.of(grid, obs)
-        passes = seen.present & (seen.distance >= detector) & (seen.distance - seen.speed < detector)
-        green = (green + 1) * (1 - seen.yellow)
-        unseen = (unseen + 1) * (1 - seen.yellow) * ~seen.facing(passes, green=True)
-        return (green >= longest) | ((green >= shortest) & (unseen > gap)), (green, unseen)
+        green, idle = memory
+        view = _LightView.of(grid, obs)
+        passes = view.present & (view.distance >= detector) & (view.distance - view.speed < detector)
+        green = (green + 1) * (1 - view.yellow)
+        idle = (idle + 1) * (1 - view.yellow) * ~view.facing(passes, green=True)
+        return (green >= longest) | ((green >= shortest) & (idle > gap)), (green, idle)
 
     return Controller(act, (np.zeros(grid.n_lights, np.int32), np.zeros(grid.n_lights, np.int32)))
 
@@ -101,14 +101,14 @@ def trained(model: Any, *, sampled: bool = False, seed: int = 0) -> Controller:
     learner, state = model.learner, model.state
 
     def act(obs: Any, t: Any, key: Any) -> tuple[Any, Any]:
-        key, here = jax.random.split(key)
-        action = learner.act(state, here, jnp.asarray(obs, jnp.float32), deterministic=not sampled)
-        return learner.space.to_environment(action, jnp) > 0, key
+        key, sample_key = jax.random.split(key)
+        action = learner.act(state, sample_key, jnp.asarray(obs, jnp.float32), deterministic=not sampled)
+        return learner.spec.components.to_environment(action, jnp) > 0, key
 
     return Controller(jax.jit(act), jax.random.key(seed))
 
 
-class _Seen(NamedTuple):
+class _LightView(NamedTuple):
     """What a joint observation says of the lights, ``(n,)``, and of the car nearest to each on its approaches from the
     west, south, east and north, ``(n, 4)``."""
 
@@ -121,12 +121,18 @@ class _Seen(NamedTuple):
     """0 or 1."""
 
     @classmethod
-    def of(cls, grid: Grid, obs: Any) -> "_Seen":
+    def of(cls, grid: Grid, obs: Any) -> "_LightView":
         n, m = grid.n_lights, grid.n_edges
         cars = obs[: 24 * n].reshape(3, n, 4, 2)[..., 0]
         lights = obs[24 * n + 2 * m :].reshape(3, n)
         yellow = (lights[2] > 0.5).astype(np.int32)
-        return cls(cars[0] * SPEED_LIMIT, cars[1] * MAX_DISTANCE, cars[2] > 0, lights[1] > 0.5, yellow)
+        return cls(
+            speed=cars[0] * SPEED_LIMIT,
+            distance=cars[1] * MAX_DISTANCE,
+            present=cars[2] > 0,
+            east_west=lights[1] > 0.5,
+            yellow=yellow,
+        )
 
     def facing(self, cars: Any, *, green: bool) -> Any:
         """Whether one of these cars ``(n, 4)`` comes to the green, or to the red, side of its light."""

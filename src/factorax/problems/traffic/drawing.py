@@ -9,7 +9,7 @@ from .grid import ENTRY, EXIT, JUNCTION, Grid
 from .lane_simulator import SECTION
 from .signals import Signals, green_and_yellow
 
-BESIDE = 11.0
+LANE_OFFSET = 11.0
 """How far from the middle of a street its lanes are drawn, in metres: further than they are, to be seen."""
 GREEN, YELLOW, RED = "#009E73", "#F0C419", "#D55E00"
 
@@ -29,7 +29,7 @@ def draw_influence(ax: Axes, grid: Grid, net: InfluenceNetwork, light: int) -> N
 
 
 class Ways:
-    """Where things are in the plane, in metres; the light in the south-west is at nought."""
+    """Where things are in the plane, in metres; the light in the south-west is at the origin."""
 
     def __init__(self, grid: Grid):
         self.grid = grid
@@ -40,7 +40,7 @@ class Ways:
             right = np.array([along[1], -along[0]])
             row, column = divmod(passed[0], grid.columns)
             first = SECTION * np.array([column, row], float)
-            start.append(first - (ENTRY + JUNCTION / 2) * along + BESIDE * right)
+            start.append(first - (ENTRY + JUNCTION / 2) * along + LANE_OFFSET * right)
             ahead.append(along)
             lights.append(len(passed))
         self.start, self.ahead = np.array(start), np.array(ahead)  # of the routes, (L, 2)
@@ -55,17 +55,17 @@ class Ways:
         self.light = np.concatenate([np.array(passed) for passed in grid.route_lights])
         within = np.concatenate([np.arange(n) for n in lights])
         middle = self.start[self.route] + (SECTION * within + ENTRY)[:, None] * self.ahead[self.route]
-        across = 0.9 * BESIDE * self.ahead[self.route][:, ::-1]
+        across = 0.9 * LANE_OFFSET * self.ahead[self.route][:, ::-1]
         self.stop_lines = np.stack([middle - across, middle + across], axis=1)
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Width and height."""
+        """Width and height of the grid in metres."""
         width, height = np.ptp(self.streets.reshape(-1, 2), axis=0)
         return float(width), float(height)
 
     def where(self, section: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Of cars ``(S, L)``, ``(S, L, 2)``."""
+        """Positions ``(S, L, 2)`` of the cars, from their sections and places ``(S, L)``."""
         return self.start + (SECTION * section + place)[..., None] * self.ahead
 
     def colours(self, signals: np.ndarray) -> list[str]:

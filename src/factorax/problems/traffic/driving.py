@@ -45,7 +45,7 @@ def follow(v: jax.Array, wanted: jax.Array, ahead: Obstacle, *, margin: float = 
 
 
 def nearest(v: jax.Array, obstacles: tuple[Obstacle, ...]) -> Obstacle:
-    """The one that a driver minds most: with the largest desired gap for the gap there is."""
+    """The obstacle that matters most: the one with the largest ratio of desired to actual gap."""
 
     def crowding(o: Obstacle) -> jax.Array:
         desired = jnp.maximum(v * HEADWAY + v * (v - o.speed) / TWICE_ROOT, 0) + MIN_GAP
@@ -54,10 +54,10 @@ def nearest(v: jax.Array, obstacles: tuple[Obstacle, ...]) -> Obstacle:
     first, *others = obstacles
     worst = crowding(first)
     for other in others:
-        here = crowding(other)
-        more = here > worst
+        crowded = crowding(other)
+        more = crowded > worst
         first = Obstacle(*(jnp.where(more, b, a) for a, b in zip(first, other, strict=True)))
-        worst = jnp.maximum(worst, here)
+        worst = jnp.maximum(worst, crowded)
     return first
 
 

@@ -131,7 +131,7 @@ class Grid:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Of the streets, in metres, ``(m,)``."""
+        """Lengths of the streets in metres, ``(m,)``."""
         lengths = np.full(self.n_edges, INNER)
         lengths[self._numbers(route[0] for route in self.routes)] = ENTRY
         lengths[self._numbers(route[-1] for route in self.routes)] = EXIT
@@ -162,7 +162,7 @@ class Grid:
 
     @cached_property
     def approach_identities(self) -> np.ndarray:
-        """Of the streets that lead to every light, ``(n, 4, 1)``."""
+        """Identities of the streets that lead to every light, ``(n, 4, 1)``."""
         return self.identities[self.incoming][..., None]
 
     @cached_property

@@ -36,7 +36,7 @@ def lanes(
     dtype: Any = jnp.float32,
     **settings: Any,
 ) -> LaneProblem:
-    """The benchmark in the lane simulator, for `FactoredPPO` and its kin.
+    """The benchmark in the lane simulator, for `FactoredPPO` and other JAX learners.
 
     - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
     - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
@@ -65,7 +65,7 @@ def lanes(
         readings = simulator.read(state)
         psi = jnp.where(simulator.invalid(state, readings), jnp.nan, traffic.targets(readings, jnp))
         obs = observe(traffic.grid, readings, state.signals, jnp)
-        return Step(state, obs, psi, jnp.array(False), state.time >= traffic.horizon)
+        return Step(state=state, obs=obs, psi=psi, terminated=jnp.array(False), truncated=state.time >= traffic.horizon)
 
     return LaneProblem(
         name=f"traffic-{rows}x{columns}",

@@ -48,24 +48,24 @@ class Lanes(NamedTuple):
     """The state of one grid: L routes with S slots each."""
 
     section: jax.Array
-    """Of every car, counted along its route, ``(S, L)``."""
+    """Section of every car, counted along its route, ``(S, L)``."""
     place: jax.Array
-    """In its section, in metres; up to 300 on the street, beyond that in the junction, ``(S, L)``."""
+    """Position in the section, in metres; up to 300 on the street, beyond that in the junction, ``(S, L)``."""
     speed: jax.Array
-    """``(S, L)``"""
+    """Speed of every car in m/s, ``(S, L)``."""
     wanted: jax.Array
     """The speed it would have on an empty road, ``(S, L)``."""
     cars: jax.Array
     """Cars on every route, in the first slots, ``(L,)``."""
     waiting: jax.Array
-    """Cars that found no room yet to enter, ``(L,)``."""
+    """Cars that wait to enter each route, ``(L,)``."""
     signals: Signals
     time: jax.Array
-    """Steps so far."""
+    """Number of steps so far."""
 
 
 def _shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
-    """What is `by` slots ahead."""
+    """The values `by` slots ahead."""
     return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])
 
 
@@ -91,9 +91,9 @@ class LaneSimulator:
     **Arguments**
 
     - `traffic`: what is simulated.
-    - `slots`: how many cars a route has room for; as many as can be there if left out. Fewer is faster. A grid in which
-      a route is full has targets that are not numbers, so that no car is ever lost in silence.
-    - `dtype`: float32, or float64 where JAX is told to have it.
+    - `slots`: number of cars that a route has room for; the largest possible number if left out. Fewer is faster. A
+      grid in which a route is full has NaN targets, so that cars are never dropped silently.
+    - `dtype`: float32, or float64 if JAX has it enabled.
     """
 
     def __init__(self, traffic: Traffic, *, slots: int | None = None, dtype: Any = jnp.float32):
@@ -117,7 +117,7 @@ class LaneSimulator:
         least = int(seconds // traffic.period)
         if self.slots < least:
             raise ValueError(
-                f"slots: got {slots}, want at least {least}: so many cars are on the longest route even if none waits"
+                f"slots: got {slots}, want at least {least}, the cars on the longest route if none has to wait"
             )
         self.axis = np.repeat([0, 1], [2 * grid.columns, 2 * grid.rows])  # north–south routes first
         self.lights = np.zeros((self.longest, grid.n_routes), int)
@@ -140,14 +140,14 @@ class LaneSimulator:
         factor = 1 + self.traffic.speed_deviation * jax.random.normal(key, shape, self.dtype)
         wanted = jnp.minimum(TOP_SPEED, SPEED_LIMIT * jnp.clip(factor, 0.2, 2.0))
         return Lanes(
-            jnp.asarray(section, self.dtype),
-            jnp.asarray(np.where(alive, np.where(section == 0, STANDING_AT, STANDING_BETWEEN), 0), self.dtype),
-            jnp.zeros(shape, self.dtype),
-            jnp.where(alive, wanted, TOP_SPEED).astype(self.dtype),
-            jnp.asarray(self.n_first, jnp.int32),
-            jnp.asarray(self.traffic.inflows, jnp.int32),
-            Signals.start(self.grid.n_lights, jnp),
-            jnp.int32(0),
+            section=jnp.asarray(section, self.dtype),
+            place=jnp.asarray(np.where(alive, np.where(section == 0, STANDING_AT, STANDING_BETWEEN), 0), self.dtype),
+            speed=jnp.zeros(shape, self.dtype),
+            wanted=jnp.where(alive, wanted, TOP_SPEED).astype(self.dtype),
+            cars=jnp.asarray(self.n_first, jnp.int32),
+            waiting=jnp.asarray(self.traffic.inflows, jnp.int32),
+            signals=Signals.start(self.grid.n_lights, jnp),
+            time=jnp.int32(0),
         )
 
     def step(self, state: Lanes, request: jax.Array) -> Lanes:
@@ -180,24 +180,24 @@ class LaneSimulator:
         """table[index[s, i], i] of every slot s and route i."""
         if self.longest > FEW:
             return jnp.take_along_axis(table, index.astype(jnp.int32), axis=0)
-        found = table[-1]
+        picked = table[-1]
         for k in range(len(table) - 1):
-            found = jnp.where(index == k, table[k], found)
-        return found
+            picked = jnp.where(index == k, table[k], picked)
+        return picked
 
     # ---- driving ------------------------------------------------------------------------------------------
 
     def _stop(self, state: Lanes, light: jax.Array, next_light: jax.Array) -> "_Stop":
-        """What the lights mean for every car."""
+        """Where every car has to stop for a light."""
         place, v, wanted = state.place, state.speed, state.wanted
         inside = place > ENTRY
-        seen = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # to the next stop line
+        to_line = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # to the next stop line
         brake = braking_distance(v)
-        can_brake = seen >= brake
+        can_brake = to_line >= brake
         stops = (light == RED) | ((light == YELLOW) & can_brake)
-        offset = jnp.where(can_brake, jnp.clip(seen - brake, 0.1, 1.0), 1.0)
-        later = jnp.where(next_light == GREEN, FAR, seen + SECTION - 1.0)
-        gap = jnp.where(stops, jnp.maximum(seen - offset, 0), later)
+        offset = jnp.where(can_brake, jnp.clip(to_line - brake, 0.1, 1.0), 1.0)
+        later = jnp.where(next_light == GREEN, FAR, to_line + SECTION - 1.0)
+        gap = jnp.where(stops, jnp.maximum(to_line - offset, 0), later)
         # Of later cars, 0.4 % want 29.9985 m/s in SUMO, and enter with 30. It has them brake for the street's end.
         gap = jnp.where(v > wanted, jnp.minimum(gap, ENTRY - place), gap)
         beyond = (inside | ~stops) & (state.section < self.n_lights_of) & self._occupied(state)
@@ -221,7 +221,7 @@ class LaneSimulator:
         on_the_way_out = section >= self.n_lights_of
 
         def behind(where: jax.Array, speed: jax.Array, end: jax.Array, sees: jax.Array) -> Obstacle:
-            """A car so far from the start of my section as an obstacle, if its rear is before the `end`."""
+            """A car `where` metres from the start of the section as an obstacle, if its rear is before the `end`."""
             gap = where - place - CAR
             sees = sees & (where < FAR) & (gap < end)
             return Obstacle(jnp.where(sees, gap, FAR), jnp.where(sees, speed, TOP_SPEED))
@@ -244,23 +244,23 @@ class LaneSimulator:
         from the start of the section (FAR if there is none) and how fast, ``(K + 1, L)`` each."""
         location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
         sections = np.arange(self.longest + 1)[:, None]
-        found = []
+        rear_most = []
         for past in (1, 2):
             if self.longest <= FEW:
                 section, place, v = self._last_beyond(state, location, 2 * sections + past)
             else:
                 section, place, v = self._looked_up(state, self._count_from(location, past) - 1)
-            found.append(_once((jnp.where(place < FAR, SECTION * (section - sections) + place, FAR), v), v))
-        return found[0], found[1]
+            rear_most.append(_once((jnp.where(place < FAR, SECTION * (section - sections) + place, FAR), v), v))
+        return rear_most[0], rear_most[1]
 
     def _last_beyond(self, state: Lanes, location: jax.Array, line: np.ndarray) -> tuple[jax.Array, ...]:
         """Section, place (FAR if there is none) and speed of the last car of a route that is at a line or beyond."""
         shape = *line.shape[:1], self.grid.n_routes
-        found = tuple(jnp.full(shape, x, self.dtype) for x in (0, FAR, 0))
-        for slot, here in enumerate(location):  # the foremost first
+        last = tuple(jnp.full(shape, x, self.dtype) for x in (0, FAR, 0))
+        for slot, at in enumerate(location):  # the foremost first
             values = state.section[slot], state.place[slot], state.speed[slot]
-            found = tuple(jnp.where(here >= line, new, old) for new, old in zip(values, found, strict=True))
-        return found
+            last = tuple(jnp.where(at >= line, new, old) for new, old in zip(values, last, strict=True))
+        return last
 
     def _looked_up(self, state: Lanes, slot: jax.Array) -> tuple[jax.Array, ...]:
         """Section, place (FAR if there is none) and speed of the cars in some slots, ``(K + 1, L)``; none is −1."""
@@ -287,7 +287,7 @@ class LaneSimulator:
         return state.section + on, place, speed
 
     def _leave(self, state: Lanes) -> Lanes:
-        """The foremost car of a route goes, if it is at the end."""
+        """Remove the foremost car of every route that is at its end."""
         at_end = (state.section[0] >= self.n_lights_of) & (state.place[0] > EXIT - 0.1)
         gone = at_end & (state.cars > 0)
 
@@ -303,13 +303,13 @@ class LaneSimulator:
         )
 
     def _enter(self, state: Lanes) -> Lanes:
-        """One car of those that wait enters each route, if there is room for its speed."""
+        """Let one waiting car enter each route, if there is room for its speed."""
         due = self.traffic.inflows & ((state.time + 1) % self.traffic.period == 0)  # SUMO's clock shows time + 2
         waiting = state.waiting + due
         slot = jnp.arange(self.slots)[:, None]
 
         def of_last(x: jax.Array) -> jax.Array:
-            return _total(jnp.where(state.cars - 1 == s, here, 0) for s, here in enumerate(x))
+            return _total(jnp.where(state.cars - 1 == s, row, 0) for s, row in enumerate(x))
 
         position, v = _once(
             (SECTION * of_last(state.section) + of_last(state.place), of_last(state.speed)),
@@ -357,12 +357,12 @@ class LaneSimulator:
         return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
 
     def _sums_by_section(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
-        """Of values ``(S, L)`` the sums over the cars of every section, flat ``((K + 1) L,)``."""
+        """Sums of values ``(S, L)`` over the cars of every section, flat ``((K + 1) L,)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         if self.longest <= FEW:
-            hits = [here == np.arange(sections)[:, None] for here in section]  # (K + 1, L) each
+            hits = [row == np.arange(sections)[:, None] for row in section]  # (K + 1, L) each
             return [
-                _total(jnp.where(hit, here, 0) for hit, here in zip(hits, x, strict=True)).reshape(-1) for x in values
+                _total(jnp.where(hit, row, 0) for hit, row in zip(hits, x, strict=True)).reshape(-1) for x in values
             ]
         flat = (section.astype(jnp.int32) * routes + np.arange(routes)).reshape(-1)
         columns = jnp.stack([x.reshape(-1) for x in values], axis=-1)
@@ -376,7 +376,7 @@ class LaneSimulator:
 
 
 def _once(x: Any, positive: jax.Array) -> Any:
-    """Hold XLA from computing this anew for all that needs it, which would take several times as long.
+    """Keep XLA from computing this again for every use, which would take several times as long.
 
     On a GPU a barrier does so. On a CPU barriers are gone before operations are joined; but a division is never done
     twice, and the compiler cannot know that it is by one: of numbers of the same shape, none is below 0.

@@ -9,7 +9,7 @@ from .grid import SPEED_LIMIT, Grid
 from .signals import Signals
 
 SEEN = 2
-"""How many cars of an approach are observed, those nearest to the light."""
+"""Number of cars per approach that are observed: those nearest to the light."""
 MAX_DISTANCE = 300.0
 CAR = 5.0
 """Length of a car in metres."""
@@ -19,9 +19,9 @@ class Readings(NamedTuple):
     """What detectors in the streets read in one second, arrays of NumPy or JAX; streets have the grid's numbers."""
 
     speed: Any
-    """Of the two cars nearest to the light on every approach, nearest first, nought if there is none, ``(n, 4, 2)``."""
+    """Speed of the two cars nearest to the light on every approach, nearest first; 0 if none; ``(n, 4, 2)``."""
     distance: Any
-    """How far they are from the end of the street, nought if there is none, ``(n, 4, 2)``."""
+    """How far they are from the end of the street, 0 if there is none, ``(n, 4, 2)``."""
     present: Any
     """Whether there are such cars, ``(n, 4, 2)``. Cars inside junctions are not seen."""
     count: Any
@@ -33,17 +33,17 @@ class Readings(NamedTuple):
     delay: Any
     """Sum over those cars of 1 − v/35, ``(m,)``."""
     stopped: Any
-    """How many of them stand, or nearly so, ``(m,)``."""
+    """Number of those cars that stand, or nearly so, ``(m,)``."""
 
 
 def observation_size(grid: Grid) -> int:
-    """24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
+    """Length of a joint observation, 24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
     return 4 * SEEN * 3 * grid.n_lights + 2 * grid.n_edges + 3 * grid.n_lights
 
 
 def observe(grid: Grid, readings: Readings, signals: Signals, xp: Any = np, *, dtype: Any = None) -> Any:
     """The joint observation, ``(24n + 2m + 3n,)``: for every light and approach (west, south, east, north) the speeds
-    of two cars over 35, then their distances over 300, then the identities of their streets, nought where there is no
+    of two cars over 35, then their distances over 300, then the identities of their streets, 0 where there is no
     car; density and mean speed over 35 of every street; seconds of yellow, direction and yellow of every light."""
     kind = readings.speed.dtype
     mean = readings.total_speed / xp.maximum(readings.count, 1)
@@ -68,7 +68,7 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     there is none). `by_name` repeats a defect of Flow, which matters from eleven lights on: cars and streets are those
     of the light at the same place in the alphabetical order of names.
     """
-    if isinstance(obs, np.ndarray):  # an actor of the host does this in every step: two gathers, not thirty operations
+    if isinstance(obs, np.ndarray):  # called in every step of a NumPy rollout: two gathers, not thirty operations
         places, told_by, if_this, outside, instead = _places(grid, by_name)
         missing = (obs.take(told_by, axis=-1) == if_this) | outside
         return np.where(missing, instead, obs.take(places, axis=-1))
@@ -80,19 +80,19 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     speed, distance = xp.where(missing, 1, speed), xp.where(missing, 1, distance)
     streets = obs[..., 24 * n : 24 * n + 2 * m].reshape(*obs.shape[:-1], 2, m)
     density, mean = (streets[..., i, :][..., grid.incoming] for i in range(2))
-    seen = [speed, distance, identity, density, mean]
+    parts = [speed, distance, identity, density, mean]
     if by_name:
-        seen = [part[..., grid.sorted_by_name, :] for part in seen]
+        parts = [part[..., grid.sorted_by_name, :] for part in parts]
     around = np.concatenate([np.arange(n)[:, None], grid.neighbours], axis=1)
     _, direction, yellow = (obs[..., 24 * n + 2 * m + i * n :][..., :n] for i in range(3))
-    seen += [xp.where(around >= 0, direction[..., around], 0), xp.where(around >= 0, yellow[..., around], 1)]
-    return xp.concatenate([part.astype(obs.dtype) for part in seen], axis=-1)
+    parts += [xp.where(around >= 0, direction[..., around], 0), xp.where(around >= 0, yellow[..., around], 1)]
+    return xp.concatenate([part.astype(obs.dtype) for part in parts], axis=-1)
 
 
 @lru_cache(maxsize=8)
 def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
-    """Where in a joint observation each of a light's numbers is, ``(n, 42)``; which number tells that it is missing, by
-    being this; what is missing always; and what stands there then. A car is missing if its street is nought."""
+    """Index in the joint observation of each number that a light sees, ``(n, 42)``; index of the number that tells that
+    it is missing, and its value then; what is always missing; and the fill value. A missing car has street 0."""
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]

@@ -37,7 +37,7 @@ class Traffic:
     standstill: float = STANDSTILL_SPEED
     """Cars at this speed or below stand; 0 is Flow's literal rule."""
     speed_deviation: float = 0.1
-    """Standard deviation of the factor by which the first cars like to go faster than the limit."""
+    """Standard deviation of the factor by which the first cars exceed the speed limit."""
     flow_inflows: bool = False
     """A defect of Flow: northbound cars enter the first R columns only."""
     flow_order: bool = False
@@ -64,7 +64,7 @@ class Traffic:
 
     @property
     def observation_space(self) -> gym.spaces.Box:
-        """Of joint observations."""
+        """Space of joint observations."""
         return gym.spaces.Box(0.0, 3.0, (observation_size(self.grid),), np.float32)
 
     @property
@@ -75,7 +75,7 @@ class Traffic:
 
     @property
     def n_targets(self) -> int:
-        """m for streets, n for lights."""
+        """Number of targets: m for streets, n for lights."""
         return self.grid.n_edges if self.kind == "edges" else self.grid.n_lights
 
     @property

@@ -45,9 +45,9 @@ def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
 
 def green_and_yellow(signals: Signals, axis: Any) -> tuple[Any, Any]:
     """Whether a light is green and whether it is yellow for cars that cross it along an axis (0: north–south)."""
-    own = signals.direction == axis
+    along = signals.direction == axis
     yellow = signals.yellow == 1
-    return ~yellow & own, yellow & ~own
+    return ~yellow & along, yellow & ~along
 
 
 def colours(signals: Signals, k: int) -> str:

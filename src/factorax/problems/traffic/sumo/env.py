@@ -18,7 +18,7 @@ from ..settings import Traffic
 from ..signals import Signals, colours, switch
 from ..targets import global_reward
 from .network import actuated, build, write_demand
-from .simulation import Backend, Simulation
+from .simulation import Simulation, SumoBackend
 
 _NEAREST = np.arange(SEEN)
 Program = Literal["green", "static", "actuated"]
@@ -42,7 +42,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
       green, 7 s yellow; Flow calls it actuated), or SUMO's ``"actuated"`` lights.
     - `stochastic`: cars enter by chance, as many on average, instead of evenly spaced.
     - `flow_persist`: a defect of Flow: what lights remember survives a reset.
-    - `backend`, `gui`: traci instead of libsumo, slower, as many at once as you like; the window of sumo-gui.
+    - `backend`, `gui`: traci instead of libsumo, slower, for several simulations at once; the window of sumo-gui.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -55,7 +55,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         program: Program = "green",
         stochastic: bool = False,
         flow_persist: bool = False,
-        backend: Backend = "libsumo",
+        backend: SumoBackend = "libsumo",
         gui: bool = False,
     ):
         self.traffic = traffic or Traffic()
@@ -83,7 +83,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode, at second 2; without a seed the next one differs from the last by SUMO's own draws."""
+        """Start an episode, at second 2; without a seed the next one differs from the last by SUMO's own draws."""
         super().reset(seed=seed)
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         if not self.flow_persist:
@@ -133,7 +133,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.simulation.api.trafficlight.setRedYellowGreenState(self.grid.lights[k], colours(self.signals, k))
 
     def close(self) -> None:
-        """End SUMO and remove its files."""
+        """Close SUMO and remove its files."""
         self.simulation.close()
         self._remove_files()
 
@@ -152,14 +152,14 @@ def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray,
     near[present], ahead[present] = speed[nearest], grid.lengths[place[nearest]] - position[nearest]
     edge = place % m
     return Readings(
-        near,
-        ahead,
-        present,
-        count,
-        np.bincount(place[order], speed[order], minlength=2 * m)[:m],
-        np.bincount(edge, minlength=m),
-        np.bincount(edge, 1 - speed / SPEED_LIMIT, minlength=m),
-        np.bincount(edge, speed <= standstill, minlength=m),
+        speed=near,
+        distance=ahead,
+        present=present,
+        count=count,
+        total_speed=np.bincount(place[order], speed[order], minlength=2 * m)[:m],
+        cars=np.bincount(edge, minlength=m),
+        delay=np.bincount(edge, 1 - speed / SPEED_LIMIT, minlength=m),
+        stopped=np.bincount(edge, speed <= standstill, minlength=m),
     )
 
 
@@ -175,6 +175,6 @@ def _streets(grid: Grid) -> dict[str, int]:
 
 def make_traffic(rows: int = 3, columns: int = 3, **settings: Any) -> TrafficEnv:
     """``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``, with the settings of `Traffic` and `TrafficEnv`."""
-    own = {field.name for field in dataclasses.fields(Traffic)}
-    traffic = Traffic(rows, columns, **{name: value for name, value in settings.items() if name in own})
-    return TrafficEnv(traffic, **{name: value for name, value in settings.items() if name not in own})
+    fields = {field.name for field in dataclasses.fields(Traffic)}
+    traffic = Traffic(rows, columns, **{name: value for name, value in settings.items() if name in fields})
+    return TrafficEnv(traffic, **{name: value for name, value in settings.items() if name not in fields})

@@ -1,4 +1,4 @@
-"""A SUMO network of one's own: what its files say of lights, streets and routes, and what is wrong with them."""
+"""Read the lights, streets and routes of any SUMO network from its files, and report errors in them."""
 
 import warnings
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Streets:
     edges: tuple[str, ...]
     lengths: np.ndarray
     speed_limit: float
-    """The largest there is."""
+    """The largest speed limit of any street."""
     incoming: tuple[tuple[int, ...], ...]
     """Numbers of the streets that lead to every light."""
     outgoing: tuple[tuple[int, ...], ...]
@@ -51,21 +51,21 @@ class Streets:
             raise ValueError(f"{net}: has no traffic lights that control a street; netconvert --tls.guess adds some")
 
         def numbers(light: str, end: str) -> tuple[int, ...]:
-            found = (number.get(c.get(end, "")) for c in links if c.get("tl") == light)
-            return tuple(sorted({e for e in found if e is not None}))
+            edges_at = (number.get(c.get(end, "")) for c in links if c.get("tl") == light)
+            return tuple(sorted({e for e in edges_at if e is not None}))
 
         first = [lanes[name][0] for name in edges]
         following = {(c.get("from"), c.get("to")) for c in root.iter("connection")}
         return cls(
-            lights,
-            edges,
-            np.array([float(lane.get("length", 1)) for lane in first]),
-            max(float(lane.get("speed", 0)) for parts in lanes.values() for lane in parts),
-            tuple(numbers(light, "from") for light in lights),
-            tuple(numbers(light, "to") for light in lights),
-            _approaches(root, number),
-            tuple(tuple(phase.get("state", "") for phase in programs[light].iter("phase")) for light in lights),
-            _routes(demand, number, following),
+            lights=lights,
+            edges=edges,
+            lengths=np.array([float(lane.get("length", 1)) for lane in first]),
+            speed_limit=max(float(lane.get("speed", 0)) for parts in lanes.values() for lane in parts),
+            incoming=tuple(numbers(light, "from") for light in lights),
+            outgoing=tuple(numbers(light, "to") for light in lights),
+            approach=_approaches(root, number),
+            phases=tuple(tuple(phase.get("state", "") for phase in programs[light].iter("phase")) for light in lights),
+            routes=_routes(demand, number, following),
         )
 
     @cached_property

@@ -36,9 +36,9 @@ def program(name: str) -> str:
     folders = [os.environ["SUMO_HOME"]] if "SUMO_HOME" in os.environ else []
     if (package := find_spec("sumo")) is not None and package.origin:
         folders.insert(0, str(Path(package.origin).parent))
-    found = [path for folder in folders if (path := Path(folder) / "bin" / name).exists()]
-    if found or (path := shutil.which(name)):
-        return str(found[0] if found else path)
+    installed = [path for folder in folders if (path := Path(folder) / "bin" / name).exists()]
+    if installed or (path := shutil.which(name)):
+        return str(installed[0] if installed else path)
     raise ImportError(MISSING)
 
 
@@ -59,9 +59,9 @@ def build(grid: Grid) -> Path:
     path = _cache() / f"grid-{grid.rows}x{grid.columns}.net.xml"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            made = Path(folder) / path.name
-            netconvert(_plain(grid, Path(folder)), made)
-            os.replace(made, path)
+            temporary = Path(folder) / path.name
+            netconvert(_plain(grid, Path(folder)), temporary)
+            os.replace(temporary, path)
     return path
 
 

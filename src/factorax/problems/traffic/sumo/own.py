@@ -1,4 +1,4 @@
-"""A SUMO network of one's own as a Gymnasium environment: lights are factors, streets are targets."""
+"""Any SUMO network as a Gymnasium environment: lights are factors, streets are targets."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,10 @@ import gymnasium as gym
 import numpy as np
 
 from ....structure import InfluenceNetwork
+from ....structure.checks import as_network
 from ..targets import STANDSTILL_PENALTY, STANDSTILL_SPEED
-from .files import Streets
-from .simulation import Backend, Simulation
+from .files import Preset, Streets
+from .simulation import Simulation, SumoBackend
 
 _HOLD = 1e6
 
@@ -17,8 +18,8 @@ _HOLD = 1e6
 class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     """Traffic lights of any SUMO network, with the demand of any file of routes.
 
-    - **Observation**: for every light and each of its approaches (as many as the light with most has, nought where
-      there are fewer) cars per metre times 5, and mean speed over the largest limit; then whether the light can switch,
+    - **Observation**: for every light and each of its approaches (as many as the light with most has, 0 where there
+      are fewer) cars per metre times 5, and mean speed over the largest limit; then whether the light can switch,
       and which phase it is in, from 0 to 1. `local` makes rows of it, one for every light.
     - **Action**: ``MultiBinary(n)``, 1 asks a light to leave its green phase. Phases without green, or with yellow,
       last as long as the network's own programme says.
@@ -31,7 +32,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     - `net`, `routes`: the files.
     - `network`: ``"in"``, ``"incident"``, ``"n-level"``, ``"corridor"`` or ``"complete"``, from the graph of the
       streets; or an influence network.
-    - `horizon`, `begin`: how many seconds an episode has, and the second of the demand that it begins with.
+    - `horizon`, `begin`: seconds of an episode, and the second of the demand that it begins with.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -41,16 +42,16 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         net: str | Path,
         routes: str | Path,
         *,
-        network: Any = "incident",
+        network: Preset | InfluenceNetwork = "incident",
         horizon: int = 400,
         begin: int = 0,
         standstill: float = STANDSTILL_SPEED,
-        backend: Backend = "libsumo",
+        backend: SumoBackend = "libsumo",
         gui: bool = False,
     ):
         net, routes = Path(net).expanduser(), Path(routes).expanduser()
         self.streets = streets = Streets.read(net, routes)
-        self.network = network if isinstance(network, InfluenceNetwork) else streets.influence(network)
+        self.network = streets.influence(network) if isinstance(network, str) else as_network(network, "network")
         n, m = len(streets.lights), len(streets.edges)
         self.influence = streets.influence
         self.weights, self.reward_dim = np.ones(m), m
@@ -75,7 +76,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode: every light in its first green phase."""
+        """Start an episode: every light in its first green phase."""
         super().reset(seed=seed)
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         self.phase = [0] * len(self.streets.lights)
@@ -87,7 +88,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._observe(edge, speed), {"cars": len(edge)}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One second."""
+        """Simulate one second."""
         request = np.asarray(action) > 0
         if request.shape != (len(self.streets.lights),):
             want = len(self.streets.lights)
@@ -136,15 +137,15 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         count = np.bincount(edge, minlength=m)
         mean = np.bincount(edge, speed, minlength=m) / np.maximum(count, 1) / self.streets.speed_limit
         density = 5 * count / self.streets.lengths
-        seen = np.zeros((len(self.streets.lights), self._width))
+        rows = np.zeros((len(self.streets.lights), self._width))
         for i, into in enumerate(self.streets.incoming):
-            seen[i, : len(into)] = density[list(into)]
-            seen[i, self.approaches : self.approaches + len(into)] = mean[list(into)]
-            seen[i, -2:] = self._can_switch(i), self.phase[i] / len(self.streets.phases[i])
-        return seen.ravel().astype(np.float32)
+            rows[i, : len(into)] = density[list(into)]
+            rows[i, self.approaches : self.approaches + len(into)] = mean[list(into)]
+            rows[i, -2:] = self._can_switch(i), self.phase[i] / len(self.streets.phases[i])
+        return rows.ravel().astype(np.float32)
 
     def close(self) -> None:
-        """End SUMO."""
+        """Close SUMO."""
         self.simulation.close()
 
 

@@ -41,30 +41,30 @@ class TrafficParallelEnv(_Base):
         self.action_spaces = {a: gym.spaces.Discrete(2) for a in self.possible_agents}
 
     def observation_space(self, agent: str) -> gym.Space:
-        """The same for all."""
+        """The observation space of an agent, the same for all."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gym.Space:
-        """The same for all."""
+        """The action space of an agent, the same for all."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
-        """Begin an episode."""
+        """Start an episode."""
         obs, info = self.joint.reset(seed=seed)
         self.agents = list(self.possible_agents)
         return self._each(self.joint.local(obs)), {agent: dict(info) for agent in self.agents}
 
     def step(self, actions: dict[str, int]) -> tuple[dict, dict, dict, dict, dict]:
-        """One second."""
+        """Simulate one second."""
         agents = self.agents
         obs, _, terminated, truncated, info = self.joint.step(np.array([actions[a] for a in agents]))
         psi = info["vector_reward"].astype(np.float64)
         rewards = credit(self.joint.network, psi, self.joint.weights)
-        seen = self._each(self.joint.local(obs))
+        local = self._each(self.joint.local(obs))
         if terminated or truncated:
             self.agents = []
         return (
-            seen,
+            local,
             {a: float(r) for a, r in zip(agents, rewards, strict=True)},
             dict.fromkeys(agents, terminated),
             dict.fromkeys(agents, truncated),
@@ -75,5 +75,5 @@ class TrafficParallelEnv(_Base):
         return dict(zip(self.possible_agents, rows, strict=True))
 
     def close(self) -> None:
-        """End SUMO."""
+        """Close SUMO."""
         self.joint.close()

@@ -15,7 +15,7 @@ import numpy as np
 from ...failures import EpisodeLost
 from .network import MISSING, program
 
-Backend = Literal["libsumo", "traci"]
+SumoBackend = Literal["libsumo", "traci"]
 _running: "weakref.ref[Simulation] | None" = None
 _QUIET = ["--no-step-log", "--no-warnings", "--duration-log.disable", "--xml-validation", "never"]
 _WINDOW = ["--start", "--quit-on-end", "--delay", "100"]
@@ -26,26 +26,26 @@ class Simulation:
     """SUMO by libsumo, which holds one simulation a process; or by traci, in processes of their own, as many as there
     are, with or without a window.
 
-    libsumo would replace a running simulation without a word, so a second one raises here.
+    libsumo would silently replace a running simulation, so a second one raises here.
     """
 
-    def __init__(self, arguments: Sequence[str], *, backend: Backend = "libsumo", gui: bool = False):
-        if backend not in get_args(Backend):
-            raise ValueError(f"backend: got {backend!r}, want one of {', '.join(get_args(Backend))}")
+    def __init__(self, arguments: Sequence[str], *, backend: SumoBackend = "libsumo", gui: bool = False):
+        if backend not in get_args(SumoBackend):
+            raise ValueError(f"backend: got {backend!r}, want one of {', '.join(get_args(SumoBackend))}")
         if gui and sys.platform != "win32" and not os.environ.get("DISPLAY"):
             raise RuntimeError(
                 "gui: got True, and there is no display for the window of sumo-gui, for DISPLAY is not set; want a "
                 "desktop, ssh -X, or xvfb-run, which pretends to be one"
             )
         self.arguments, self.gui = [*arguments, *_SETTINGS, *_QUIET, *(_WINDOW if gui else [])], gui
-        self.backend: Backend = "traci" if gui else backend
+        self.backend: SumoBackend = "traci" if gui else backend
         # A call of traci is a message to another process, and subscriptions save it; libsumo answers faster if asked.
         self.subscribes = self.backend == "traci"
         self.api: Any = None
         self.seed, self.step_count = 0, 0
 
     def reset(self, seed: int) -> None:
-        """Begin anew at time 0."""
+        """Restart the simulation at time 0."""
         arguments = [*self.arguments, "--seed", str(seed)]
         self.seed, self.step_count = seed, 0
         try:
@@ -76,7 +76,7 @@ class Simulation:
         self._asked = _asked(self.api.vehicle)
 
     def step(self) -> None:
-        """One second."""
+        """Simulate one second."""
         try:
             self.api.simulationStep()
         except Exception as error:
@@ -87,19 +87,19 @@ class Simulation:
                 self.api.vehicle.subscribe(car, self._wanted)
 
     def cars(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray]:
-        """Of every car its name, its street, its place on it and its speed."""
+        """Name, street, position on the street and speed of every car."""
         if self.subscribes:
-            found = self.api.vehicle.getAllSubscriptionResults()
-            road, position, speed = ([car[want] for car in found.values()] for want in self._wanted)
+            cars = self.api.vehicle.getAllSubscriptionResults()
+            road, position, speed = ([car[want] for car in cars.values()] for want in self._wanted)
         else:
-            found = self.api.vehicle.getIDList()
-            road, position, speed = (map(get, found) for get in self._asked)
-        count = len(found)
-        return list(found), list(road), np.fromiter(position, float, count), np.fromiter(speed, float, count)
+            cars = self.api.vehicle.getIDList()
+            road, position, speed = (map(get, cars) for get in self._asked)
+        count = len(cars)
+        return list(cars), list(road), np.fromiter(position, float, count), np.fromiter(speed, float, count)
 
     @property
     def where(self) -> str:
-        """What repeats a failure."""
+        """Seed and second of the simulation, to reproduce a failure."""
         return f"SUMO, seed {self.seed}, second {self.step_count}"
 
     @property
@@ -109,7 +109,7 @@ class Simulation:
         return bool(simulation.getStartingTeleportNumber() or simulation.getCollidingVehiclesNumber())
 
     def close(self) -> None:
-        """End it; another may then run."""
+        """Close the simulation; another may then run in this process."""
         global _running
         if self.api is not None:
             self.api.close()
@@ -131,7 +131,7 @@ class SecondSimulation(RuntimeError):
     """libsumo has room for one simulation a process."""
 
 
-def _import(backend: Backend) -> Any:
+def _import(backend: SumoBackend) -> Any:
     try:
         if backend == "traci":
             import traci  # pyright: ignore[reportMissingImports]
@@ -145,7 +145,7 @@ def _import(backend: Backend) -> Any:
 
 
 def _connect(traci: Any, command: Sequence[str]) -> Any:
-    """To SUMO in a process of its own, which waits for us at a free port."""
+    """Start SUMO in its own process and connect to it on a free port."""
     port = traci.getFreeSocketPort()
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen([*command, "--remote-port", str(port)], stdout=subprocess.DEVNULL, stderr=said)
@@ -162,7 +162,7 @@ def _connect(traci: Any, command: Sequence[str]) -> Any:
 
 
 def version() -> str:
-    """Of SUMO, for result files."""
+    """Version of SUMO, for result files."""
     return str(_import("libsumo").__version__)
 
 

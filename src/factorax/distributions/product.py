@@ -1,0 +1,268 @@
+"""The product distribution over all components of an action, as one log-probability for each component."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .base import KINDS, Distribution
+from .covariance import Spread, colouring, mix, variance_ratio, whitening
+from .functions import Array, namespace
+from .gaussian import Gaussian
+
+
+class ComponentGroup(NamedTuple):
+    """The components of one kind."""
+
+    distribution: Distribution
+    components: np.ndarray
+    """Their numbers, ``(k,)``."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Product:
+    """Independent components, each with a distribution of a kind of `KINDS`.
+
+    The policy network gives *parameters* ``(..., c, width)``, of which a component uses as many as its kind has. The
+    `Spread` of Gaussian components is a parameter of its own. Gaussian components of one factor may have a full
+    covariance (`covariance.py`); their figures are then those *given the components before them in the factor*.
+
+    Arrays are those of NumPy or JAX; sampling is JAX's. Actions are *raw*, ``(..., c)``; `within` makes of them what an
+    environment receives.
+    """
+
+    kinds: tuple[str, ...]
+    """Name of every component's distribution, a key of `KINDS`."""
+    choices: np.ndarray
+    """Number of choices of every component, ``(c,)``; 0 for continuous ones."""
+    low: np.ndarray
+    high: np.ndarray
+    """Bounds of every component, ``(c,)``; infinite where there are none."""
+    blocks: np.ndarray | None = None
+    """Gaussian components of every factor with a full covariance, ``(f, g)``, padded with c; None if there is none."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers receive the fields alone: what is cached holds functions, which cannot be pickled.
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    @cached_property
+    def groups(self) -> tuple[ComponentGroup, ...]:
+        """The components by kind, in the order in which the kinds first occur."""
+        names = np.array(self.kinds)
+        groups = []
+        for name in dict.fromkeys(self.kinds):
+            if name not in KINDS:
+                raise ValueError(f"kinds: got {name!r}, want one of {', '.join(KINDS)}; `register` adds a kind")
+            index = np.flatnonzero(names == name)
+            distribution = KINDS[name](low=self.low[index], high=self.high[index], choices=self.choices[index])
+            groups.append(ComponentGroup(distribution, index))
+        return tuple(groups)
+
+    @cached_property
+    def _single(self) -> Distribution | None:
+        """The distribution of all components, if they have the same kind."""
+        return self.groups[0].distribution if len(self.groups) == 1 else None
+
+    @cached_property
+    def width(self) -> int:
+        """The largest number of parameters of a component."""
+        return max(group.distribution.width for group in self.groups)
+
+    @cached_property
+    def discrete(self) -> np.ndarray:
+        """Which components are choices, booleans ``(c,)``."""
+        return np.array([KINDS[kind].discrete for kind in self.kinds])
+
+    @cached_property
+    def has_spread(self) -> np.ndarray:
+        """Which components are Gaussian, with or without a tanh, booleans ``(c,)``."""
+        return np.array([KINDS[kind].has_spread for kind in self.kinds])
+
+    def spread(self, log_std: float) -> Spread:
+        """Return the spread of uncorrelated components with the same standard deviation, as JAX arrays."""
+        import jax.numpy as jnp
+
+        f, g = (0, 0) if self.blocks is None else self.blocks.shape
+        return Spread(jnp.full(len(self), log_std, jnp.float32), jnp.zeros((f, g, g)))
+
+    # ---- figures ----------------------------------------------------------------------------------------------
+
+    def log_prob(self, parameters: Array, spread: Spread, action: Array, *, whiten: Any = None) -> Array:
+        """Return log π of every component, ``(..., c)``.
+
+        `whiten` replaces I − W of the spread's covariance, if it is known already.
+        """
+        residual = self._residual(action, parameters, spread, whiten)
+        parts = []
+        for distribution, index in self.groups:
+            a, log_std = action[..., index], spread.log_std[index]
+            if isinstance(distribution, Gaussian):
+                parts.append(distribution.log_prob_of_residual(residual[..., index], a, log_std))
+            else:
+                parts.append(distribution.log_prob(self._parameters(parameters, distribution, index), a, log_std))
+        return self._in_order(parts)
+
+    def _residual(self, action: Array, parameters: Array, spread: Spread, whiten: Any = None) -> Array:
+        """ε of every Gaussian component, ``(..., c)``."""
+        deviation = action - parameters[..., 0]
+        if self.blocks is not None:
+            deviation = mix(self.blocks, whitening(spread.mixing) if whiten is None else whiten, deviation)
+        return deviation * namespace(spread.log_std).exp(-spread.log_std)
+
+    def entropy(self, parameters: Array, spread: Spread) -> Array:
+        """Return the entropy of every component, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
+        return self._in_order(
+            [
+                kind.entropy(self._parameters(parameters, kind, index), spread.log_std[index])
+                for kind, index in self.groups
+            ]
+        )
+
+    def kl(self, old: tuple[Array, Spread], new: tuple[Array, Spread]) -> Array:
+        """Return KL(old ‖ new) of every component, ``(..., c)``; each is a pair of parameters and a spread."""
+        distance = self._residual(old[0][..., 0], *new) ** 2
+        ratio, wider = variance_ratio(self.blocks, old[1], new[1]), new[1].log_std - old[1].log_std
+        parts = []
+        for distribution, index in self.groups:
+            if isinstance(distribution, Gaussian):
+                parts.append(distribution.kl_of_residual(distance[..., index], ratio[index], wider[index]))
+            else:
+                pairs = [(self._parameters(x, distribution, index), spread.log_std[index]) for x, spread in (old, new)]
+                parts.append(distribution.kl(*pairs))
+        return self._in_order(parts)
+
+    def mode(self, parameters: Array) -> Array:
+        """Return the most probable raw actions, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
+        return self._in_order([kind.mode(self._parameters(parameters, kind, index)) for kind, index in self.groups])
+
+    def standardised(
+        self, parameters: np.ndarray, spread: Spread, action: np.ndarray, between: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return scores of mean 0 and variance 1 given the state, and F(a|s), both ``(..., c)``, with NumPy.
+
+        For choices F is a point between F below a and F at a, at the share `between` ∈ [0, 1) of the way.
+        """
+        log_std = np.asarray(spread.log_std)
+        pairs = [
+            kind.standardised(
+                self._parameters(parameters, kind, index), action[..., index], between[..., index], log_std[index]
+            )
+            for kind, index in self.groups
+        ]
+        scores, uniforms = zip(*pairs, strict=True)
+        return self._in_order(list(scores)), self._in_order(list(uniforms))
+
+    @cached_property
+    def directions(self) -> np.ndarray:
+        """Directions in the space of parameters that shift every component's action upwards, ``(c, width)``."""
+        directions = np.zeros((len(self), self.width), np.float32)
+        for distribution, index in self.groups:
+            directions[index, : distribution.width] = distribution.direction
+        return directions
+
+    def neutral(self) -> tuple[Any, Spread]:
+        """Return parameters ``(c, width)`` and the spread of a policy that explores without looking at the state."""
+        import jax.numpy as jnp
+
+        parameters, deviation = np.zeros((len(self), self.width), np.float32), np.ones(len(self))
+        for distribution, index in self.groups:
+            parameters[index, : distribution.width], deviation[index] = distribution.neutral()
+        log_std = jnp.log(jnp.asarray(deviation, jnp.float32))
+        return jnp.asarray(parameters), self.spread(0.0)._replace(log_std=log_std)
+
+    # ---- sampling ---------------------------------------------------------------------------------------------
+
+    def sample(self, key: Any, parameters: Array, spread: Spread) -> Array:
+        """Draw raw actions ``(..., c)`` with a JAX key."""
+        import jax
+
+        parts = []
+        for distribution, index in self.groups:
+            key, part_key = jax.random.split(key)
+            log_std = spread.log_std[index]
+            if isinstance(distribution, Gaussian):  # the mean is added below, after deviations are mixed
+                shape = (*parameters.shape[:-2], len(index))
+                parts.append(distribution.deviation(part_key, shape, log_std))
+            else:
+                its_parameters = self._parameters(parameters, distribution, index)
+                parts.append(distribution.sample(part_key, its_parameters, log_std))
+        drawn = self._in_order(parts)
+        if not self.has_spread.any():
+            return drawn
+        deviation = drawn if self.blocks is None else mix(self.blocks, colouring(spread.mixing), drawn)
+        return jax.numpy.where(self.has_spread, deviation + parameters[..., 0], drawn)
+
+    def noise(
+        self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray, colour: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the random part of `n_steps` actions for `choose` with NumPy, float32 ``(T, c, width)``.
+
+        `colour` is (I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``.
+        """
+        noise = np.zeros((n_steps, len(self), self.width), np.float32)
+        for distribution, index in self.groups:
+            noise[:, index, : distribution.width] = distribution.noise(rng, n_steps, log_std[index])
+        if self.blocks is not None:
+            assert colour is not None
+            noise[..., 0] = mix(self.blocks, colour, noise[..., 0])
+        return noise
+
+    def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Return raw actions ``(..., c)`` made of parameters and noise, both ``(..., c, width)``, with NumPy."""
+        if self._single is not None:
+            return self._single.choose(parameters, noise)
+        perturbed = parameters + noise
+        actions = np.empty(perturbed.shape[:-1], np.float32)
+        for distribution, components, columns in self._choosing:
+            if distribution.additive:
+                actions[components] = distribution.pick(perturbed[columns])
+            else:
+                actions[components] = distribution.choose(parameters[columns], noise[columns])
+        return actions
+
+    @cached_property
+    def _choosing(self) -> list[tuple[Distribution, Any, Any]]:
+        """Every kind with the indices of its actions and of its parameters: worked out once, not in every step."""
+        return [(kind, (..., index), (..., index, slice(0, kind.width))) for kind, index in self.groups]
+
+    # ---- bounds -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Finite bounds of every component, ``(c,)``; None if all are choices, which need none."""
+        if self.discrete.all():
+            return None
+        low = np.where(np.isfinite(self.low), self.low, np.float32(-1e30))
+        return low, np.where(np.isfinite(self.high), self.high, np.float32(1e30))
+
+    @cached_property
+    def _rescaled(self) -> list[tuple[Distribution, np.ndarray]]:
+        """The kinds that map raw actions into their bounds, and which components they have, booleans ``(c,)``."""
+        names = np.array(self.kinds)
+        return [(kind, names == kind.name) for kind, _ in self.groups if kind.rescales]
+
+    def within(self, action: Array, xp: Any) -> Array:
+        """Return raw actions ``(..., c)`` as actions within the bounds of the space."""
+        if self._bounds is None:
+            return action
+        low, high = self._bounds
+        for distribution, mask in self._rescaled:
+            action = xp.where(mask, distribution.rescale(action, low, high), action)
+        return xp.minimum(xp.maximum(action, low), high)
+
+    # ---- components of a kind ---------------------------------------------------------------------------------
+
+    def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
+        """The parameters of a kind, ``(..., k, its width)``."""
+        return parameters[..., index, : distribution.width]
+
+    def _in_order(self, parts: list[Array]) -> Array:
+        """Values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
+        if len(parts) == 1:
+            return parts[0]
+        order = np.argsort(np.concatenate([index for _, index in self.groups]))
+        return namespace(*parts).concatenate(parts, axis=-1)[..., order]

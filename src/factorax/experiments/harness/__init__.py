@@ -1,0 +1,1 @@
+"""What all experiments share: parts that can be stopped and resumed, tables, claims, sweeps, trainings."""

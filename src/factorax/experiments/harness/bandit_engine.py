@@ -1,0 +1,194 @@
+"""Policy gradient on a bandit, many runs at once: one compiled program for a whole grid of step sizes and seeds.
+
+The policy is N(μ, I) and μ is learnt, one update a step: with a = μ + ε the score is ε, and
+
+    μ ← μ + η ε ∘ (k − b),    k = [K(λ∘ψ(a))].
+
+A run is a function of its seed and its step size alone. Runs of one seed share their noise, whatever their step size or
+method: so it is drawn once for all of them, and methods are compared on equal terms.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ..._credit import credit
+from ...gradients import running_value, separable_baseline
+from ...problems import Bandit
+from ...structure import InfluenceNetwork
+from .noise import gaussian_pair
+
+RATE = 0.1  # of every learnt baseline (App. D)
+DIVERGED = 1e6  # a gap above it is not coming back; targets of the paper's bandits begin at a gap of 2.5
+
+NOISE_CPU, NOISE_GPU = 2**17, 2**26  # normals drawn at a time: those of a CPU stay in its cache
+UNROLL_CPU, UNROLL_GPU = 1, 4  # pairs of steps to an iteration of the compiled loop: a GPU pays for every launch
+
+Estimator = Literal["vpg", "fpg"]
+Baseline = Literal["none", "b(s)", "b(s,a)"]
+
+
+@dataclass(frozen=True)
+class BanditMethod:
+    """An estimator with a baseline, as in Table 1 of the paper."""
+
+    estimator: Estimator
+    """``"vpg"`` credits every action with the whole reward, ``"fpg"`` with the targets it influences."""
+    baseline: Baseline = "none"
+    """Learnt: ``"b(s)"``, a running value (one number for VPG, one a target for FPG); ``"b(s,a)"``, −‖a − w‖₁/n."""
+
+    def __post_init__(self) -> None:
+        for name, options in (("estimator", ("vpg", "fpg")), ("baseline", ("none", "b(s)", "b(s,a)"))):
+            if getattr(self, name) not in options:
+                raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(options)}")
+        if self.estimator == "fpg" and self.baseline == "b(s,a)":
+            raise ValueError("baseline: b(s,a) stands in for what FPG leaves out already; want none or b(s) with fpg")
+
+    @property
+    def label(self) -> str:
+        """As the paper writes it: ``VPG b(s)``."""
+        return self.estimator.upper() + ("" if self.baseline == "none" else f" {self.baseline}")
+
+
+METHODS = (
+    BanditMethod("vpg"),
+    BanditMethod("vpg", "b(s)"),
+    BanditMethod("vpg", "b(s,a)"),
+    BanditMethod("fpg"),
+    BanditMethod("fpg", "b(s)"),
+)
+
+
+class Runs(NamedTuple):
+    """The state of S × G runs: S seeds, G step sizes."""
+
+    mu: jax.Array
+    """The policy's mean, ``(S, G, n)``."""
+    baseline: jax.Array
+    """What the baseline has learnt, ``(S, G, m)``; m = 0 if there is none."""
+    active: jax.Array
+    """Whether a run still learns, ``(S, G)``: it has neither diverged nor reached the tolerance."""
+    reached: jax.Array
+    """The first step after which the gap was within the tolerance, ``(S, G)``; −1: not yet, or none was asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class BanditLearner:
+    """What is compiled once: a family of bandits, a method, and when a run has finished."""
+
+    make: Callable[[Any], Bandit]
+    """From the parameters of an instance, ``(n,)`` (the centre of a search bandit, say), to its bandit."""
+    method: BanditMethod
+    tolerance: float | None = None
+    """A run has finished when the gap of its mean is no larger; None: it learns until the end."""
+    measure: Callable[[Bandit, jax.Array], jax.Array] | None = None
+    """What else to record of a run, from its bandit and means ``(..., n)`` to ``(...)``; the gap itself if left out."""
+
+    def init(self, instances: Any, n_step_sizes: int) -> Runs:
+        """Runs that have learnt nothing, for S instances, shape ``(S, n)``."""
+        S, n = jnp.shape(instances)
+        bandit = self.make(jnp.zeros(n, jnp.float32))
+        width = {"none": 0, "b(s)": _objective(bandit, self.method)[0].shape[1], "b(s,a)": n}[self.method.baseline]
+        cells = (S, n_step_sizes)
+        return Runs(
+            mu=jnp.zeros((*cells, n), jnp.float32),
+            baseline=jnp.zeros((*cells, width), jnp.float32),
+            active=jnp.ones(cells, bool),
+            reached=jnp.full(cells, -1, jnp.int32),
+        )
+
+    def advance(
+        self, runs: Runs, keys: Any, instances: Any, step_sizes: Any, start: Any, *, steps: int
+    ) -> tuple[Runs, jax.Array, jax.Array]:
+        """Learn for `steps` steps more.
+
+        **Arguments**
+
+        - `keys`, `instances`: of every seed, ``(S, 2)`` and ``(S, n)``.
+        - `step_sizes`: η, ``(G,)``; with zeros only the baselines learn.
+        - `start`: how many steps have been made, an even number.
+        - `steps`: even. Memory does not grow with it.
+
+        **Returns** the runs, their gaps and their measures, both ``(S, G)``. A diverged run is no longer active, and
+        both are infinite.
+        """
+        n, S = runs.mu.shape[-1], len(keys)
+        alone = jax.default_backend() == "cpu"
+        chunk = _chunk(steps, most=NOISE_CPU // n if alone else NOISE_GPU // (n * S))
+        unroll = UNROLL_CPU if alone else UNROLL_GPU
+
+        def of_seed(seed: tuple[Runs, jax.Array, jax.Array]) -> tuple[Runs, jax.Array, jax.Array]:
+            return self._advance(*seed, step_sizes, start, steps, chunk, unroll)
+
+        # A CPU does best with one seed at a time, all in its cache. What is compiled then does not depend on how many
+        # seeds there are, nor does a single bit of the result.
+        seeds = (runs, keys, instances)
+        return jax.lax.map(of_seed, seeds) if alone else jax.vmap(of_seed)(seeds)
+
+    def _advance(
+        self, runs: Runs, key: Any, instance: Any, step_sizes: Any, start: Any, steps: int, chunk: int, unroll: int
+    ) -> tuple[Runs, jax.Array, jax.Array]:
+        """The runs of one seed, ``(G, ...)``: noise for `chunk` steps at a time, common to all step sizes."""
+        bandit = self.make(instance)
+        every_run = jax.vmap(functools.partial(self._update, bandit), in_axes=(0, 0, None, None))
+
+        def two_steps(carry: tuple[Runs, jax.Array], eps: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+            runs, now = carry
+            runs = every_run(runs, step_sizes, eps[0], now)
+            runs = every_run(runs, step_sizes, eps[1], now + 1)
+            return (runs, now + 2), None
+
+        def one_chunk(carry: tuple[Runs, jax.Array], _: None) -> tuple[Any, None]:
+            pairs = carry[1] // 2 + jnp.arange(chunk // 2)
+            eps = jax.vmap(lambda pair: gaussian_pair(key, pair, bandit.n))(pairs)
+            return jax.lax.scan(two_steps, carry, eps, unroll=unroll)
+
+        (runs, _), _ = jax.lax.scan(one_chunk, (runs, jnp.asarray(start, jnp.int32)), length=steps // chunk)
+        gap = jnp.maximum(bandit.gap(runs.mu), 0)  # negative only by rounding
+        measure = gap if self.measure is None else self.measure(bandit, runs.mu)
+        sound = gap <= DIVERGED  # false for NaN too
+        runs = runs._replace(active=runs.active & sound)
+        return runs, jnp.where(sound, gap, jnp.inf), jnp.where(sound, measure, jnp.inf)
+
+    def _update(self, bandit: Bandit, run: Runs, step_size: jax.Array, eps: jax.Array, now: jax.Array) -> Runs:
+        """One step of one run."""
+        net, weights, targets = _objective(bandit, self.method)
+        mu, value = run.mu, run.baseline
+        action = mu + eps
+        psi = targets(action)
+        if self.method.baseline == "none":
+            k = credit(net, psi, weights)
+        elif self.method.baseline == "b(s)":
+            k = credit(net, psi - value, weights)
+            value = running_value(value, psi, RATE)
+        else:
+            # As printed, b(s, a) depends on the whole action and is no control variate: factor i gets it with its own
+            # action replaced by the mean. The subgradient is without its 1/n, with which w does not learn.
+            terms = lambda a: -jnp.abs(a - value) / bandit.n  # noqa: E731
+            k = credit(net, psi, weights) - separable_baseline(terms, action, mu)
+            error = psi - terms(action).sum(keepdims=True)
+            value = value + RATE * error * jnp.sign(action - value)
+        mu = mu + jnp.where(run.active, step_size, 0) * eps * k
+        if self.tolerance is None:
+            return run._replace(mu=mu, baseline=value)
+        finished = run.active & (bandit.gap(mu) <= self.tolerance)
+        reached = jnp.where(finished, now + 1, run.reached)
+        return Runs(mu=mu, baseline=value, active=run.active & ~finished, reached=reached)
+
+
+def _objective(bandit: Bandit, method: BanditMethod) -> tuple[InfluenceNetwork, Any, Callable[[Any], Any]]:
+    """Network, multipliers and targets as the estimator sees them: to VPG there is one target, the whole reward."""
+    if method.estimator == "fpg":
+        return bandit.network, bandit.weights, bandit.targets
+    return InfluenceNetwork.complete(bandit.n, 1), None, lambda action: bandit.reward(action)[..., None]
+
+
+def _chunk(steps: int, most: int) -> int:
+    """How many steps to draw noise for at a time: a divisor of `steps`."""
+    if steps < 2 or steps % 2:
+        raise ValueError(f"steps: got {steps}, want an even number: noise is drawn for two steps at a time")
+    return max(d for d in range(2, max(2, min(steps, most)) + 1, 2) if steps % d == 0)

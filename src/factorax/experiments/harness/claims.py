@@ -1,0 +1,71 @@
+"""What the paper says, what was measured, and whether it holds: one row per claim."""
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ...runs.statistics import Interval
+
+Verdict = Literal["holds", "holds in part", "does not hold"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper that an experiment can test."""
+
+    claim: str
+    """The statement, in our words."""
+    where: str
+    """Its place in the paper."""
+    paper: str
+    """The paper's own figure, or what it shows instead of one."""
+    ours: str
+    """What was measured, with an interval."""
+    verdict: Verdict
+    note: str = ""
+    """The reason, where one is needed."""
+    command: str = ""
+    """The command that reproduces it."""
+
+    def as_dict(self) -> dict[str, str]:
+        """Returns the claim as a dictionary for JSON."""
+        return dataclasses.asdict(self)
+
+
+def verdict(*tests: bool) -> Verdict:
+    """Returns ``"holds"`` if every test passes, ``"holds in part"`` if some do."""
+    return "holds" if all(tests) else "holds in part" if any(tests) else "does not hold"
+
+
+def above(interval: Interval, bound: float) -> Verdict:
+    """Returns whether the whole interval is above a bound; ``"holds in part"`` if the interval contains the bound."""
+    return "holds" if interval.low > bound else "does not hold" if interval.high < bound else "holds in part"
+
+
+def published() -> list[Claim]:
+    """Returns the claims table that ships with the library: every experiment with the paper's budget."""
+    text = resources.files(__package__ or "").joinpath("claims.json").read_text(encoding="utf-8")
+    return [Claim(**row) for row in json.loads(text)]
+
+
+def collected(folders: Iterable[Path]) -> list[Claim]:
+    """Returns the claims of experiments that were run into these folders."""
+    claims = []
+    for folder in folders:
+        path = Path(folder) / "summary.json"
+        try:
+            content: Any = json.loads(path.read_bytes())
+            rows = [Claim(**row) for row in content["claims"]]
+            odd = [row.verdict for row in rows if row.verdict not in get_args(Verdict)]
+            if odd:
+                raise ValueError(f"the verdict {odd[0]!r}")
+            claims += rows
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path}: no summary; want a folder that an experiment has finished in") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: not a summary of an experiment, or damaged ({error})") from error
+    return claims

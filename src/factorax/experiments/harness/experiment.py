@@ -1,0 +1,177 @@
+"""What an experiment is, and how it is run: from settings to data, to a summary with intervals, to a figure."""
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from rich.console import Console
+
+import factorax
+
+from ..._files import write_json, write_whole
+from .claims import Claim
+from .parts import Arrays, Part, run_parts
+from .table import Table, read_csv, write_csv
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMAT = 1  # of config.json and the files next to it
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table of the paper. `S` below is its dataclass of settings."""
+
+    name: str
+    """As on the command line."""
+    title: str
+    """What is shown, in one line."""
+    paper: str
+    """The figure or table of the paper."""
+    budgets: Mapping[str, Any]
+    """Settings by name: ``"quick"`` and ``"paper"``."""
+    parts: Callable[[Any, int], Sequence[Part]]
+    """The work for (S, seed)."""
+    tabulate: Callable[[Any, int, list[Arrays]], Table]
+    """From (S, seed, results of the parts) to the rows of ``data.csv``."""
+    summarise: Callable[[Any, Table], dict[str, Any]]
+    """From (S, data) to the results with their intervals, for ``summary.json``."""
+    draw: Callable[[Any, Table, dict[str, Any]], "Figure"]
+    """From (S, data, summary) to the figure."""
+    claims: Callable[[Any, dict[str, Any]], list[Claim]]
+    """From (S, summary) to what the paper says, and whether it holds."""
+    table: Callable[[dict[str, Any]], Any] | None = None
+    """From a summary to a table to print, if the paper has one."""
+    alone: bool = False
+    """Whether its parts must run one at a time, because it measures time."""
+
+
+def reproduce(
+    experiment: Experiment,
+    *,
+    budget: str = "quick",
+    seed: int = 0,
+    out: Path,
+    plot_only: bool = False,
+    settings: Any = None,
+    change: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Runs an experiment into the folder `out`, or resumes it there; returns the summary.
+
+    The folder then holds ``config.json``, ``data.csv``, ``summary.json``, ``figure.png`` and ``figure.pdf``; while it
+    runs, ``parts/`` too. A folder that holds anything else is refused.
+
+    - `budget`: a key of ``experiment.budgets``, unless `settings` are given.
+    - `change`: settings that differ from those of the budget.
+    - `plot_only`: summarise and draw the data that is there.
+    """
+    console = console or Console()
+    out = Path(out)
+    data = out / "data.csv"
+    if plot_only:
+        if not data.exists():
+            raise FileNotFoundError(f"out: no data.csv in {str(out)!r} to draw; run the experiment first")
+        stored = _read_config(out)
+        if stored["experiment"] == experiment.name:  # its settings are those of the data
+            budget, seed = stored["budget"], stored["seed"]
+            kind = type(next(iter(experiment.budgets.values())))
+            settings = kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in stored["settings"].items()})
+    elif settings is not None:
+        budget = "custom"
+    if settings is None:
+        if budget not in experiment.budgets:
+            raise ValueError(f"budget: got {budget!r}, want one of {', '.join(experiment.budgets)}")
+        settings = experiment.budgets[budget]
+        if change:
+            unknown = change.keys() - {field.name for field in dataclasses.fields(settings)}
+            if unknown:
+                raise ValueError(f"{min(unknown)}: the experiment {experiment.name} has no such setting; leave it out")
+            settings = dataclasses.replace(settings, **change)
+    request = {"experiment": experiment.name, "budget": budget, "seed": seed, "settings": dataclasses.asdict(settings)}
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed: got {seed}, want a number from 0 to 2³² − 1")
+    parts = experiment.parts(settings, seed)  # before anything is written: settings may be wrong
+    _claim_folder(out, request)
+    if not data.exists():
+        workers = 1 if experiment.alone or jax.default_backend() != "cpu" else os.cpu_count() or 1
+        started = time.monotonic()
+        results = run_parts(parts, out / "parts", workers=workers, console=console, title=experiment.name)
+        write_csv(data, experiment.tabulate(settings, seed, results))
+        console.print(f"{experiment.name}: {time.monotonic() - started:.0f} s")
+    shutil.rmtree(out / "parts", ignore_errors=True)
+    table = read_csv(data)
+    summary = experiment.summarise(settings, table)
+    known = budget in experiment.budgets
+    command = f"factorax reproduce {experiment.name} " + (
+        " ".join([f"--budget {budget} --seed {seed}", *(f"--{k} {v}" for k, v in (change or {}).items())])
+        if known
+        else "(own settings)"
+    )
+    rows = [dataclasses.replace(claim, command=command).as_dict() for claim in experiment.claims(settings, summary)]
+    write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
+    _save_figure(experiment.draw(settings, table, summary), out)
+    return summary
+
+
+def _claim_folder(out: Path, request: dict[str, Any]) -> None:
+    """Makes the folder, or checks that it holds this very experiment."""
+    config = out / "config.json"
+    if out.exists() and not out.is_dir():
+        raise FileExistsError(f"out: {str(out)!r} is a file; give a folder")
+    if not config.exists():
+        if out.exists() and any(out.iterdir()):
+            raise FileExistsError(f"out: {str(out)!r} holds files that are not an experiment's; give another folder")
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(config, {"format": FORMAT} | request | {"made_with": _versions()})
+        return
+    stored = _read_config(out)
+    requested = json.loads(json.dumps({"format": FORMAT} | request))
+    for key in requested:
+        if stored[key] != requested[key]:
+            detail = "" if key == "experiment" else f" with {key} {_short(stored[key])}, not {_short(requested[key])}"
+            raise FileExistsError(
+                f"out: {str(out)!r} holds {stored['experiment']}{detail}; nothing was changed. "
+                "Give another folder, or remove this one"
+            )
+
+
+def _read_config(out: Path) -> dict[str, Any]:
+    path = out / "config.json"
+    try:
+        content = json.loads(path.read_bytes())
+        return {key: content[key] for key in ("format", "experiment", "budget", "seed", "settings")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"out: {path} is damaged ({error}); give another folder") from error
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _versions() -> dict[str, str]:
+    device = jax.devices()[0]
+    return {
+        "factorax": factorax.__version__,
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "device": f"{device.device_kind}, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind,
+    }
+
+
+def _save_figure(figure: "Figure", out: Path) -> None:
+    # The dates in the files are left out: the same data gives the same file.
+    write_whole(out / "figure.png", lambda file: figure.savefig(file, format="png", dpi=160))
+    write_whole(out / "figure.pdf", lambda file: figure.savefig(file, format="pdf", metadata={"CreationDate": None}))

@@ -1,0 +1,213 @@
+"""Experiments that train: every run is a process with its own run folder, so that runs use all cores and can resume."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ...runs.compare import Group
+from ...runs.folder import read_metrics
+from ...runs.statistics import Interval, iqm, probability_of_improvement
+from .parts import Arrays, Part
+from .sweep import Stopped
+from .table import Table, where
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+
+@dataclass(frozen=True)
+class Training:
+    """One method with one seed, or with several that one process trains at once."""
+
+    method: str
+    seed: int
+    steps: int
+    module: str
+    """The module to run with ``python -m``; it writes ``metrics.jsonl`` and ``evaluation.json`` into its ``--out``."""
+    arguments: tuple[str, ...]
+    seeds: int = 1
+    """Number of seeds, from `seed` on."""
+    in_sumo: int = 0
+    """Number of episodes over which the final policies are also scored in SUMO, where it is installed."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return f"{self.method}-{self.seed}".replace(" ", "-").replace(",", "")
+
+    def folders(self, out: Path) -> list[Path]:
+        """Returns the folders of the runs, one for each seed."""
+        return [out] if self.seeds == 1 else [out / f"seed-{self.seed + i}" for i in range(self.seeds)]
+
+
+def train(
+    method: str, problem: str, *options: Any, seed: int, steps: int, seeds: int = 1, in_sumo: int = 0
+) -> Training:
+    """Returns runs of ``factorax train`` with these options of the command line."""
+    arguments = ["train", problem, "--seed", seed, "--total-timesteps", steps, "--seeds", seeds, *options]
+    return Training(
+        method=method,
+        seed=seed,
+        steps=steps,
+        module="factorax.cli",
+        arguments=tuple(map(str, arguments)),
+        seeds=seeds,
+        in_sumo=in_sumo,
+    )
+
+
+def trainings(
+    plan: Callable[[Any, int], Sequence[Training]], measured: Callable[[Path], Arrays] = lambda out: {}
+) -> Callable[[Any, int], list[Part]]:
+    """Returns the function ``parts`` of an experiment: from (settings, seed) to one part for each run of `plan`.
+
+    `measured` reads more results from the folder of a finished run.
+    """
+
+    def part(training: Training) -> Part:
+        def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+            out = checkpoint.parent.parent / "runs" / training.name
+            return run(training, out, tick, stop) | measured(out)
+
+        return Part(training.name, training.steps * training.seeds, compute)
+
+    return lambda settings, seed: [part(training) for training in plan(settings, seed)]
+
+
+def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+    """Trains into a folder, or resumes the run there; returns steps, returns and scores of every seed."""
+    out.parent.mkdir(exist_ok=True)
+    folders = training.folders(out)
+    command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
+    log = out.parent / f"{training.name}.log"
+    _process(training.name, command, log, stop=stop, look=lambda: tick(_done(training, folders)))
+    results = [_result(folder) for folder in folders]
+    if training.in_sumo and find_spec("libsumo") is not None:
+        for folder, result in zip(folders, results, strict=True):
+            result["sumo"] = _score_in_sumo(folder, training, stop)
+    shortest = min(len(result["steps"]) for result in results)
+    together = {name: np.stack([r[name][:shortest] for r in results]) for name in ("steps", "returns")}
+    return together | {name: np.array([r[name] for r in results]) for name in _SCORES}
+
+
+_SCORES = ("final", "sampled", "sumo", "variance_ratio")
+
+
+def _process(name: str, command: list[str], log: Path, *, stop: threading.Event, look: Callable[[], Any]) -> None:
+    """Runs a command until it ends or `stop` is set; calls `look` in between."""
+    quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}  # a core for each run
+    quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # there may be others on the GPU
+    with (
+        log.open("w") as file,
+        subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=os.environ | quiet) as process,
+    ):
+        try:
+            while process.poll() is None:
+                if stop.is_set():
+                    raise Stopped
+                look()
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        finally:
+            process.terminate()  # on which it writes its checkpoint
+            process.wait()
+    if process.returncode:
+        raise RuntimeError(f"{name}: ended with code {process.returncode}; {log} says why")
+
+
+def _result(folder: Path) -> dict[str, Any]:
+    rows = [row for row in read_metrics(folder) if "rollout/ep_rew_mean" in row]
+    evaluation = json.loads((folder / "evaluation.json").read_bytes())
+    ratios = [row["variance/ratio"] for row in rows if "variance/ratio" in row]
+    return {
+        "steps": np.array([row["time/total_timesteps"] for row in rows]),
+        "returns": np.array([row["rollout/ep_rew_mean"] for row in rows]),
+        "final": evaluation["return"],
+        "sampled": evaluation.get("sampled", np.nan),
+        "sumo": np.nan,
+        "variance_ratio": np.median(ratios) if ratios else np.nan,
+    }
+
+
+def _score_in_sumo(folder: Path, training: Training, stop: threading.Event) -> float:
+    """Returns the return of most probable actions, from a separate process: libsumo runs one simulation per process."""
+    log = folder / "sumo.json"
+    command = [sys.executable, "-m", "factorax.cli", "evaluate", str(folder)]
+    command += ["--sim", "sumo", "--episodes", str(training.in_sumo), "--json"]
+    _process(f"{training.name} in SUMO", command, log, stop=stop, look=lambda: None)
+    return json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["return"]
+
+
+def _done(training: Training, folders: Sequence[Path]) -> float:
+    return min(_steps_so_far(folders[-1]) / training.steps, 1.0)
+
+
+def _steps_so_far(out: Path) -> int:
+    """Reads the last complete line only: there may be many long ones, and this is called twice a second."""
+    path = out / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    whole = next((line for line in reversed(lines) if line.endswith("}")), None)
+    return 0 if whole is None else json.loads(whole)["time/total_timesteps"]
+
+
+def curves(plan: Sequence[Training], results: list[Arrays], points: int = 100) -> Table:
+    """Returns a row for each run and point of its curve: the mean return since the previous point, and final scores."""
+    columns: dict[str, list[Any]] = {name: [] for name in ("method", "seed", "steps", "return", *_SCORES)}
+    for training, result in zip(plan, results, strict=True):
+        for i in range(training.seeds):
+            scores = [float(result[name][i]) for name in _SCORES]
+            parts = min(points, len(result["steps"][i]))
+            split = (np.array_split(result[k][i], parts) for k in ("steps", "returns"))
+            for steps, returns in zip(*split, strict=True):
+                row = (training.method, training.seed + i, int(steps[-1]), float(returns.mean()), *scores)
+                for name, value in zip(columns, row, strict=True):
+                    columns[name].append(value)
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def group(rows: Table, name: str) -> Group:
+    """Returns the curves of one method, interpolated to the points of the shortest."""
+    by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
+    steps = min((r["steps"] for r in by_seed), key=len)
+    return Group(name=name, steps=steps, returns=np.stack([np.interp(steps, r["steps"], r["return"]) for r in by_seed]))
+
+
+def finals(table: Table, method: str, score: Literal["final", "sampled", "sumo"] = "final") -> np.ndarray:
+    """Returns the return of each seed's final policy: with most probable actions, with sampled ones, or in SUMO."""
+    rows = where(table, method=method)
+    return np.array([where(rows, seed=seed)[score][0] for seed in np.unique(rows["seed"])])
+
+
+def late(table: Table, method: str) -> np.ndarray:
+    """Returns the mean return of each seed over the last tenth of training."""
+    return group(where(table, method=method), method).final
+
+
+def summary(table: Table, methods: Sequence[str]) -> dict[str, Any]:
+    """Returns interquartile means of final policies and of the end of training, and the probability that the first
+    method beats each."""
+    rows = {}
+    for method in methods:
+        final, end = finals(table, method), late(table, method)
+        ratios = where(table, method=method)["variance_ratio"]
+        rows[method] = {
+            "final": vars(iqm(final)),
+            "training": vars(iqm(end)),
+            "seeds": len(final),
+            "better": vars(probability_of_improvement(late(table, methods[0]), end)),
+            "variance_ratio": None if np.isnan(ratios).all() else float(np.nanmedian(ratios)),
+        }
+    return rows
+
+
+def shown(interval: dict[str, Any]) -> str:
+    """Returns an interval, a dictionary of its fields, as text."""
+    return str(Interval(**interval))

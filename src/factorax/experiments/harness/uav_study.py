@@ -1,0 +1,128 @@
+"""The experiments ``uav-4`` and ``uav-5``: ten and forty aircraft of an RDDL model, with the network read from it.
+
+UAV of the IPPC 2023 competition in rddlrepository: every craft has three actions and a distance to its goal. All
+methods have the same settings, steps and seeds. The critic of *factored* knows what each factor is credited with; those
+of the others, which credit all factors with everything, see everything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ...runs.compare import draw_curves
+from ...runs.statistics import Interval
+from . import trainings
+from .claims import Claim, verdict
+from .experiment import Experiment
+from .parts import Arrays
+from .table import Table, where
+from .trainings import Training, train
+
+FACTORED, COMPLETE, VANILLA, OTHER = "factored", "all edges", "vanilla", "Stable-Baselines3"
+METHODS = (FACTORED, COMPLETE, VANILLA, OTHER)
+_COMMON = {
+    "n_envs": 8,
+    "n_steps": 100,
+    "batch_size": 200,
+    "n_epochs": 10,
+    "learning_rate": 3e-3,
+    "discount": 0.95,
+    "gae_lambda": 0.95,
+}
+_OURS = ["--policy", "independent", "--bounded", "tanh", "--normalise-obs", "--normalise-reward"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes of the experiment."""
+
+    steps: int
+    """Of all environments together."""
+    seeds: int = 5
+    methods: tuple[str, ...] = METHODS
+
+
+def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
+    """Returns the function from (settings, seed) to the runs of an instance."""
+    problem = f"rddl:UAV_ippc2023/{instance}"
+    common = [text for name, value in _COMMON.items() for text in (f"--{name.replace('_', '-')}", value)]
+    common += ["--hidden", 32, 32]
+    options = {
+        FACTORED: ["--critic", "factor", "--variance-report"],
+        COMPLETE: ["--network", "complete"],
+        VANILLA: ["--estimator", "vanilla"],
+    }
+
+    def runs(settings: Settings, seed: int) -> list[Training]:
+        seeds = range(seed * settings.seeds, (seed + 1) * settings.seeds)
+        return [training(method, s, settings.steps) for method in settings.methods for s in seeds]
+
+    def training(method: str, seed: int, steps: int) -> Training:
+        if method in options:
+            return train(method, problem, *common, *_OURS, *options[method], seed=seed, steps=steps)
+        arguments = (problem, "--seed", seed, "--total-timesteps", steps, *common)
+        return Training(
+            method=method,
+            seed=seed,
+            steps=steps,
+            module="factorax.experiments.harness.sb3_baseline",
+            arguments=tuple(map(str, arguments)),
+        )
+
+    return runs
+
+
+def experiment(instance: str, crafts: int, steps: int) -> Experiment:
+    """Returns the experiment on one instance."""
+    runs = plan(instance)
+
+    def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
+        """A row for each run and point of its curve."""
+        return trainings.curves(runs(settings, seed), results)
+
+    def summarise(settings: Settings, table: Table) -> dict[str, Any]:
+        """Interquartile means over seeds."""
+        return {"methods": trainings.summary(table, settings.methods)}
+
+    def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+        """Learning curves."""
+        figure = draw_curves([trainings.group(where(table, method=m), m) for m in settings.methods])
+        figure.suptitle(f"UAV {instance}: {crafts} craft, {3 * crafts} actions, {crafts} targets", fontsize=10)
+        return figure
+
+    def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
+        """Factored wins against all others."""
+        rows = summary["methods"]
+        others = [m for m in settings.methods if m != FACTORED]
+        ends = "; ".join(f"{m} {trainings.shown(rows[m]['training'])}" for m in settings.methods)
+        chances = ", ".join(f"{trainings.shown(rows[m]['better'])} over {m}" for m in others)
+        ahead = [Interval(**rows[FACTORED]["training"]).low > Interval(**rows[m]["training"]).high for m in others]
+        return [
+            Claim(
+                claim=(
+                    f"On UAV {instance} ({3 * crafts} actions, {crafts} targets), with the network read from the "
+                    f"model, "
+                    "factored PPO ends better than with all edges, than vanilla PPO, and than Stable-Baselines3's."
+                ),
+                where="not in the paper",
+                paper="–",
+                ours=f"return at the end of training, interquartile mean of {settings.seeds} seeds after "
+                f"{settings.steps:,} steps: {ends}. Probability that a seed of it ends better: {chances}. On its "
+                f"batches a vanilla gradient has {rows[FACTORED]['variance_ratio']:.3g} times the variance",
+                verdict=verdict(*ahead),
+            )
+        ]
+
+    return Experiment(
+        name=f"uav-{instance}",
+        title=f"PPO with a network read from an RDDL model, {3 * crafts} actions",
+        paper="Beyond the paper",
+        budgets={"quick": Settings(4000, 2, METHODS[:3]), "paper": Settings(steps)},
+        parts=trainings.trainings(runs),
+        tabulate=tabulate,
+        summarise=summarise,
+        draw=draw,
+        claims=claims,
+    )

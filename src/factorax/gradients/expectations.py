@@ -1,0 +1,205 @@
+"""Statistics that are smooth functions of expectations: exact by enumeration, or estimated with standard errors."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..structure import Factorisation
+from .scores import (
+    LogProb,
+    TracedLogProb,
+    batched_log_prob,
+    check_disjoint,
+    check_where_known,
+    factor_scores,
+    flatten_batch,
+    is_traced,
+)
+
+Features = Callable[..., Any]
+Statistics = Callable[[Any, Any, int | None], Any]
+CHUNK_FLOATS = 1 << 22  # numbers held at a time for the scores of a chunk of samples
+
+
+class Estimate(NamedTuple):
+    """A figure and its standard error; the error is 0 where the figure is exact."""
+
+    value: Any
+    error: Any
+
+    def __str__(self) -> str:
+        """A single figure as ``1.234 ± 0.056``, without the error if it is exact; arrays as NumPy shows them."""
+        if np.ndim(self.value):
+            return f"{self.value} ± {self.error}" if np.any(self.error) else f"{self.value}"
+        return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
+
+
+def estimate(
+    first_order: Features,
+    features: Features,
+    statistics: Statistics,
+    log_prob: LogProb,
+    params: Any,
+    credits: dict[str, jax.Array],
+    *,
+    actions: Any,
+    obs: Any,
+    probabilities: Any,
+    disjoint: bool,
+    factorisation: Factorisation | None = None,
+) -> Any:
+    """T(E[x]) for statistics T of the mean of features x at each state, averaged over states: a pytree of `Estimate`.
+
+    By the delta method the error of T is that of the mean of its influence T′(E[x])·(x − E[x]): a second pass over the
+    samples.
+
+    **Arguments**
+
+    - `first_order`: from the scores ``(n, p)`` of one sample, the function that adds weighted scores up, and its
+      `credits`, to a dictionary of what has to be centred: a variance as E[x²] − E[x]² would drown in rounding.
+    - `features`: from the same and the mean of `first_order` to a pytree x.
+    - `statistics`: from E[x], that mean and the number of samples (None if exact) to a pytree of figures.
+    - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``; the batch axes of all else follow them.
+    - others: as in `variance_report`.
+    """
+    if is_traced((params, credits, actions, obs)):
+        raise TypeError("a report has standard errors and warnings: call it on values, outside jit, grad and vmap")
+    *leading, n = next(iter(credits.values())).shape
+    batch = tuple(leading)
+    if not 1 <= len(batch) <= 2 or (probabilities is None and batch[-1] < 2):
+        raise ValueError(
+            f"psi: got batch axes {batch}, want (samples,) or (states, samples), with at least two samples"
+        )
+    p = check_probabilities(probabilities, batch)
+    data = {"credits": flatten_batch(credits, batch, "psi"), "actions": flatten_batch(actions, batch, "actions")}
+    data["obs"] = None if obs is None else flatten_batch(obs, batch, "obs")
+    n_factors = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
+    if n_factors != n:
+        raise ValueError(
+            f"net: has {n} rows, log_prob returned {n_factors} factors; want one row for each (net.factor)"
+        )
+    check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
+    if disjoint:
+        check_disjoint(log_prob, params, n, data["actions"], data["obs"])
+    by_state = jax.tree.map(lambda x: x.reshape(-1, batch[-1], *x.shape[1:]), data)
+    p = None if p is None else p.reshape(-1, batch[-1])
+    first = jax.tree.map(lambda x: x[0], (data["obs"], data["actions"]))
+    traced = TracedLogProb(log_prob, params, *first)
+    functions = (first_order, features, statistics)
+    values, variances = _estimate(
+        functions, traced, disjoint, constants=traced.constants, params=params, data=by_state, probabilities=p
+    )
+    states = len(jax.tree.leaves(by_state)[0])
+    return jax.tree.map(
+        lambda v, s: Estimate(np.asarray(v.mean(axis=0)), np.sqrt(np.asarray(s.sum(axis=0))) / states),
+        values,
+        variances,
+    )
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _estimate(
+    functions: tuple[Features, Features, Statistics],
+    traced: TracedLogProb,
+    disjoint: bool,
+    *,
+    constants: list[Any],
+    params: Any,
+    data: Any,
+    probabilities: jax.Array | None,
+) -> tuple[Any, Any]:
+    """The statistics of every state and their squared errors. Compiled once for a policy, whatever its parameters."""
+    states, size, n = next(iter(data["credits"].values())).shape
+    scores, add, width = factor_scores(traced.with_constants(constants), params, disjoint=disjoint)
+    chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
+
+    first_order, features, statistics = functions
+
+    def at_state(samples_and_weights: tuple[Any, jax.Array]) -> tuple[Any, Any]:
+        mean_of = partial(_weighted_mean, *samples_and_weights, chunk)
+        centre = mean_of(lambda s: first_order(scores(s["obs"], s["actions"]), add, **s["credits"]))
+
+        def features_of(sample: Any) -> Any:
+            return features(scores(sample["obs"], sample["actions"]), add, centre, **sample["credits"])
+
+        def statistics_of(mean: Any) -> Any:
+            return statistics(mean, centre, size if probabilities is None else None)
+
+        mean = mean_of(features_of)
+
+        def squared_influence(sample: Any) -> Any:
+            away = jax.tree.map(jnp.subtract, features_of(sample), mean)
+            return jax.tree.map(jnp.square, jax.jvp(statistics_of, (mean,), (away,))[1])
+
+        values = statistics_of(mean)
+        if probabilities is not None:
+            return values, jax.tree.map(jnp.zeros_like, values)
+        return values, jax.tree.map(lambda v: v / (size - 1), mean_of(squared_influence))
+
+    weights = jnp.full((states, size), 1 / size) if probabilities is None else probabilities
+    return jax.lax.map(at_state, (data, weights))
+
+
+def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
+    """The weighted mean of a function of one sample, a chunk of samples at a time."""
+    missing = -len(weights) % chunk
+
+    def split(x: jax.Array) -> jax.Array:
+        return jnp.concatenate([x, jnp.repeat(x[:1], missing, axis=0)]).reshape(-1, chunk, *x.shape[1:])
+
+    chunks = jax.tree.map(split, samples)
+    padded = jnp.concatenate([weights, jnp.zeros(missing, weights.dtype)]).reshape(-1, chunk)
+
+    def add(total: Any, part: tuple[Any, jax.Array]) -> tuple[Any, None]:
+        values = jax.vmap(function)(part[0])
+        return jax.tree.map(lambda t, v: t + jnp.tensordot(part[1].astype(v.dtype), v, axes=1), total, values), None
+
+    shapes = jax.eval_shape(function, jax.tree.map(lambda x: x[0], samples))
+    zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    return jax.lax.scan(add, zero, (chunks, padded))[0]
+
+
+def joint_actions(
+    log_prob: LogProb, params: Any, sizes: list[int] | tuple[int, ...], obs: Any = None
+) -> tuple[jax.Array, jax.Array]:
+    """Every joint action of factors with finitely many choices, and its probability at one observation.
+
+    `sizes` counts the choices of every factor. Returns integers ``(∏ sizes, n)`` and probabilities ``(∏ sizes,)``, to
+    be given to `variance_report` and similar functions as `actions` and `probabilities`.
+
+    >>> log_prob = lambda logits, obs, a: jax.nn.log_softmax(logits)[jnp.arange(2), a]
+    >>> actions, probabilities = joint_actions(log_prob, jnp.zeros((2, 2)), (2, 2))
+    >>> actions.tolist(), probabilities.tolist()
+    ([[0, 0], [0, 1], [1, 0], [1, 1]], [0.25, 0.25, 0.25, 0.25])
+    """
+    total = int(np.prod(np.asarray(sizes, dtype=object)))
+    if total > 10**7:
+        raise ValueError(f"sizes: {total} joint actions are too many to enumerate; draw samples instead")
+    actions = jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T)
+    repeated = None if obs is None else jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], total, axis=0), obs)
+    p = jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
+    if not np.isclose(p.sum(), 1, atol=1e-4):
+        raise ValueError(
+            f"sizes: got {tuple(sizes)}, but the probabilities add up to {p.sum():.4g}; want each factor's choices"
+        )
+    return actions, p
+
+
+def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array | None:
+    """Probabilities of shape `shape` that add up to 1 along the last axis."""
+    if probabilities is None:
+        return None
+    p = jnp.asarray(probabilities)
+    if p.shape != shape:
+        raise ValueError(f"probabilities: got shape {p.shape}, want {shape}, one for each sample")
+    totals = np.asarray(p.sum(axis=-1))
+    if (np.asarray(p) < 0).any() or not np.allclose(totals, 1, atol=1e-5):
+        raise ValueError(
+            f"probabilities: got a sum of {totals.ravel()[0]:.6g}, want 1 and none below 0: list every joint action "
+            "once (joint_actions does), or leave probabilities out for samples drawn from the policy"
+        )
+    return p

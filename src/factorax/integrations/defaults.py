@@ -1,0 +1,36 @@
+"""Defaults for arguments of `wrap` that are left out: attributes of the environment, λ, and the missing network."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ..structure.labels import warn
+
+
+def declared(env: Any, name: str) -> Any:
+    """An attribute of an environment or of what it wraps; None if there is none."""
+    return env.get_wrapper_attr(name) if isinstance(env, gym.Env) and env.has_wrapper_attr(name) else None
+
+
+def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:
+    """λ ``(m,)``, checked: `weights`, or else the `default`, or else ones."""
+    chosen = default if weights is None else weights
+    lam = np.ones(m) if chosen is None else np.asarray(chosen, float)
+    if lam.shape != (m,) or not np.isfinite(lam).all():
+        raise ValueError(f"weights: got {lam.tolist()}, want {m} finite numbers, one λ for each target")
+    return lam
+
+
+def warn_if_complete(network: Any, m: int) -> None:
+    """Warn that factoring gains nothing where no network is given."""
+    if network is None and m == 1:
+        warn(
+            "the reward is one number, one target for all actions: factoring can do nothing, this is plain PPO. Say "
+            "where its parts are with reward=…, or pass a network of one column if that is meant"
+        )
+    elif network is None:
+        warn(
+            f"network: none is given, so that every action is credited with all {m} targets, as in plain PPO. Say "
+            "which influences which, or pass fx.InfluenceNetwork.complete(n, m) if that is meant"
+        )

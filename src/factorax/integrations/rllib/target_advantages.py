@@ -1,0 +1,144 @@
+"""Advantages of every target as a learner connector of RLlib, credited to the factors: C = [K(λ∘A)]."""
+
+from typing import Any
+
+import numpy as np
+
+from ..._credit import credit
+from ...structure import InfluenceNetwork
+from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
+
+FACTOR_MASK = "factor_mask"
+"""The entry of `info`, and the column of a batch, that says who acted, ``(N, n)``."""
+
+
+class TargetAdvantages(ConnectorV2):
+    """Replaces RLlib's `GeneralAdvantageEstimation`.
+
+    The targets are read from ``info["vector_reward"]``; where there is none, and one target is wanted, from the reward.
+    ``info["target_terminated"]`` and ``info["factor_mask"]`` count where they are given. The batch gets the credits of
+    the factors ``(N, n)`` as advantages, and a value target for every target ``(N, m)``.
+
+    RLlib appends a step to every episode, for the value of its last observation. It is not learnt from, and unlike
+    RLlib's own connector this one does not let it into the mean and the deviation of the advantages.
+    """
+
+    def __init__(
+        self,
+        input_observation_space: Any = None,
+        input_action_space: Any = None,
+        *,
+        gamma: float,
+        lambda_: float,
+        network: InfluenceNetwork,
+        weights: np.ndarray,
+        standardise: bool = True,
+    ):
+        super().__init__(input_observation_space, input_action_space)
+        self.gamma, self.lambda_ = gamma, lambda_
+        self.network, self.weights, self.standardise = network, weights, standardise
+
+    def __call__(self, *, rl_module: Any, episodes: list[Any], batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Add the columns for credits, value targets and acting factors to the batch."""
+        part, n_targets = batch[DEFAULT_MODULE_ID], self.network.shape[1]
+        with torch.no_grad():
+            predicted = rl_module[DEFAULT_MODULE_ID].unwrapped().compute_values(part)
+        if tuple(predicted.shape[1:]) != (n_targets,):
+            raise ValueError(
+                f"rl_module: its compute_values gave shape {tuple(predicted.shape)}, want (N, {n_targets}), a value "
+                "for every target; build on factorax.integrations.rllib.TargetValuesModule"
+            )
+        infos = [info for episode in self.single_agent_episode_iterator(episodes) for info in steps(episode, n_targets)]
+        psi = np.stack([info["vector_reward"] for info in infos])
+        real = part[Columns.LOSS_MASK].cpu().numpy()
+        terminated = part[Columns.TERMINATEDS].cpu().numpy()[:, None]
+        ended = terminated | part[Columns.TRUNCATEDS].cpu().numpy()[:, None]
+        stops = _told(infos, "target_terminated", n_targets, otherwise=False)
+        if stops is not None:
+            terminated = terminated | stops
+        values = predicted.cpu().numpy().astype(np.float64)
+        advantages = target_advantages(
+            psi, values, terminated=terminated, ended=ended, discount=self.gamma, trace=self.lambda_
+        )
+        acted = _told(infos, FACTOR_MASK, self.network.shape[0], otherwise=True)
+        credits = credit(self.network, advantages, self.weights)
+        if self.standardise:
+            credits = _standardised(credits, real, acted)
+        columns = {"advantages": credits, "value_targets": advantages + values}
+        if acted is not None:
+            columns[FACTOR_MASK] = acted
+        for name, column in columns.items():
+            part[name] = torch.as_tensor(np.asarray(column, np.float32), device=predicted.device)
+        return batch
+
+
+def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
+    """The info of every step of an episode with its vector of targets, and one for the step that RLlib appended."""
+    rewards, infos = episode.get_rewards(), []
+    for t, info in enumerate(episode.get_infos()[1:-1]):
+        psi = info.get("vector_reward")
+        if psi is None and n_targets > 1:
+            raise ValueError(
+                f'environment: the info of a step has no "vector_reward", and the network has {n_targets} targets; put '
+                "the parts of the reward there, or say where they are: FactoredPPOConfig().problem(fx.wrap(make, "
+                "network, reward=…))"
+            )
+        psi = np.ravel(np.asarray(rewards[t] if psi is None else psi, np.float64))
+        if psi.shape != (n_targets,):
+            raise ValueError(
+                f'environment: info["vector_reward"] has {psi.size} parts, and the network {n_targets} columns; want '
+                "one column for each part"
+            )
+        infos.append({**info, "vector_reward": psi})
+    return [*infos, {"vector_reward": np.zeros(n_targets)}]
+
+
+def _told(infos: list[dict[str, Any]], name: str, size: int, *, otherwise: bool) -> np.ndarray | None:
+    """The entries `name` of all infos, ``(N, size)``; None if no info has one."""
+    if not any(name in info for info in infos):
+        return None
+    values = np.full((len(infos), size), otherwise)
+    for row, info in zip(values, infos, strict=True):
+        if name in info:
+            if np.shape(info[name]) != (size,):
+                raise ValueError(f'environment: info["{name}"] has shape {np.shape(info[name])}, want ({size},)')
+            row[:] = info[name]
+    return values
+
+
+def target_advantages(
+    psi: np.ndarray, values: np.ndarray, *, terminated: np.ndarray, ended: np.ndarray, discount: float, trace: float
+) -> np.ndarray:
+    """δ_t = ψ_t + γ (1 − terminated_t) v(s_{t+1}) − v(s_t),  A_t = δ_t + γλ (1 − ended_t) A_{t+1}, for every target.
+
+    As `factorax.learning.advantages.gae`, on episodes that lie end to end, each with one more row for the value of its
+    last observation, whose advantage is 0. In NumPy, since the lengths differ in every batch.
+
+    - `psi`, `values`: ``(N, m)``.
+    - `terminated`: ``(N, m)``, or ``(N, 1)`` if all targets end together.
+    - `ended`: ``(N, 1)``, terminated or truncated: the last row but one of every episode.
+
+    >>> psi, values = np.array([[1.0], [2.0], [0.0]]), np.array([[0.0], [0.0], [4.0]])
+    >>> ended = np.array([[False], [True], [False]])
+    >>> target_advantages(psi, values, terminated=ended & False, ended=ended, discount=0.5, trace=1.0).T
+    array([[3., 4., 0.]])
+    """
+    goes_on = 1.0 - terminated
+    following = np.append(values[1:], np.zeros_like(values[:1]), axis=0)
+    delta = psi + discount * goes_on * following - values
+    appended = np.roll(ended[:, 0], 1)
+    delta[appended] = 0.0
+    decay = np.broadcast_to(discount * trace * goes_on * (1.0 - ended), delta.shape)
+    for t in range(len(delta) - 2, -1, -1):
+        if not appended[t]:
+            delta[t] += decay[t] * delta[t + 1]
+    return delta
+
+
+def _standardised(credits: np.ndarray, real: np.ndarray, acted: np.ndarray | None) -> np.ndarray:
+    """Credits centred and divided by one common deviation, over the entries that count."""
+    counts = np.broadcast_to(real[:, None], credits.shape)
+    counted = credits[counts if acted is None else counts & acted]
+    if counted.size == 0:
+        return credits
+    return (credits - counted.mean()) / max(1e-4, float(counted.std()))

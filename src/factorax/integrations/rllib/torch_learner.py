@@ -1,0 +1,110 @@
+"""The loss of factored PPO in RLlib: a ratio and a credit for every factor.
+
+    L = −E Σᵢ min(rᵢ Cᵢ, clip(rᵢ, 1 ± ε) Cᵢ),    rᵢ = πᵢ(aᵢ|s) / πᵢ_old(aᵢ|s),    C = [K(λ∘A)]
+
+With one factor and one target it is that of RLlib's PPO.
+"""
+
+from typing import Any
+
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Tuple
+
+from ...spec import Spec
+from . import module as components
+from ._packages import (
+    DEFAULT_MODULE_ID,
+    ENTROPY_KEY,
+    LEARNER_RESULTS_KL_KEY,
+    LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY,
+    LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY,
+    POLICY_LOSS_KEY,
+    VF_LOSS_KEY,
+    Columns,
+    GeneralAdvantageEstimation,
+    PPOTorchLearner,
+    explained_variance,
+    torch,
+)
+from .target_advantages import FACTOR_MASK, TargetAdvantages
+
+
+def _flat(space: Any) -> Any:
+    """The action space, if it is one whose parts RLlib keeps in the order in which we count components."""
+    parts = space.spaces if isinstance(space, Tuple) else [space]
+    if not all(isinstance(part, Box | Discrete | MultiDiscrete) and len(part.shape or ()) < 2 for part in parts):
+        raise TypeError(
+            f"action space: got {space}, want a Box or MultiDiscrete of one axis, a Discrete, or a Tuple of those; "
+            "FactoredPPOConfig().problem(make) makes it one"
+        )
+    return space
+
+
+class FactoredPPOLearner(PPOTorchLearner):
+    """RLlib's learner of PPO, with `TargetAdvantages` in its pipeline and the loss above."""
+
+    def build(self) -> None:
+        """Exchange the connector that makes advantages, once the rest is built."""
+        if self._is_built:
+            return
+        super().build()
+        config, module = self.config, self.module[DEFAULT_MODULE_ID].unwrapped()
+        action_space = _flat(module.action_space)
+        self._factors = Spec.of_spaces(module.observation_space, action_space, config.network).factors
+        self._learner_connector.remove(GeneralAdvantageEstimation)
+        self._learner_connector.append(
+            TargetAdvantages(
+                gamma=config.gamma,
+                lambda_=config.lambda_,
+                network=config.network,
+                weights=config.lam,
+                standardise=config.standardise_advantages,
+            )
+        )
+
+    def _by_factor(self, by_component: Any) -> Any:
+        """Sums over the components of every factor, ``(N, c)`` → ``(N, n)``."""
+        if self._factors is None:
+            return by_component
+        of = torch.as_tensor(self._factors, device=by_component.device)
+        zeros = by_component.new_zeros(len(by_component), self.config.network.shape[0])
+        return zeros.index_add(1, of, by_component)
+
+    def compute_loss_for_module(self, *, module_id: Any, config: Any, batch: dict[str, Any], fwd_out: Any) -> Any:
+        """The loss of a minibatch."""
+        module = self.module[module_id].unwrapped()
+        real = batch[Columns.LOSS_MASK].bool()
+
+        def mean(each: Any) -> Any:
+            return each[real].sum() / real.sum()
+
+        new = module.get_train_action_dist_cls().from_logits(fwd_out[Columns.ACTION_DIST_INPUTS])
+        old = module.get_exploration_action_dist_cls().from_logits(batch[Columns.ACTION_DIST_INPUTS])
+        actions, credits, acted = batch[Columns.ACTIONS], batch["advantages"], batch.get(FACTOR_MASK, 1.0)
+        # RLlib keeps the probability of the whole action alone: that of the factors is computed again.
+        log_ratio = self._by_factor(components.log_prob(new, actions) - components.log_prob(old, actions))
+        ratio = torch.exp(log_ratio)
+        clipped = torch.clamp(ratio, 1 - config.clip_param, 1 + config.clip_param)
+        gain = (torch.min(ratio * credits, clipped * credits) * acted).sum(-1)
+        entropy = (self._by_factor(components.entropy(new)) * acted).sum(-1)
+        kl = (
+            (self._by_factor(components.kl(old, new)) * acted).sum(-1) if config.use_kl_loss else torch.zeros_like(gain)
+        )
+        values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
+        missed = (values - batch["value_targets"]) ** 2
+        value_loss = torch.clamp(missed, 0, config.vf_clip_param).mean(-1)
+        weight = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
+        loss = mean(-gain + config.vf_loss_coeff * value_loss - weight * entropy)
+        if config.use_kl_loss:
+            loss = loss + self.curr_kl_coeffs_per_module[module_id] * mean(kl)
+        metrics = {
+            POLICY_LOSS_KEY: -mean(gain),
+            VF_LOSS_KEY: mean(value_loss),
+            LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: mean(missed.mean(-1)),
+            LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY: explained_variance(
+                batch["value_targets"][real].ravel(), values[real].ravel()
+            ),
+            ENTROPY_KEY: mean(entropy),
+            LEARNER_RESULTS_KL_KEY: mean(kl),
+        }
+        self.metrics.log_dict(metrics, key=module_id, window=1)
+        return loss

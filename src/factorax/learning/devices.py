@@ -1,0 +1,148 @@
+"""Where an update runs: its environments spread over local devices, and whether it fits their memory.
+
+The program is that of one device; XLA splits it, and adds up the gradients of the shares. Results agree with those of
+one device to rounding.
+"""
+
+import sys
+from collections.abc import Callable
+from math import gcd
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from .config import Config
+from .state import TrainState
+
+AXIS = "environments"
+GIB = 2**30
+
+
+def mesh(config: Config) -> Mesh | None:
+    """The devices that share the environments: as many as the settings say, or as divide both `n_envs` and
+    `batch_size`. None if it is one."""
+    local = jax.local_devices()
+    together = gcd(config.n_envs, config.batch_size)
+    if config.devices > len(local):
+        raise ValueError(f"devices: got {config.devices}, and there are {len(local)} here")
+    if config.devices and together % config.devices:
+        raise ValueError(
+            f"devices: got {config.devices}, want a divisor of both n_envs = {config.n_envs} and "
+            f"batch_size = {config.batch_size}"
+        )
+    count = config.devices or max(n for n in range(1, len(local) + 1) if together % n == 0)
+    return None if count == 1 else Mesh(np.array(local[:count]), (AXIS,))
+
+
+def shard_minibatch(devices: Mesh | None, samples: Any) -> Any:
+    """Samples of which every device has a share."""
+    if devices is None:
+        return samples
+    shared = NamedSharding(devices, PartitionSpec(AXIS))
+    return jax.tree.map(lambda x: jax.lax.with_sharding_constraint(x, shared), samples)
+
+
+def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
+    """Where every array of a state is: what belongs to an environment with its share, the rest on every device.
+
+    `lead` counts axes in front of those of a single state, such as an axis of seeds.
+    """
+    front = [None] * lead
+
+    def everywhere(tree: Any) -> Any:
+        return jax.tree.map(lambda x: NamedSharding(devices, PartitionSpec()) if eqx.is_array(x) else None, tree)
+
+    def first(x: Any) -> NamedSharding:
+        return NamedSharding(devices, PartitionSpec(*front, AXIS))
+
+    def last(x: Any) -> NamedSharding:
+        return NamedSharding(devices, PartitionSpec(*[None] * (x.ndim - 1), AXIS))
+
+    states, obs, episodes = state.environments
+    environments = jax.tree.map(last, states), jax.tree.map(first, obs), jax.tree.map(first, episodes)
+    return everywhere(state)._replace(environments=environments, discounted=first(state.discounted))
+
+
+def place(devices: Mesh | None, state: TrainState, lead: int = 0) -> TrainState:
+    """The state with every array where it belongs."""
+    if devices is None:
+        return state
+    arrays, rest = eqx.partition(state, eqx.is_array)
+    where = shardings(devices, arrays, lead)
+    return eqx.combine(jax.tree.map(jax.device_put, arrays, where), rest)
+
+
+def compiled(
+    update: Callable[[TrainState], Any],
+    state: TrainState,
+    config: Config,
+    devices: Mesh | None,
+    *,
+    seeds: int | None = None,
+) -> Callable[[TrainState], Any]:
+    """An update compiled for states like this one, with `seeds` of them in one (see `jax.vmap`) if that is given.
+
+    Raises `MemoryError` if it needs more memory than its device has.
+    """
+    lead = 0 if seeds is None else 1
+
+    def placed(state: TrainState) -> Any:
+        new, metrics = update(state)
+        return place(devices, new, lead), metrics
+
+    jitted: Any = eqx.filter_jit(placed)
+    program = jitted.lower(state).compile()
+    sizes = program.compiled.memory_analysis()
+    if sizes is not None:  # some backends do not say
+        parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
+        check_memory(sum(parts) - sizes.alias_size_in_bytes, available_memory(), config, seeds or 1)
+    return program
+
+
+def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) -> None:
+    """Raise if an update needs more bytes than there are, and name an `n_envs` that would fit.
+
+    The need grows in proportion to the environments, except for the parameters, which are small.
+    """
+    if free is None or needed <= free:
+        return
+    c = config
+    most = int(c.n_envs * free / needed)
+    fits = next((n for n in range(most, 0, -1) if n * c.n_steps % c.batch_size == 0), None)
+    wanted = "a smaller n_steps" if fits is None else f"n_envs={fits}"
+    work = f"{c.n_envs} environments × {c.n_steps} steps" + (f" × {seeds} seeds" if seeds > 1 else "")
+    raise MemoryError(
+        f"n_envs: got {c.n_envs}, and an update of {work} needs {needed / GIB:.3g} GiB; the device has "
+        f"{free / GIB:.3g}; want {wanted}"
+    )
+
+
+def available_memory() -> int | None:
+    """Bytes that a program may still allocate on the device; None where that is unknown."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats["bytes_in_use"]
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    kib = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
+    return None if kib is None else 1024 * int(kib)
+
+
+def peak_memory() -> dict[str, float]:
+    """The most memory in use so far, of the device or, if that is the CPU, of this process, as a metric; empty where it
+    is unknown."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "peak_bytes_in_use" in stats:
+        return {"time/peak_gib": stats["peak_bytes_in_use"] / GIB}
+    try:
+        import resource
+    except ImportError:  # on Windows
+        return {}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"time/peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB}

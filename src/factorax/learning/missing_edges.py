@@ -1,0 +1,96 @@
+"""Is the network missing an edge? A score test on the data that training uses anyway.
+
+Where factor i does not influence target j, E[zᵢ h Aⱼ] = 0 for every feature h of the state: 1, and the inputs of the
+policy's last layer. With S the sum of zᵢ h Aⱼ over all samples so far and Q that of their squares, S / √Q is standard
+normal if there is no edge, however the policy has changed in between: given the past, each zᵢ is independent of what
+follows and has mean zero.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from .._false_discovery import discoveries
+from ..spec import Spec
+from ..structure import InfluenceNetwork
+from ..structure.labels import edge_label, some, warn
+
+LARGEST = 2 * 10**6
+"""Sums that are kept. Where all features would take more, only the feature 1 is used; beyond that nothing is tested."""
+LEVEL = 0.01
+"""The false-discovery rate of all looks together."""
+_FIRST = 8
+
+
+class MissingEdges(NamedTuple):
+    """Sums over all samples so far, for c components, p features and m targets: ``(c, p, m)`` each."""
+
+    product: jax.Array
+    squares: jax.Array
+
+    @classmethod
+    def start(cls, c: int, p: int, m: int) -> "MissingEdges | None":
+        """Sums of no samples; None where there are too many pairs to test."""
+        if c * m > LARGEST:
+            return None
+        shape = c, p if c * p * m <= LARGEST else 1, m
+        return cls(jnp.zeros(shape), jnp.zeros(shape))
+
+    def updated(self, scores: jax.Array, features: jax.Array, advantage: jax.Array) -> "MissingEdges":
+        """With N more samples: scores ``(N, c)``, features ``(N, c or 1, p − 1)`` and advantages ``(N, m)``."""
+        shape = self.product.shape
+        if shape[1] > 1:
+            scores = jnp.concatenate([scores[..., None], scores[..., None] * features], axis=-1)
+        z = scores.reshape(len(scores), -1)
+        return MissingEdges(
+            self.product + (z.T @ advantage).reshape(shape), self.squares + (z.T**2 @ advantage**2).reshape(shape)
+        )
+
+
+def look(rollouts: int) -> int:
+    """The number of the look that falls on this rollout, 1, 2, …; 0 if none does. There are few: 8, 16, 32, …"""
+    power = rollouts // _FIRST
+    return power.bit_length() if rollouts % _FIRST == 0 and power & (power - 1) == 0 and power else 0
+
+
+def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[int, int]]:
+    """Pairs of components and targets that lack an edge although the data show one, the surest first.
+
+    Uses the Benjamini–Hochberg rule at the level `LEVEL` / (k (k + 1)) in the k-th look, so that all looks together
+    spend `LEVEL`.
+    """
+    product, squares = (np.asarray(x, float) for x in sums)
+    t = np.abs(product) / np.sqrt(np.maximum(squares, 1e-300))
+    tested = ~present & (squares > 0).all(axis=1)
+    if not tested.any():
+        return []
+    p_value = product.shape[1] * special.erfc(t.max(axis=1) / np.sqrt(2))  # Bonferroni over the p features
+    p_value[~tested] = np.nan
+    pairs = np.argwhere(discoveries(p_value, LEVEL / (number * (number + 1))))
+    return [(int(i), int(j)) for i, j in sorted(pairs, key=lambda pair: p_value[*pair])]
+
+
+def warn_if_missing(spec: Spec, sums: MissingEdges | None, rollouts: int) -> bool:
+    """Warn if the data show that the network lacks edges, at the rollouts that `look` names; whether it warned."""
+    number = look(rollouts)
+    if sums is None or not number:
+        return False
+    edges = spec.network.static.to_dense() > 0
+    pairs = missing(sums, edges if spec.factors is None else edges[spec.factors], number)
+    if pairs:
+        _warn(pairs, spec.network.static, spec.factors)
+    return bool(pairs)
+
+
+def _warn(pairs: list[tuple[int, int]], network: InfluenceNetwork, factors: np.ndarray | None) -> None:
+    rows = range(network.shape[0]) if factors is None else factors
+    names = list(dict.fromkeys(edge_label(network.actions[rows[i]], network.targets[j]) for i, j in pairs))
+    count = "1 edge is" if len(names) == 1 else f"{len(names)} edges are"
+    warn(
+        f"network: the data say that {count} missing, the surest {some(names)}: without them the "
+        "gradient is biased. Add them (fx.discover finds such edges), or leave them out on purpose, for less noise, "
+        "and say check_network=False"
+    )

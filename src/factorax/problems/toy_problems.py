@@ -1,0 +1,178 @@
+"""Three toy problems with known structure, for examples and tests: a contextual bandit, a chain, queues on a grid."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import sparse
+
+from ..structure import InfluenceNetwork, LaggedNetwork
+from .problem import Problem, Step
+
+
+def contextual_bandit(n: int = 8) -> Problem:
+    """n switches, each to be set as its own light says: one step an episode, K = I.
+
+    - **Observation**: n lights, −1 or 1.
+    - **Action**: ``MultiBinary(n)``.
+    - **Targets**: ψᵢ = 1 if switch i agrees with light i, else 0.
+    """
+
+    def reset(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        lights = jnp.where(jax.random.bernoulli(key, shape=(n,)), 1.0, -1.0)
+        return lights, lights
+
+    def step(key: jax.Array, lights: jax.Array, action: jax.Array) -> Step:
+        psi = (action == (lights > 0)).astype(jnp.float32)
+        return Step(state=lights, obs=lights, psi=psi, terminated=jnp.array(True), truncated=jnp.array(False))
+
+    return Problem(
+        name="contextual-bandit",
+        reset=reset,
+        step=step,
+        observation_space=gym.spaces.Box(-1.0, 1.0, (n,), np.float32),
+        action_space=gym.spaces.MultiBinary(n),
+        network=InfluenceNetwork.identity(n),
+        weights=np.ones(n),
+        local=lambda obs: obs[..., None],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Chain(Problem):
+    """The problem of `chain`, with presets of networks to train it with."""
+
+    delay: int = 3
+
+    def influence(self, preset: str) -> InfluenceNetwork | LaggedNetwork:
+        """``"near"``, every action its own target alone, which leaves a true edge out; or ``"lagged"``, the network of
+        returns by lag: everything after `delay` steps."""
+        if preset not in ("near", "lagged"):
+            raise ValueError(f"preset: got {preset!r}, want 'near' or 'lagged'")
+        return InfluenceNetwork.identity(self.network.shape[0]) if preset == "near" else self._by_lag
+
+    @cached_property
+    def _by_lag(self) -> LaggedNetwork:
+        return LaggedNetwork({self.delay: self.network})
+
+
+def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
+    """n parcels on their way: what is sent now pays `delay` steps later, at its own end and at the next.
+
+    Every action enters a queue of length `delay`; when it arrives, target i is paid by parcels i and i − 1. So no
+    action influences a target in the same step, and the network of *returns* is banded: aᵢ → ψᵢ, ψᵢ₊₁.
+
+    - **Observation**: for each i what it should send, a number in (−1, 1) drawn at every step; and the time left.
+    - **Action**: ``Box(n)``, what is sent.
+    - **Targets**: ψᵢ = −(errorᵢ)² − ½ (errorᵢ₋₁)², of the parcels that arrive.
+    - **End**: truncated after `horizon` steps.
+    """
+    matrix = np.eye(n, dtype=bool) | np.eye(n, k=1, dtype=bool)
+
+    def observe(wanted: jax.Array, time: jax.Array) -> jax.Array:
+        return jnp.append(wanted, 1.0 - time / horizon)
+
+    def reset(key: jax.Array):
+        wanted = jax.random.uniform(key, (n,), minval=-1.0)
+        state = {"wanted": wanted, "queue": jnp.zeros((delay, n)), "time": jnp.int32(0)}
+        return state, observe(wanted, state["time"])
+
+    def step(key: jax.Array, state, action: jax.Array) -> Step:
+        arrived = state["queue"][0]
+        queue = jnp.concatenate([state["queue"][1:], (action - state["wanted"])[None] ** 2])
+        psi = -arrived - 0.5 * jnp.concatenate([jnp.zeros(1), arrived[:-1]])
+        time = state["time"] + 1
+        wanted = jax.random.uniform(key, (n,), minval=-1.0)
+        after = {"wanted": wanted, "queue": queue, "time": time}
+        return Step(
+            state=after, obs=observe(wanted, time), psi=psi, terminated=jnp.array(False), truncated=time >= horizon
+        )
+
+    return Chain(
+        name="chain",
+        reset=reset,
+        step=step,
+        observation_space=gym.spaces.Box(-1.0, 1.0, (n + 1,), np.float32),
+        action_space=gym.spaces.Box(-2.0, 2.0, (n,), np.float32),
+        network=InfluenceNetwork(matrix),
+        weights=np.ones(n),
+        local=lambda obs: jnp.stack([obs[..., :n], jnp.broadcast_to(obs[..., n:], obs[..., :n].shape)], axis=-1),
+        delay=delay,
+    )
+
+
+def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1) -> Problem:
+    """A grid of queues, each served from one of two sides; what is served moves on to the neighbour.
+
+    - **Observation**: the lengths of both queues of every node, over 10.
+    - **Action**: ``MultiDiscrete([2] * n)``, which of its two queues (from the west, from the north) a node serves.
+    - **Targets**: ψᵢ = −(cars waiting at node i) / 10.
+    - **End**: truncated after `horizon` steps.
+
+    A node's choice reaches all nodes downstream after some steps, so that a K short of that is an approximation; `hops`
+    says how far along the grid the network reaches.
+    """
+    n = rows * columns
+    place = np.arange(n).reshape(rows, columns)
+    arrivals = np.zeros((rows, columns, 2), np.float32)
+    arrivals[:, 0, 0] = arrivals[0, :, 1] = 0.6
+
+    def observe(cars: jax.Array) -> jax.Array:
+        return cars.reshape(-1) / 10
+
+    def reset(key: jax.Array):
+        cars = jax.random.randint(key, (rows, columns, 2), 0, 5).astype(jnp.float32)
+        return {"cars": cars, "time": jnp.int32(0)}, observe(cars)
+
+    def step(key: jax.Array, state, action: jax.Array) -> Step:
+        cars = state["cars"]
+        serves = jax.nn.one_hot(action.reshape(rows, columns), 2)
+        leaving = jnp.minimum(cars, 1.5 * serves)
+        east = jnp.pad(leaving[:, :-1, 0], ((0, 0), (1, 0)))  # from the west, on to the east
+        south = jnp.pad(leaving[:-1, :, 1], ((1, 0), (0, 0)))
+        new = jax.random.bernoulli(key, arrivals).astype(jnp.float32)
+        cars = jnp.minimum(cars - leaving + jnp.stack([east, south], axis=-1) + new, 20.0)
+        time = state["time"] + 1
+        psi = -cars.sum(axis=-1).reshape(-1) / 10
+        return Step(
+            state={"cars": cars, "time": time},
+            obs=observe(cars),
+            psi=psi,
+            terminated=jnp.array(False),
+            truncated=time >= horizon,
+        )
+
+    def local(obs: jax.Array) -> jax.Array:
+        cars = obs.reshape(*obs.shape[:-1], rows, columns, 2)
+        edge = [(0, 0)] * (obs.ndim - 1)
+        padded = jnp.pad(cars, [*edge, (1, 1), (1, 1), (0, 0)])
+        middle, before, after = slice(1, -1), slice(None, -2), slice(2, None)
+        around = [(middle, after), (after, middle), (middle, before), (before, middle)]
+        views = jnp.concatenate([cars, *(padded[(..., *where, slice(None))] for where in around)], axis=-1)
+        return views.reshape(*obs.shape[:-1], n, -1)
+
+    across = [(int(a), int(b)) for a, b in zip(place[:, :-1].ravel(), place[:, 1:].ravel(), strict=True)]
+    down = [(int(a), int(b)) for a, b in zip(place[:-1].ravel(), place[1:].ravel(), strict=True)]
+    return Problem(
+        name="queues",
+        reset=reset,
+        step=step,
+        observation_space=gym.spaces.Box(0.0, 2.0, (2 * n,), np.float32),
+        action_space=gym.spaces.MultiDiscrete([2] * n),
+        network=downstream(n, across + down, hops),
+        weights=np.ones(n),
+        local=local,
+    )
+
+
+def downstream(n: int, edges: list[tuple[int, int]], hops: int) -> InfluenceNetwork:
+    """The network in which each of n nodes influences itself and the nodes at most `hops` directed edges after it."""
+    start, end = np.array(edges, int).reshape(-1, 2).T
+    step = sparse.csr_array((np.ones(len(start) + n), (np.append(start, range(n)), np.append(end, range(n)))), (n, n))
+    reach = sparse.eye_array(n, format="csr")
+    for _ in range(hops):
+        reach = reach @ step
+    return InfluenceNetwork(reach.astype(bool))

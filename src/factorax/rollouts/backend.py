@@ -1,0 +1,60 @@
+"""`Backend`: the interface of whoever steps Gymnasium environments, in this process or elsewhere."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from .episodes import Episode, continued
+from .player import Iteration
+from .transitions import Fragment, RunningEpisodes, Transition, side_by_side
+
+
+class LostWarning(UserWarning):
+    """An episode or a worker was lost in a rollout, and has been replaced."""
+
+
+class Backend(ABC):
+    """Environments and a policy somewhere. For the same iterations all backends give bit-identical transitions."""
+
+    episodes: Sequence[Episode] | None = None
+    """The episodes in progress after the last iteration; None before the first. May be set before the first: those
+    episodes are then replayed, and continued."""
+
+    in_flight = False
+    """Whether fragments have been started and not yet been asked for."""
+
+    @abstractmethod
+    def send(self, iteration: Iteration) -> None:
+        """Let all environments play a fragment with these parameters."""
+
+    @abstractmethod
+    def fragments(self) -> list[Fragment]:
+        """The fragments, in the order of environments, once all are complete."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all environments and workers."""
+
+    def begin(self, iteration: Iteration) -> None:
+        """Start a fragment in all environments, and return at once."""
+        self.send(iteration)
+        self.in_flight = True
+
+    def finish(self) -> Transition:
+        """The transitions of all environments, ``[T, B, ...]``, since `begin`; with a warning for every loss."""
+        self.in_flight = False
+        fragments = self.fragments()
+        for fragment in fragments:
+            for message in fragment.messages:
+                warnings.warn(message, LostWarning, stacklevel=2)
+        transitions = side_by_side([fragment.transitions for fragment in fragments])
+        running = zip(*(fragment.running for fragment in fragments), strict=True)
+        self.episodes = continued(self.episodes, transitions, RunningEpisodes(*map(np.concatenate, running)))
+        return transitions
+
+    def collect(self, iteration: Iteration) -> Transition:
+        """`begin` and `finish`."""
+        self.begin(iteration)
+        return self.finish()

@@ -1,0 +1,131 @@
+"""`check_problem`: everything that is wrong with a problem, found by stepping it, and how to fix it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..spec import Spec
+
+
+class ProblemError(ValueError):
+    """A problem that cannot be trained on; the message lists everything that is wrong."""
+
+
+def check_problem(problem: Any, network: Any = None, *, weights: Any = None, steps: int = 100, seed: int = 0) -> None:
+    """Step a problem with random actions; raise `ProblemError` with everything that is wrong with it.
+
+    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment.
+    - `network`, `weights`: as for `FactoredPPO`; the problem's own if left out.
+
+    Checks the shapes of observations and targets, that numbers are finite, that the scalar reward equals
+    ``weights @ vector_reward``, that flags are booleans, the lengths of masks, and that a JAX problem keeps the shapes
+    of its state.
+
+    >>> from factorax import check_problem
+    >>> from factorax.problems import queues
+    >>> check_problem(queues())
+    """
+    try:
+        spec = Spec.of(problem, None if network == "adaptive" else network, weights=weights)  # of the same shape
+    except (TypeError, ValueError) as error:
+        raise ProblemError(str(error)) from error
+    faults = _check_jax(spec, steps, seed) if spec.is_jax else _check_host(spec, steps, seed)
+    if faults:
+        raise ProblemError("\n".join(f"{i}. {text}" for i, text in enumerate(dict.fromkeys(faults), 1)))
+
+
+def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:
+    """What is wrong with an observation and a vector of targets."""
+    faults, m = [], spec.n_targets
+    obs, psi = np.asarray(obs), np.asarray(psi)
+    if obs.size != spec.n_inputs:
+        faults.append(f"observation: got shape {obs.shape}, want that of its space, {spec.observation_space.shape}")
+    if psi.shape != (m,):
+        faults.append(f"targets: got shape {psi.shape}, want ({m},), one for each column of the influence network")
+    for name, values in (("observation", obs), ("targets", psi)):
+        if not np.isfinite(np.asarray(values, float)).all():
+            bad = int(np.flatnonzero(~np.isfinite(np.asarray(values, float).ravel()))[0])
+            faults.append(f"{name}: entry {bad} is not finite {where}; clip it, or end the episode before")
+    return faults
+
+
+def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
+    problem: Any = spec.problem
+    space = spec.components
+    key = jax.random.key(seed)
+    state, obs = problem.reset(key)
+    n, m = spec.n_factors, spec.n_targets
+    try:
+        out = jax.eval_shape(problem.step, key, state, space.to_environment(jnp.zeros(len(space)), jnp))
+    except Exception as error:  # whatever the user's function raises
+        return [f"step: cannot be traced by JAX ({type(error).__name__}: {str(error).splitlines()[0]})"]
+    faults = []
+    shapes = [jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree) for tree in (state, out.state)]
+    if jax.tree.structure(state) != jax.tree.structure(out.state) or shapes[0] != shapes[1]:
+        faults.append("step: the new state has another structure, shape or dtype than the old; keep them the same")
+    if jnp.shape(obs) != out.obs.shape:
+        faults.append(f"step: the observation has shape {out.obs.shape}, after a reset {jnp.shape(obs)}; want the same")
+    for name in ("terminated", "truncated"):
+        flag = getattr(out, name)
+        if flag.shape != () or flag.dtype != bool:
+            faults.append(f"{name}: got shape {flag.shape} and type {flag.dtype}, want one boolean")
+    for name, size in (("factor_mask", n), ("target_terminated", m)):
+        mask = getattr(out, name)
+        if mask is not None and mask.shape != (size,):
+            faults.append(f"{name}: got shape {mask.shape}, want ({size},)")
+    if problem.local is not None and problem.local(obs).shape[:-1] != (n,):
+        faults.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), a row for every factor")
+    if out.psi.shape != (m,):
+        faults.append(f"targets: got shape {out.psi.shape}, want ({m},), one for each column of the influence network")
+    if faults:
+        return faults
+    step = jax.jit(problem.step)
+    for t in range(steps):
+        key, for_action, for_step, for_reset = jax.random.split(key, 4)
+        action = space.sample(for_action, jnp.zeros((len(space), space.width)), space.spread(0.0))
+        new = step(for_step, state, space.to_environment(action, jnp))
+        faults += _check_numbers(spec, new.obs, new.psi, f"in step {t}")
+        state = new.state
+        if new.terminated | new.truncated:
+            state, obs = problem.reset(for_reset)
+    return faults
+
+
+def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
+    make: Any = spec.problem
+    env = make()
+    n, m = spec.n_factors, spec.n_targets
+    faults = []
+    env.action_space.seed(seed)
+    obs, _ = env.reset(seed=seed)
+    for t in range(steps):
+        obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        psi = info.get("vector_reward")
+        if psi is None:
+            if m > 1:
+                faults.append(
+                    f"info: has no 'vector_reward', and the network has {m} targets; put the vector of targets there"
+                )
+                break
+            psi = np.atleast_1d(reward)
+        faults += _check_numbers(spec, obs, psi, f"in step {t}")
+        psi = np.asarray(psi, float)
+        if psi.shape == (m,) and np.isfinite(psi).all():
+            whole = float(spec.weights @ psi)
+            if not np.isclose(whole, float(np.sum(reward)), rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi).max())):
+                faults.append(
+                    f"reward: got {float(np.sum(reward)):.6g} in step {t}, want weights @ vector_reward = {whole:.6g}; "
+                    "the parts must add up to the scalar, or the weights are not those of the problem"
+                )
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(flag, bool | np.bool_):
+                faults.append(f"{name}: got {type(flag).__name__}, want a boolean")
+        for name, size in (("factor_mask", n), ("target_terminated", m)):
+            if name in info and np.shape(info[name]) != (size,):
+                faults.append(f"info[{name!r}]: got shape {np.shape(info[name])}, want ({size},)")
+        if terminated or truncated:
+            env.reset()
+    env.close()
+    return faults

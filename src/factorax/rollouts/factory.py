@@ -1,0 +1,55 @@
+"""Who steps a problem, chosen by what it is: a JAX problem, or an environment on the host."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..spec import Spec
+from .collector import Collector, CollectorSettings, SteppedEnvironments
+from .host import HostEnvironments
+from .in_jax import JaxCollector, JaxEnvironments, SteppedJaxEnvironments
+from .on_host import HostCollector
+from .transitions import Transition
+
+
+def collector_for(spec: Spec, settings: CollectorSettings) -> Collector:
+    """The collector for a problem: inside the compiled program for a JAX problem, else on the host."""
+    if not spec.is_jax:
+        return HostCollector(spec, settings)
+    if settings.overlap or settings.rollouts != "inline":
+        name = "overlap" if settings.overlap else "rollouts"
+        raise ValueError(
+            f"{name}: got {getattr(settings, name)!r}, and the problem is a JAX problem, which the learner steps on "
+            "its own devices; leave it out"
+        )
+    return JaxCollector(spec, settings)
+
+
+def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
+    """`n_envs` environments of a problem in this process."""
+    make: Any = spec.problem
+    if spec.is_jax:
+        return SteppedJaxEnvironments(make, n_envs, spec.components)
+    return HostEnvironments(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets)
+
+
+def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: int, seed: int) -> Transition:
+    """`n_steps` transitions of `n_envs` new environments, ``[T, B, ...]``, as NumPy arrays.
+
+    `act` goes from a JAX key and raw observations ``(B, d)`` to flat actions ``(B, c)``; JAX traces it for a JAX
+    problem.
+    """
+    make: Any = spec.problem
+    if spec.is_jax:
+        environments = JaxEnvironments(make, n_envs, spec.components)
+        collect = jax.jit(lambda key: environments.collect(environments.init(key), act, key, n_steps)[1])
+        return jax.tree.map(np.asarray, collect(jax.random.key(seed)))
+    hosts = HostEnvironments(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets)
+    hosts.init(seed)
+    keys = iter(jax.random.split(jax.random.key(seed), n_steps))
+    try:
+        return hosts.collect(lambda obs: np.asarray(act(next(keys), obs)), n_steps)
+    finally:
+        hosts.close()

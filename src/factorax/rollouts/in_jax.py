@@ -1,0 +1,173 @@
+"""Rollouts of a JAX problem, inside the compiled program."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..problems.problem import Problem, Step
+from ..spaces import ActionSpace
+from ..spec import Spec
+from .collector import Behaviour, Collector, CollectorSettings
+from .transitions import Transition
+
+CHUNK = 64
+"""Steps of an evaluation in one call of a compiled program."""
+LONGEST = 10_000
+"""Calls of an evaluation before it is given up."""
+
+
+class EpisodeSums(NamedTuple):
+    """Sums over the episodes in progress."""
+
+    psi: jax.Array
+    """Targets, ``(B, m)``."""
+    length: jax.Array
+    """Steps, ``(B,)``."""
+
+
+Act = Callable[[jax.Array, jax.Array], jax.Array]
+"""From a key and raw observations ``(B, d)`` to flat actions ``(B, c)``."""
+
+
+class JaxEnvironments:
+    """B episodes of a JAX problem side by side; each is reset when it ends.
+
+    In states the axis of episodes is the last one, ``(..., B)``: one episode has little data, and loops over long rows
+    are fast on every device.
+    """
+
+    def __init__(self, problem: Any, n_envs: int, components: ActionSpace):
+        self.problem: Problem = problem
+        self.n_envs, self.components = n_envs, components
+        self.n_targets = self.problem.network.static.shape[1]
+        self.reset = jax.vmap(self.problem.reset, out_axes=(-1, 0))
+        self.step = jax.vmap(self._step, in_axes=(0, -1, 0), out_axes=(-1, 0))
+
+    def _step(self, key: jax.Array, state: Any, action: jax.Array) -> tuple[Any, Step]:
+        new = self.problem.step(key, state, self.components.to_environment(action, jnp))
+        return new.state, new._replace(state=None)
+
+    def init(self, key: jax.Array) -> Any:
+        """States, observations and empty sums."""
+        states, obs = self.reset(jax.random.split(key, self.n_envs))
+        return states, obs, EpisodeSums(jnp.zeros((self.n_envs, self.n_targets)), jnp.zeros(self.n_envs, jnp.int32))
+
+    def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
+        """`n_steps` transitions of all environments, ``[T, B, ...]``. Pure: it may be compiled with what follows."""
+
+        def step(state: Any, key: jax.Array) -> tuple[Any, Transition]:
+            states, obs, sums = state
+            for_action, for_step, for_reset = jax.random.split(key, 3)
+            action = act(for_action, obs)
+            following, new = self.step(jax.random.split(for_step, self.n_envs), states, action)
+            ended = new.terminated | new.truncated
+            fresh, first = self.reset(jax.random.split(for_reset, self.n_envs))
+            psi = new.psi.astype(jnp.float32)
+            total, length = sums.psi + psi, sums.length + 1
+            transition = Transition(
+                obs=obs,
+                action=action,
+                psi=psi,
+                next_obs=new.obs,
+                terminated=new.terminated,
+                truncated=new.truncated,
+                factor_mask=new.factor_mask,
+                target_terminated=new.target_terminated,
+                episode_psi=jnp.where(ended[:, None], total, 0.0),
+                episode_length=jnp.where(ended, length, 0),
+            )
+            running = EpisodeSums(jnp.where(ended[:, None], 0.0, total), jnp.where(ended, 0, length))
+            states = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, following)
+            return (states, jnp.where(ended[:, None], first, new.obs), running), transition
+
+        return jax.lax.scan(step, state, jax.random.split(key, n_steps))
+
+
+class SteppedJaxEnvironments:
+    """Environments of a JAX problem that are stepped one transition at a time, with given actions."""
+
+    def __init__(self, problem: Any, n_envs: int, components: ActionSpace):
+        environments = self._environments = JaxEnvironments(problem, n_envs, components)
+        self._state: Any = None
+        self._key = jax.random.key(0)
+        self._step = eqx.filter_jit(
+            lambda state, key, actions: environments.collect(state, lambda _, obs: actions, key, 1)
+        )
+
+    @property
+    def obs(self) -> np.ndarray:
+        """Current observations, ``(B, d)``."""
+        return np.asarray(self._state[1])
+
+    def init(self, seed: int) -> None:
+        """Start all episodes."""
+        self._key, key = jax.random.split(jax.random.key(seed))
+        self._state = self._environments.init(key)
+
+    def step(self, actions: np.ndarray) -> Transition:
+        """One transition of all environments, ``[1, B, ...]``."""
+        self._key, key = jax.random.split(self._key)
+        self._state, transitions = self._step(self._state, key, jnp.asarray(actions))
+        return jax.tree.map(np.asarray, transitions)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class JaxCollector(Collector):
+    """Rollouts of a JAX problem."""
+
+    traced = True
+
+    def __init__(self, spec: Spec, settings: CollectorSettings):
+        self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components)
+        self.n_steps = settings.n_steps
+        self._evaluations: dict[tuple[int, bool], tuple[JaxEnvironments, Callable[..., Any]]] = {}
+
+    def init(self, key: Any) -> Any:
+        """States, observations and empty sums of all environments."""
+        return self.environments.init(key)
+
+    def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
+        """One rollout. Pure."""
+        key, for_rollout = jax.random.split(key)
+        environments, transitions = self.environments.collect(environments, behaviour.act, for_rollout, self.n_steps)
+        return environments, key, transitions
+
+    def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
+        """All episodes side by side, in a program that is compiled once for their number."""
+        environments, play = self._evaluation(episodes, deterministic)
+        state, key = environments.init(jax.random.key(seed)), jax.random.key(seed + 1)
+        returns: Any = np.full((episodes, environments.n_targets), np.nan)
+        for _ in range(LONGEST):
+            key, for_chunk = jax.random.split(key)
+            state, transitions = play(behaviour.act, state, for_chunk)
+            _keep_first(returns, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
+            if not np.isnan(returns).any():
+                return returns
+        raise RuntimeError(f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _evaluation(self, n: int, deterministic: bool) -> tuple[JaxEnvironments, Callable[..., Any]]:
+        if (n, deterministic) not in self._evaluations:
+            environments = JaxEnvironments(self.environments.problem, n, self.environments.components)
+
+            def play(act: Any, state: Any, key: jax.Array) -> Any:
+                return environments.collect(state, lambda k, obs: act(k, obs, deterministic=deterministic), key, CHUNK)
+
+            self._evaluations[n, deterministic] = environments, eqx.filter_jit(play)
+        return self._evaluations[n, deterministic]
+
+
+def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
+    """Fill in the first episode of every environment that has none yet."""
+    for i in np.flatnonzero(np.isnan(returns).any(axis=1)):
+        ended = np.flatnonzero(length[:, i])
+        if len(ended):
+            returns[i] = psi[ended[0], i]

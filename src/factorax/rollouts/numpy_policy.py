@@ -1,0 +1,157 @@
+"""The policy in NumPy, with which rollout workers choose actions; its parameters are plain arrays.
+
+It has the distribution of the learner's policy, up to rounding. The action of an environment depends only on its
+number, its observation and its random numbers, to the last bit: not on which other environments are stepped with it,
+and so not on how they are distributed over workers. BLAS rounds a row differently in batches of different sizes, so
+rows are multiplied in tiles of a fixed size.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..distributions import Spread
+from ..distributions.covariance import inverses
+from ..spaces import ActionSpace
+
+TILE = 8
+
+
+class PolicyArrays(NamedTuple):
+    """The parameters of a policy as NumPy arrays."""
+
+    kernels: tuple[np.ndarray, ...]
+    biases: tuple[np.ndarray, ...]
+    """Of every layer, ``(i, o)`` and ``(o,)``; for independent policies with an axis of components in front."""
+    identity: np.ndarray | None
+    """Features that tell a shared network which component it acts for, ``(c, k)``."""
+    log_std: np.ndarray
+    """log σ of Gaussian components, ``(c,)``."""
+    colour: np.ndarray
+    """(I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``."""
+    centre: np.ndarray | None = None
+    scale: np.ndarray | None = None
+    """Mean and deviation of observations, ``(d,)``, if they are normalised."""
+    clip: float = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyPolicy:
+    """A policy network and the distribution of its actions."""
+
+    space: ActionSpace
+    kind: Literal["joint", "shared", "independent"]
+    factors: np.ndarray | None = None
+    """The factor of every component, ``(c,)``; None: each is its own."""
+    local: Callable[[np.ndarray], Any] | None = None
+    """From observations ``(B, d)`` to what every factor observes, ``(B, n, l)``; None: each observes everything."""
+
+    def draw(self, rng: np.random.Generator, arrays: PolicyArrays, n_steps: int) -> np.ndarray:
+        """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
+        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
+
+    def playing(
+        self, arrays: PolicyArrays, first: int, noise: np.ndarray, outputs: list[np.ndarray] | None = None
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function from observations ``(B, d)`` to raw actions ``(B, c)``, to be called once per step.
+
+        - `first`: the number of the first environment; the others follow.
+        - `noise`: what `draw` returned for every environment, ``(T, B, c, width)``.
+        - `outputs`: a list to which the network's output of every step is appended.
+        """
+        steps: Iterator[np.ndarray] = iter(noise)
+        network, choose = self.network(arrays, noise.shape[1], first), self.space.choose
+
+        def act(obs: np.ndarray) -> np.ndarray:
+            output = network(obs)
+            if outputs is not None:
+                outputs.append(output)
+            return choose(output, next(steps))
+
+        return act
+
+    def log_prob(self, arrays: PolicyArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """Return log π of every component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
+        blocks = self.space.blocks
+        whiten = None if blocks is None else inverses(blocks, arrays.colour, len(self.space))
+        return self.space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
+
+    def network(self, arrays: PolicyArrays, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a function from raw observations ``(B, d)`` of environments `first`, … to the parameters of all
+        components' distributions, ``(B, c, width)``."""
+        layers = _Layers(arrays=arrays, kind=self.kind, shape=(n_envs, len(self.space), self.space.width), first=first)
+        see = self.see if self.kind != "joint" else None
+        centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
+
+        def network(obs: np.ndarray) -> np.ndarray:
+            if centre is not None:
+                obs = np.clip((obs - centre) / scale, -clip, clip)
+            return layers(obs if see is None else see(obs))
+
+        return network
+
+    def see(self, obs: np.ndarray) -> np.ndarray:
+        """Return what every component observes, ``(B, c, l)``."""
+        if self.local is None:
+            return np.broadcast_to(obs[:, None], (len(obs), len(self.space), obs.shape[-1]))
+        local = np.asarray(self.local(obs), np.float32)
+        return local if self.factors is None else local[:, self.factors]
+
+
+class _Layers:
+    """The layers of a network, with tanh between them, and buffers for their inputs and outputs.
+
+    A step of the environments starts as few NumPy operations as possible: biases are the last row of the kernels, and
+    inputs end in a one.
+    """
+
+    def __init__(self, arrays: PolicyArrays, kind: str, shape: tuple[int, int, int], first: int):
+        """For environments `first`, `first` + 1, … and outputs of a shape ``(B, c, width)``.
+
+        A shared network has a matrix product for every environment, and the features of components in its inputs; the
+        others have a product for every tile of environments.
+        """
+        n_envs, c, _ = self.shape = shape
+        before, kernels, biases = first % TILE, arrays.kernels, [bias[..., None, :] for bias in arrays.biases]
+        tiles, self.rows = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
+        leading = tiles, TILE
+        if kind == "shared":
+            leading, self.rows = (n_envs, c), None
+        elif kind == "independent":
+            leading = c, tiles, TILE
+            kernels, biases = [kernel[:, None] for kernel in kernels], [bias[:, None] for bias in biases]
+        buffers = [np.zeros((*leading, kernel.shape[-2] + 1), np.float32) for kernel in kernels]
+        for buffer in buffers:
+            buffer[..., -1] = 1
+        inputs = buffers[0][..., :-1]
+        if arrays.identity is not None:
+            size = inputs.shape[-1] - arrays.identity.shape[1]
+            inputs[..., size:] = arrays.identity
+            inputs = inputs[..., :size]
+        self.inputs = self._of_environments(inputs)
+        matrices = [np.concatenate(pair, axis=-2) for pair in zip(kernels, biases, strict=True)]
+        self.product: Callable[..., np.ndarray] = np.matmul
+        if matrices[0].ndim == 2 and leading[0] == 1:  # the same product, with less overhead in NumPy
+            self.product, buffers = np.dot, [buffer[0] for buffer in buffers]
+        following = [buffer[..., :-1] for buffer in buffers[1:]]
+        self.hidden = list(zip(buffers, matrices, following, strict=False))
+        self.last = buffers[-1], matrices[-1]
+
+    def _of_environments(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rows of our environments within their tiles, ``(B, ...)``, as a view."""
+        if self.rows is None:
+            return rows
+        if rows.ndim == 3:
+            return rows.reshape(-1, rows.shape[-1])[self.rows]
+        return rows.reshape(len(rows), -1, rows.shape[-1])[:, self.rows].swapaxes(0, 1)
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        self.inputs[:] = x
+        for buffer, matrix, following in self.hidden:
+            np.tanh(self.product(buffer, matrix), following)
+        out = self.product(*self.last)
+        if self.rows is not None:
+            out = self._of_environments(out[None] if self.product is np.dot else out)
+        return out.reshape(self.shape)

@@ -1,0 +1,161 @@
+"""Do actions change later observations? A policy that reads them then responds, and carries influence that K may lack.
+
+A K that is sparse because the dynamics are is exact only with policies that see no more than their own part of the
+state.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..problems.failures import EpisodeLost
+from ..spec import Spec, is_jax
+from ..structure.labels import warn
+
+STEPS = 8
+"""Steps of an environment that are repeated, with the same actions and with others."""
+
+
+def actions_reach_observations(problem: Any) -> bool:
+    """Whether later observations depend on actions.
+
+    For a JAX problem, whether they can at all, by the flow of data in its `step`. For a function that makes an
+    environment, whether they do in a few steps from the same seed with other actions; an environment that does not
+    repeat itself counts as one where they do not.
+
+    >>> from factorax.problems import chain, queues
+    >>> actions_reach_observations(chain(3)), actions_reach_observations(queues(3))
+    (False, True)
+    """
+    return _can_reach(problem) if is_jax(problem) else _does_reach(problem())
+
+
+def _can_reach(problem: Any) -> bool:
+    key = jax.random.key(0)
+    state, _ = jax.eval_shape(problem.reset, key)
+    action = jax.tree.map(np.asarray, copy.deepcopy(problem.action_space).sample())
+
+    def step(key: jax.Array, state: Any, action: Any) -> tuple[Any, Any]:
+        new = problem.step(key, state, action)
+        return new.obs, new.state
+
+    program = jax.make_jaxpr(step)(key, state, action).jaxpr
+    n_state = len(jax.tree.leaves(state))
+    state_depends = [False] * n_state
+    while True:
+        inputs = [False, *state_depends, *[True] * (len(program.invars) - 1 - n_state)]
+        outputs = _dependent_outputs(program, inputs)
+        split = len(outputs) - n_state
+        if any(outputs[:split]):
+            return True
+        before, state_depends = state_depends, [a or b for a, b in zip(state_depends, outputs[split:], strict=True)]
+        if state_depends == before:
+            return False
+
+
+def _dependent_outputs(program: Any, inputs: Sequence[bool]) -> list[bool]:
+    """Which outputs of a jaxpr depend on the marked inputs, by the flow of data through it."""
+    marked = {variable for variable, mark in zip(program.invars, inputs, strict=True) if mark}
+
+    def is_marked(atom: Any) -> bool:
+        return not hasattr(atom, "val") and atom in marked  # literals have a value
+
+    for equation in program.eqns:
+        arguments = [is_marked(atom) for atom in equation.invars]
+        if any(arguments):
+            results = _equation_outputs(equation, arguments)
+            marked |= {variable for variable, mark in zip(equation.outvars, results, strict=True) if mark}
+    return [is_marked(atom) for atom in program.outvars]
+
+
+def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
+    params, n_outputs = equation.params, len(equation.outvars)
+    name = equation.primitive.name
+    if name == "cond":
+        branches = [_dependent_outputs(_open(branch), arguments[1:]) for branch in params["branches"]]
+        return [arguments[0] or any(marks) for marks in zip(*branches, strict=True)]
+    if name == "while":
+        n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
+        constants, carry = arguments[n_cond : n_cond + n_body], arguments[n_cond + n_body :]
+        carry = _until_stable(
+            lambda carry: _dependent_outputs(_open(params["body_jaxpr"]), [*constants, *carry]), carry
+        )
+        stops = _dependent_outputs(_open(params["cond_jaxpr"]), [*arguments[:n_cond], *carry])
+        return [True] * n_outputs if any(stops) else carry
+    inner = next((params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), None)
+    # The inner program of a reduction is applied again to its own results, unlike that of a call.
+    if inner is None or name.startswith("reduce"):
+        return [True] * n_outputs
+    if len(_open(inner).invars) != len(arguments) or len(_open(inner).outvars) != n_outputs:
+        return [True] * n_outputs
+    if name == "scan":
+        first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
+        n_carry = end - first
+
+        def body(carry: list[bool]) -> list[bool]:
+            return _dependent_outputs(_open(inner), [*arguments[:first], *carry, *arguments[end:]])
+
+        carry = _until_stable(lambda carry: body(carry)[:n_carry], arguments[first:end])
+        return [*carry, *body(carry)[n_carry:]]
+    return _dependent_outputs(_open(inner), arguments)
+
+
+def _open(program: Any) -> Any:
+    """A jaxpr without its constants, from one with or without."""
+    return getattr(program, "jaxpr", program)
+
+
+def _until_stable(step: Callable[[list[bool]], list[bool]], marks: list[bool]) -> list[bool]:
+    while True:
+        new = [a or b for a, b in zip(marks, step(marks), strict=True)]
+        if new == marks:
+            return marks
+        marks = new
+
+
+def _does_reach(env: Any) -> bool:
+    def observations(seed: int) -> list[Any]:
+        env.action_space.seed(seed)
+        observed = [np.array(env.reset(seed=0)[0])]
+        for _ in range(STEPS):
+            obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:  # no action follows the last observation
+                break
+            observed.append(np.array(obs))
+        return observed
+
+    def differ(first: list[Any], second: list[Any]) -> bool:
+        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=False))
+
+    try:
+        first, again, other = observations(0), observations(0), observations(1)
+    except EpisodeLost:
+        return True
+    finally:
+        env.close()
+    return differ(first, other) and not differ(first, again)
+
+
+def warn_if_actors_respond(spec: Spec, policy: str) -> None:
+    """Warn of a sparse network whose policy reads the whole observation, unless no action changes it.
+
+    - `policy`: its kind, as in `factorax.learning.Config`.
+
+    Environments that need a process each are not tried, and count as changed by actions. A target that no factor
+    influences cannot be reached by responses either, so its missing edges do not count.
+    """
+    edges = spec.network.static.to_dense() > 0
+    lacking = int((~edges & edges.any(axis=0)).sum())
+    if not lacking or (spec.local is not None and policy != "joint"):
+        return
+    if spec.one_per_process or actions_reach_observations(spec.problem):
+        warn(
+            f"policy: all actors read the whole observation, and the network lacks {lacking:,} of {edges.size:,} "
+            "pairs. Where an actor responds to what another one changed, that carries influence, and without those "
+            "edges the gradient is biased. Use policy='shared' or 'independent' with local observations, a network "
+            "that has those edges (fx.discover(…, policy=model) finds them), or check_network=False to leave them out "
+            "on purpose"
+        )

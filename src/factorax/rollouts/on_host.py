@@ -1,0 +1,145 @@
+"""Rollouts of Gymnasium environments: in this process, in worker processes, or by Ray actors."""
+
+import os
+import warnings
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ..problems.failures import EpisodeLost
+from ..spec import Spec
+from .backend import Backend, LostWarning
+from .collector import Behaviour, Collector, CollectorSettings
+from .episodes import Episode
+from .host import HostEnvironments
+from .inline import Inline
+from .numpy_policy import NumpyPolicy
+from .player import Iteration, Plan
+from .processes import Processes
+from .ray_actors import RayActors
+from .transitions import Transition
+
+
+class HostCollector(Collector):
+    """Rollouts on the host; a `Backend` does the stepping, and is started when the first rollout needs it."""
+
+    traced = False
+
+    def __init__(self, spec: Spec, settings: CollectorSettings):
+        self.spec, self.settings = spec, settings
+        self._backend: Backend | None = None
+        self._restored: Sequence[Episode] | None = None
+        self._policy_lag: int | None = None
+
+    def init(self, key: Any) -> Any:
+        """Nothing: the environments hold their own state."""
+        return None
+
+    @property
+    def episodes(self) -> Sequence[Episode] | None:
+        """The episodes in progress after the last rollout."""
+        return self._restored if self._backend is None else self._backend.episodes
+
+    @episodes.setter
+    def episodes(self, episodes: Sequence[Episode] | None) -> None:
+        self._restored = episodes
+
+    def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
+        """One rollout; with `overlap`, of the policy before the last update, while the next one is started."""
+        backend = self.backend
+        if not self.settings.overlap:
+            return None, key, backend.collect(self.iteration(behaviour, key))
+        self._policy_lag = int(backend.in_flight)
+        if not self._policy_lag:
+            backend.begin(self.iteration(behaviour, key))
+        transitions = backend.finish()
+        backend.begin(self.iteration(behaviour, key, ahead=1))  # for the next update
+        return None, key, transitions
+
+    def iteration(self, behaviour: Behaviour, key: Any, ahead: int = 0) -> Iteration:
+        """What workers need to continue with this policy; `ahead` counts rollouts that are started early."""
+        from jax import random
+
+        words = np.asarray(random.key_data(key)).ravel()  # different after every update
+        seed = self.settings.seed if int(behaviour.timesteps) == 0 else None  # a resumed run begins other episodes
+        return Iteration(behaviour.arrays(), (*(int(word) for word in words), ahead), seed)
+
+    def metrics(self) -> dict[str, Any]:
+        """How many updates old the policy of the last rollout was, with `overlap`."""
+        return {} if self._policy_lag is None else {"rollout/policy_lag": np.int32(self._policy_lag)}
+
+    @property
+    def backend(self) -> Backend:
+        """The backend, started if it is not running."""
+        if self._backend is None:
+            self._backend = self._start()
+            self._backend.episodes = self._restored
+        return self._backend
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What all workers have to know."""
+        spec, s = self.spec, self.settings
+        own_local = spec.local_is_own and s.policy != "joint"
+        local = None if own_local or s.policy == "joint" else spec.local
+        make: Any = spec.problem
+        return Plan(
+            make=make,
+            policy=NumpyPolicy(space=spec.components, kind=s.policy, factors=spec.factors, local=local),
+            n_envs=s.n_envs,
+            n_steps=s.n_steps,
+            n_inputs=spec.n_inputs,
+            n_factors=spec.n_factors,
+            n_targets=spec.n_targets,
+            log_probs=s.overlap,
+            own_local=own_local,
+        )
+
+    def _start(self) -> Backend:
+        s, alone = self.settings, self.spec.one_per_process
+        if alone and s.n_envs > 1 and (s.rollouts == "inline" or 0 < s.workers < s.n_envs):
+            got = f"rollouts: got {s.rollouts!r}" + (f" with {s.workers} workers" if s.workers else "")
+            raise ValueError(
+                f"{got} for {s.n_envs} environments, and a process has room for one of these; want 'processes' or "
+                f"'ray' with workers={s.n_envs}, or n_envs=1"
+            )
+        if s.rollouts == "inline":
+            return Inline(self.plan)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        workers = s.workers or (s.n_envs if alone else min(cores, s.n_envs))
+        if s.rollouts == "processes":
+            return Processes(self.plan, workers, s.fragment_seconds)
+        return RayActors(self.plan, workers, s.fragment_seconds, address=s.ray_address, cpus=s.worker_cpus)
+
+    def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
+        """In this process, up to `n_envs` environments side by side, each with its share of the episodes."""
+        import jax
+
+        count = 1 if self.spec.one_per_process else min(episodes, self.settings.n_envs)
+        make: Any = self.spec.problem
+        environments = HostEnvironments(
+            factory=make, n_envs=count, space=self.spec.components, n_targets=self.spec.n_targets
+        )
+        environments.init(seed)
+        returns: list[list[np.ndarray]] = [[] for _ in range(count)]
+        share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
+        key, act = jax.random.key(seed + 1), self.compiled_act(behaviour, deterministic)
+        while any(len(r) < s for r, s in zip(returns, share, strict=True)):
+            key, for_step = jax.random.split(key)
+            lost: dict[int, EpisodeLost] = {}
+            transitions = environments.collect(partial(act, jax.random.key_data(for_step)), 1, lost)
+            for i, error in lost.items():
+                warnings.warn(f"environment {i} lost its episode and was reset: {error}", LostWarning, stacklevel=3)
+                environments.restart(i)
+            for i in np.flatnonzero(transitions.episode_length[0]):
+                returns[i].append(transitions.episode_psi[0, i])
+        environments.close()
+        return np.concatenate([r[:s] for r, s in zip(returns, share, strict=True)])
+
+    def close(self) -> None:
+        """End all environments and workers. Set `episodes` to continue with those that were in progress."""
+        if self._backend is not None:
+            self._backend.close()
+        self._backend = self._restored = None

@@ -1,0 +1,159 @@
+"""What a worker does, in whichever process: play the fragments of some environments.
+
+Everything random in an environment's fragment is drawn from one generator, seeded with the iteration's entropy and the
+environment's number. A fragment can therefore be replayed by any worker, any number of times, with the same result.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from ..problems.failures import EpisodeLost
+from .episodes import Episode
+from .host import HostEnvironments
+from .numpy_policy import NumpyPolicy, PolicyArrays
+from .transitions import Fragment, Transition, side_by_side
+
+ATTEMPTS = 10
+"""How often a fragment may lose an episode before that is an error."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """What all fragments have in common."""
+
+    make: Callable[[], gym.Env]
+    policy: NumpyPolicy
+    n_envs: int
+    n_steps: int
+    n_inputs: int
+    n_factors: int
+    n_targets: int
+    log_probs: bool = False
+    """Whether to return the log-probabilities of actions."""
+    own_local: bool = False
+    """Whether local observations are made by the environment's own `local`, which then need not be sent to workers."""
+
+
+class Iteration(NamedTuple):
+    """What the fragments of one iteration have in common."""
+
+    parameters: PolicyArrays
+    entropy: tuple[int, ...]
+    """What random numbers are seeded with, together with an environment's number."""
+    seed: int | None
+    """First episodes are seeded with this plus the environment's number; None: from the entropy, as all others."""
+
+
+class Player:
+    """The environments from `first` to before `end`, and the policy for them."""
+
+    def __init__(self, plan: Plan, first: int, end: int):
+        self.plan, self.first = plan, first
+        self.hosts = self._row(plan.make, end - first, 0)
+        local = self.hosts.envs[0].unwrapped.local if plan.own_local else plan.policy.local
+        self.policy = replace(plan.policy, local=local)
+
+    def _row(self, make: Callable[[], gym.Env], size: int, i: int) -> HostEnvironments:
+        space = self.plan.policy.space
+        return HostEnvironments(
+            factory=make, n_envs=size, space=space, n_targets=self.plan.n_targets, first=self.first + i
+        )
+
+    def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:
+        """The fragments of all environments, continuing where they are, or where `episodes` say.
+
+        If an environment loses its episode (`EpisodeLost`), its whole fragment is discarded; a new environment starts
+        an episode and plays the fragment again, with random numbers seeded by the entropy, its number and the attempt.
+        """
+        lost: dict[int, EpisodeLost] = {}
+        if episodes is not None:
+            self._restore(episodes, lost)
+        transitions = self._collect(self.hosts, iteration, lost)
+        messages = []
+        for i in sorted(lost):
+            again, errors = self._again(iteration, i, lost[i])
+            messages += [f"environment {self.first + i} lost its episode and was reset: {error}" for error in errors]
+            columns = _columns(transitions, 0, i), again, _columns(transitions, i + 1, self.hosts.n_envs)
+            transitions = side_by_side(columns)
+        return Fragment(transitions, self.hosts.running, tuple(messages))
+
+    def close(self) -> None:
+        """Close all environments."""
+        self.hosts.close()
+
+    def _collect(
+        self, hosts: HostEnvironments, iteration: Iteration, lost: dict[int, EpisodeLost], attempt: int = 0
+    ) -> Transition:
+        plan, numbers = self.plan, range(hosts.first, hosts.first + hosts.n_envs)
+        hosts.rngs = [np.random.default_rng([*iteration.entropy, i, attempt]) for i in numbers]
+        noise = [self.policy.draw(rng, iteration.parameters, plan.n_steps) for rng in hosts.rngs]
+        if hosts.obs is None:
+            seeds = [int(rng.integers(2**31)) for rng in hosts.rngs]
+            if iteration.seed is not None and not attempt:
+                seeds = [iteration.seed + i for i in numbers]
+            hosts.begin(seeds, lost)
+        self._check_inputs(hosts)
+        outputs: list[np.ndarray] | None = [] if plan.log_probs else None
+        act = self.policy.playing(iteration.parameters, hosts.first, np.stack(noise, axis=1), outputs)
+        transitions = hosts.collect(act, plan.n_steps, lost)
+        if outputs is None:
+            return transitions
+        log_prob = self.policy.log_prob(iteration.parameters, np.stack(outputs), transitions.action)
+        return transitions._replace(log_prob=log_prob)
+
+    def _check_inputs(self, hosts: HostEnvironments) -> None:
+        assert hosts.obs is not None
+        if hosts.obs.shape[1] != self.plan.n_inputs:
+            raise ValueError(
+                f"observations: got {hosts.obs.shape[1]} numbers from environment {hosts.first}, want "
+                f"{self.plan.n_inputs}, as its observation space says"
+            )
+
+    def _again(self, iteration: Iteration, i: int, error: EpisodeLost) -> tuple[Transition, list[EpisodeLost]]:
+        """The lost fragment of environment i, repeated, ``[T, 1, ...]``, and every error on the way to it."""
+        errors = [error]
+        for attempt in range(1, ATTEMPTS):
+            row, lost = self._row(self.plan.make, 1, i), {}
+            transitions = self._collect(row, iteration, lost, attempt)
+            if not lost:
+                row.began[0] = max(row.began[0], 0)
+                self.hosts.adopt(i, row)
+                return transitions, errors
+            errors.append(lost[0])
+        raise EpisodeLost(
+            f"environment {self.first + i} lost {ATTEMPTS} episodes in a row, the last by: {errors[-1]}"
+        ) from errors[-1]
+
+    def _restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
+        """Replay all episodes up to where they were; those that turn out differently are lost."""
+        hosts = self.hosts
+        hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)
+        for i, episode in enumerate(episodes):
+            row = self._row(partial(list.__getitem__, hosts.envs, i), 1, i)
+            row.rngs, gone = [np.random.default_rng(0)], {}
+            row.begin([episode.seed], gone)
+            ended = False
+            for part in episode.actions:
+                if len(part):
+                    steps = iter(part[:, None])
+                    replayed = row.collect(lambda obs, steps=steps: next(steps), len(part), gone)
+                    ended = ended or bool((replayed.terminated | replayed.truncated).any())
+            if not gone and (ended or not np.array_equal(row.running.obs[0], episode.obs)):
+                gone[0] = EpisodeLost(
+                    f"with the seed {episode.seed} and the same {episode.length} actions it gave something else than "
+                    "before, so the episode cannot be continued where its worker left it; an environment should draw "
+                    "everything random from the seed of its reset"
+                )
+                row.lose(0, gone[0], gone)
+            hosts.adopt(i, row)
+            if gone:
+                lost[i] = gone[0]
+
+
+def _columns(transitions: Transition, first: int, end: int) -> Transition:
+    return Transition(*(None if field is None else field[:, first:end] for field in transitions))

@@ -1,0 +1,49 @@
+"""What surrounds training on disk and on screen: names of problems, run folders, comparisons, films."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import loaded_when_needed
+
+if TYPE_CHECKING:
+    from .compare import Group as Group
+    from .compare import compare_groups as compare_groups
+    from .compare import draw_curves as draw_curves
+    from .compare import group_runs as group_runs
+    from .film import write_film as write_film
+    from .folder import load as load
+    from .folder import read_config as read_config
+    from .folder import read_metrics as read_metrics
+    from .folder import train as train
+    from .registry import find_network as find_network
+    from .registry import find_problem as find_problem
+    from .registry import register as register
+    from .seeds import train_seeds as train_seeds
+    from .statistics import Interval as Interval
+    from .statistics import gamma_mean as gamma_mean
+    from .statistics import iqm as iqm
+    from .statistics import normal_mean as normal_mean
+    from .statistics import probability_of_improvement as probability_of_improvement
+
+_HOMES = {
+    "Group": "compare",
+    "compare_groups": "compare",
+    "draw_curves": "compare",
+    "group_runs": "compare",
+    "write_film": "film",
+    "load": "folder",
+    "read_config": "folder",
+    "read_metrics": "folder",
+    "train": "folder",
+    "find_network": "registry",
+    "find_problem": "registry",
+    "register": "registry",
+    "train_seeds": "seeds",
+    "Interval": "statistics",
+    "gamma_mean": "statistics",
+    "iqm": "statistics",
+    "normal_mean": "statistics",
+    "probability_of_improvement": "statistics",
+}
+
+# Loaded when needed: statistics and plots do without JAX, and the command line starts faster.
+__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -1,0 +1,98 @@
+"""The families of problems that the library names itself: from the text after the colon to a problem.
+
+Each function takes that text, such as ``"3x3,slots=16"`` in ``traffic:3x3,slots=16``, and returns a `Problem` or a
+function that makes a Gymnasium environment. `factorax.runs.registry` finds them by their prefix.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from .. import problems
+from ..problems.problem import Problem
+from ..problems.traffic import sumo as sumo_simulator
+
+
+def contextual_bandit(text: str) -> Problem:
+    """Returns the problem that ``contextual-bandit:8`` names."""
+    return _in_jax(problems.contextual_bandit, "contextual-bandit", text)
+
+
+def chain(text: str) -> Problem:
+    """Returns the problem that ``chain:16,delay=8`` names."""
+    return _in_jax(problems.chain, "chain", text)
+
+
+def queues(text: str) -> Problem:
+    """Returns the problem that ``queues:4x4`` names."""
+    return _in_jax(problems.queues, "queues", text)
+
+
+def traffic(text: str) -> Problem:
+    """Returns the problem that ``traffic:3x3,norm=fixed`` names: traffic lights in the lane simulator."""
+    return _in_jax(problems.traffic.lanes, "traffic", text)
+
+
+def sumo(text: str) -> Callable[[], Any]:
+    """Returns what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names."""
+    first, *rest = text.split(",")
+    if first.endswith(".xml"):
+        if not rest or "=" in rest[0]:
+            raise ValueError(
+                f"problem: got {_name('sumo', text)!r}, want two files, as in sumo:town.net.xml,town.rou.xml"
+            )
+        return partial(sumo_simulator.OwnTrafficEnv, first, rest[0], **parse_settings(rest[1:]))
+    return partial(sumo_simulator.make_traffic, *parse_size(first, "sumo", text), **parse_settings(rest))
+
+
+def _in_jax(make: Callable[..., Problem], prefix: str, text: str) -> Problem:
+    size, *pairs = text.split(",")
+    try:
+        return make(*parse_size(size, prefix, text), **parse_settings(pairs))
+    except TypeError as error:
+        raise ValueError(f"problem: got {_name(prefix, text)!r}, and there is no such setting ({error})") from error
+
+
+def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
+    """Returns the numbers of a size.
+
+    >>> parse_size("4x4", "queues", "4x4")
+    (4, 4)
+    """
+    try:
+        return tuple(int(n) for n in size.split("x")) if size else ()
+    except ValueError:
+        raise ValueError(
+            f"problem: got the size {size!r} in {_name(prefix, text)!r}, want numbers, as in {prefix}:4"
+        ) from None
+
+
+def _name(prefix: str, text: str) -> str:
+    return f"{prefix}:{text}" if text else prefix
+
+
+def parse_settings(pairs: list[str]) -> dict[str, Any]:
+    """Returns the keyword arguments that ``name=value`` pairs stand for.
+
+    >>> parse_settings(["slots=16", "norm=fixed", "flow_inflows=true"])
+    {'slots': 16, 'norm': 'fixed', 'flow_inflows': True}
+    """
+    settings = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise ValueError(f"problem: got the setting {pair!r}, want name=value")
+        settings[key] = parse_value(text)
+    return settings
+
+
+def parse_value(text: str) -> int | float | bool | str:
+    """Returns the number or truth value that a text stands for, else the text itself."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text

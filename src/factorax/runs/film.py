@@ -1,0 +1,99 @@
+"""Films of traffic under controllers and trained policies."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import gymnasium as gym
+import jax
+import numpy as np
+
+from ..learning.factored_ppo import FactoredPPO
+from ..problems.traffic import LaneSimulator, Traffic
+from ..problems.traffic.animation import animate
+from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
+from ..problems.traffic.episode import play, play_in_sumo
+from .folder import load, read_config
+from .registry import find_problem
+
+
+def write_film(
+    what: Sequence[str],
+    out: Path,
+    *,
+    grid: str = "",
+    seconds: int = 120,
+    speed: int = 10,
+    sampled: bool = False,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Writes a film of controllers and runs side by side; returns the return of each, by its title.
+
+    **Arguments**
+
+    - `what`: names of controllers, or folders of runs.
+    - `out`: the file, .gif, .mp4 or .html.
+    - `grid`: rows and columns, as in ``"3x3"``; those of the first run if left out, else 3x3.
+    - `seconds`: simulated time; `speed`: simulated seconds per second of the film.
+    - `sampled`: draw actions from the policies instead of taking the most probable ones.
+    """
+    models, traffic = _open(what, grid, seconds)
+    simulator = LaneSimulator(traffic)
+    scenes = {}
+    for name, model in models.items():
+        controller = _controller(name, model, traffic, sampled=sampled, seed=seed)
+        scene = jax.jit(lambda key, c=controller: play(simulator, c, key))(jax.random.key(seed))
+        if not np.isfinite(scene[0].reward).all():
+            raise FloatingPointError(
+                f"{name}: queues grew beyond what the lane simulator is exact for; want fewer --seconds"
+            )
+        scenes[Path(name).name] = scene
+    animate(traffic.grid, scenes, Path(out), speed=speed)
+    return {title: float(np.sum(episode.reward, dtype=float)) for title, (episode, _) in scenes.items()}
+
+
+def show_in_gui(what: str, *, grid: str = "", seconds: int = 120, sampled: bool = False, seed: int = 0) -> float:
+    """Shows a controller or a run in sumo-gui; returns the return of the episode."""
+    from ..problems.traffic.sumo import TrafficEnv
+
+    models, traffic = _open([what], grid, seconds)
+    env = TrafficEnv(traffic, gui=True)
+    try:
+        controller = _controller(what, models[what], traffic, sampled=sampled, seed=seed)
+        return float(play_in_sumo(env, controller, seed).reward.sum())
+    finally:
+        env.close()
+
+
+def _open(what: Sequence[str], grid: str, seconds: int) -> tuple[dict[str, FactoredPPO | None], Traffic]:
+    """Returns the models of runs, None for controllers, and the traffic they are shown on."""
+    if not what:
+        raise ValueError(f"what: got nothing, want folders of runs or some of {', '.join(CONTROLLERS)}")
+    models: dict[str, FactoredPPO | None] = {}
+    size = grid
+    for name in what:
+        if name in CONTROLLERS:
+            models[name] = None
+            continue
+        if not Path(name).is_dir():
+            raise FileNotFoundError(f"what: got {name!r}, want the folder of a run or one of {', '.join(CONTROLLERS)}")
+        models[name] = load(Path(name))
+        problem = read_config(Path(name))["problem"]
+        if not problem.startswith(("traffic:", "sumo:")):
+            raise ValueError(
+                f"what: {name!r} is a run on {problem}, which is not a traffic problem; want one on traffic:3x3"
+            )
+        size = size or problem.partition(":")[2].split(",")[0]
+    try:
+        rows, columns = (int(n) for n in (size or "3x3").split("x"))
+    except ValueError:
+        raise ValueError(f"grid: got {size!r}, want rows and columns, as in 3x3") from None
+    return models, Traffic(rows, columns, horizon=seconds)
+
+
+def _controller(name: str, model: FactoredPPO | None, traffic: Traffic, *, sampled: bool, seed: int) -> Controller:
+    if model is None:
+        return CONTROLLERS[name](traffic.grid)
+    if model.spec.n_factors != traffic.grid.n_lights:
+        kind = "gaussian" if isinstance(model.spec.action_space, gym.spaces.Box) else "bits"
+        model = model.on(find_problem(f"traffic:{traffic.rows}x{traffic.columns},action={kind}"))
+    return trained(model, sampled=sampled, seed=seed)

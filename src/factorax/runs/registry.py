@@ -1,0 +1,181 @@
+"""Problems and networks by name: what the command line, run folders and the RLlib adapter understand."""
+
+import importlib
+import os
+import re
+import sys
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+
+from ..learning.adaptive import AdaptiveNetwork
+from ..spaces import ActionSpace
+from ..spec import declared_network, is_jax, opened
+from ..structure import InfluenceNetwork
+from .families import parse_value
+
+_BUILT_IN = {
+    "contextual-bandit": "factorax.runs.families:contextual_bandit",
+    "chain": "factorax.runs.families:chain",
+    "queues": "factorax.runs.families:queues",
+    "traffic": "factorax.runs.families:traffic",
+    "sumo": "factorax.runs.families:sumo",
+    "rddl": "factorax.integrations.rddl:named",
+}
+_FAMILIES = dict(_BUILT_IN)
+
+
+def register(prefix: str, entry_point: str) -> None:
+    """Adds a family of problems: afterwards `find_problem` understands ``prefix:text``.
+
+    **Arguments**
+
+    - `prefix`: lower-case letters, digits and hyphens. It cannot be one that is taken.
+    - `entry_point`: ``"package.module:function"``. The module is imported when a problem of the family is first used.
+      The function takes the text after the colon, ``""`` if there is none, and returns a `Problem` or a function that
+      makes a Gymnasium environment.
+
+    A run folder that names a registered problem is loaded only if the problem is named again, as for
+    ``package.module:function``: see `factorax.runs.load`.
+
+    >>> register("my-chain", "factorax.runs.families:chain")
+    >>> find_problem("my-chain:5").network.shape
+    (5, 5)
+    """
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", prefix):
+        raise ValueError(f"prefix: got {prefix!r}, want lower-case letters, digits and hyphens, as in my-problem")
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+", entry_point):
+        raise ValueError(f"entry_point: got {entry_point!r}, want package.module:function")
+    if _FAMILIES.get(prefix, entry_point) != entry_point:
+        raise ValueError(f"prefix: got {prefix!r}, which is {_FAMILIES[prefix]} already; want another prefix")
+    _FAMILIES[prefix] = entry_point
+
+
+def find_problem(name: str) -> Any:
+    """Returns the problem of this name: a `Problem`, or a function that makes a Gymnasium environment.
+
+    - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a JAX problem of the library, with its size;
+    - ``traffic:3x3``, ``traffic:2x6,norm=fixed,slots=20``: traffic lights in the lane simulator, with the settings of
+      `factorax.problems.traffic.lanes`; ``sumo:3x3`` is the same in SUMO, and ``sumo:town.net.xml,town.rou.xml`` a
+      network of your own (extra ``sumo``);
+    - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network read from it (extra ``rddl``);
+    - ``prefix:text``: a family of your own, see `register`;
+    - ``CartPole-v1``, ``factorax/SearchBandit-v0``: an environment that Gymnasium knows;
+    - ``package.module:function``: what that function returns, a `Problem` or a Gymnasium environment.
+
+    >>> find_problem("chain:5").network.shape
+    (5, 5)
+    """
+    prefix, _, text = name.partition(":")
+    if prefix in _FAMILIES:
+        return _import(name, *_FAMILIES[prefix].split(":"))(text)
+    if text:
+        return _from_module(name, prefix, text)
+    if name in gym.registry:
+        return partial(gym.make, gym.spec(name))  # a worker need not know its name
+    raise ValueError(
+        f"unknown problem {name!r}; want one of {', '.join(_FAMILIES)} (with a size, as in queues:4x4), a name that "
+        "Gymnasium knows, or package.module:function"
+    )
+
+
+def runs_code(name: str) -> bool:
+    """Whether finding this problem imports a module that is neither ours nor Gymnasium's own.
+
+    True for registered families as well: what was registered in this process was not written for text from strangers.
+
+    >>> runs_code("traffic:3x3"), runs_code("CartPole-v1"), runs_code("package.module:function")
+    (False, False, True)
+    """
+    prefix, colon, _ = name.partition(":")
+    return prefix not in _BUILT_IN and (bool(colon) or prefix in _FAMILIES)
+
+
+def in_sumo(name: str) -> str:
+    """Returns the name of the same traffic in SUMO.
+
+    >>> in_sumo("traffic:3x3,slots=16,norm=fixed")
+    'sumo:3x3,norm=fixed'
+    """
+    head, _, rest = name.partition(":")
+    if head not in ("traffic", "sumo"):
+        raise ValueError(
+            f"sim: got sumo for {name!r}, which is not a traffic problem; want a run of traffic:3x3 or similar"
+        )
+    return "sumo:" + ",".join(part for part in rest.split(",") if not part.startswith("slots="))
+
+
+def _import(name: str, module: str, function: str) -> Any:
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"problem: cannot import {name!r} ({error})") from error
+
+
+def _from_module(name: str, module: str, function: str) -> Any:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    make = _import(name, module, function)
+    problem = make()
+    if is_jax(problem):
+        return problem
+    problem.close()
+    return make
+
+
+def is_file(network: str) -> bool:
+    """Whether this names a file, and not a network that the problem knows."""
+    network = network.removeprefix("adaptive:")
+    return "." in network.partition(":")[0] or os.sep in network
+
+
+def find_network(problem: Any, name: str) -> Any:
+    """Returns the network of this name for a problem of `find_problem`; None for the problem's own network.
+
+    - ``own``: the problem's; ``complete``: all edges;
+    - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
+      ``adaptive:K.json``: with these;
+    - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
+      one;
+    - a file that `InfluenceNetwork.save` wrote.
+
+    >>> find_network(find_problem("traffic:2x6"), "n-level:1")
+    InfluenceNetwork(12 actions → 64 targets, 216 edges, density 0.281)
+    """
+    if name == "own":
+        return None
+    head, _, rest = name.partition(":")
+    if head == "adaptive":
+        if not rest:
+            return head
+        initial = find_network(problem, rest)
+        return AdaptiveNetwork(_own(problem) if initial is None else initial.static)
+    if is_file(name):
+        return InfluenceNetwork.load(name)
+    with opened(problem) as instance:
+        source = getattr(instance, "unwrapped", instance)
+        if name == "complete":
+            return _complete(source)
+        influence = getattr(source, "influence", None)
+        if influence is None:
+            raise ValueError(f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote")
+        preset, _, number = name.partition(":")
+        option = {"n-level": "n", "decay": "alpha"}.get(preset)
+        if number and option is None:
+            raise ValueError(f"network: got {name!r}, want a number after n-level: or decay: alone")
+        return influence(preset, **({str(option): parse_value(number)} if number else {}))
+
+
+def _own(problem: Any) -> InfluenceNetwork:
+    with opened(problem) as source:
+        network = declared_network(source)
+    if network is None:
+        raise ValueError("network: got adaptive:own, and the problem has no network; want adaptive")
+    return network.static
+
+
+def _complete(source: Any) -> InfluenceNetwork:
+    network = declared_network(source)
+    n, m = network.static.shape if network is not None else (len(ActionSpace.of(source.action_space)), 1)
+    return InfluenceNetwork.complete(n, m)

@@ -1,0 +1,121 @@
+"""Several seeds trained as one compiled program, each with a run folder as if it had been trained alone."""
+
+import copy
+import dataclasses
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .. import _progress
+from ..learning.config import Config
+from ..learning.devices import peak_memory
+from ..learning.factored_ppo import FactoredPPO, checked_metrics
+from ..learning.missing_edges import warn_if_missing
+from ..learning.state import TrainState
+from ..rollouts.observability import warn_if_actors_respond
+from .folder import make_model, opened
+from .recorder import Recorder
+
+
+def train_seeds(
+    problem: str,
+    config: Config,
+    outs: Sequence[Path],
+    *,
+    network: str = "own",
+    force: bool = False,
+    progress_bar: bool = True,
+) -> list[FactoredPPO]:
+    """Trains with the seeds `config.seed`, `config.seed` + 1, …, one for each folder, or resumes the runs there.
+
+    The problem must be a JAX problem: `update` is mapped over the seeds, and the results of each agree with those of a
+    separate run up to rounding.
+    """
+    configs = [dataclasses.replace(config, seed=config.seed + i) for i in range(len(outs))]
+    first = make_model(problem, network, dataclasses.asdict(config))
+    if not first.program.collector.traced:
+        raise ValueError(
+            f"seeds: {problem!r} is a Gymnasium environment, and training several seeds at once needs a JAX problem; "
+            "leave out --seeds"
+        )
+    with ExitStack() as stack:
+        models, recorders = [], []
+        for out, config_of_seed in zip(outs, configs, strict=True):
+            model = copy.copy(first)  # shares the learner, so that everything is compiled once
+            model.config, model.state = config_of_seed, first.learner.init(config_of_seed.seed)
+            model.history = []
+            models.append(model)
+            run = opened(Path(out), model, problem=problem, config=config_of_seed, network=network, force=force)
+            has_last = stack.enter_context(run)
+            recorders.append(Recorder(Path(out), model, has_last=has_last))
+        _check_steps(models)
+        try:
+            _learn(models, recorders, progress_bar)
+        finally:
+            for recorder in recorders:
+                recorder.keep()
+    return models
+
+
+def _check_steps(models: Sequence[FactoredPPO]) -> None:
+    """Raises if a crash between two checkpoints has left some seeds further than others."""
+    steps = [model.timesteps for model in models]
+    if len(set(steps)) > 1:
+        raise ValueError(
+            f"seeds: their runs are at {sorted(set(steps))} steps, want the same for all; resume those behind one by "
+            "one with --seed, or remove their folders"
+        )
+
+
+def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progress_bar: bool) -> None:
+    first = models[0]
+    config, spec = first.config, first.spec
+    if first.timesteps >= config.total_timesteps:
+        return
+    if not first.timesteps and first.state.missing_edges is not None:
+        warn_if_actors_respond(spec, config.policy)
+    states = _stacked([model.state for model in models])
+    began, steps, warned = time.perf_counter(), first.timesteps, False
+    with _progress.progress_bar(disable=not progress_bar) as progress:
+        bar = progress.add_task("", total=config.total_timesteps, completed=steps)
+        try:
+            while steps < config.total_timesteps:
+                started = time.perf_counter()
+                new, metrics = first.program.update_seeds(states)
+                metrics = {name: np.asarray(value) for name, value in metrics.items()}
+                now = time.perf_counter()
+                times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}
+                times |= peak_memory()
+                each = [
+                    checked_metrics({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))
+                ]
+                for recorder, row in zip(recorders, each, strict=True):
+                    recorder.write(row | times)
+                # Only now: a resumed run drops rows beyond its checkpoint, but cannot restore missing rows before it.
+                states, steps = new, steps + config.n_envs * config.n_steps
+                if not warned:
+                    sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
+                    warned = warn_if_missing(spec, sums, each[0]["time/iterations"])
+                mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
+                progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
+                if recorders[0].due:
+                    _set_states(models, states)
+                    for recorder in recorders:
+                        recorder.keep()
+        finally:
+            _set_states(models, states)
+
+
+def _stacked(states: Sequence[TrainState]) -> TrainState:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *states)
+
+
+def _set_states(models: Sequence[FactoredPPO], states: TrainState) -> None:
+    for i, model in enumerate(models):
+        model.state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, states)

@@ -1,0 +1,176 @@
+"""Gymnasium action spaces as flat rows of components, and back. NumPy only: rollout workers do not import JAX.
+
+A component is an element of a Box or a MultiBinary, an entry of a MultiDiscrete, or a Discrete; Tuple and Dict
+concatenate those of their parts. Actions are arrays ``(..., c)`` of floats, choices as their number from 0.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from .distributions import KINDS, Bernoulli, Categorical, Gaussian, Product
+from .distributions.covariance import blocks_of
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ActionSpace(Product):
+    """The components of a Gymnasium space, and a product distribution over them."""
+
+    space: gym.Space
+
+    @classmethod
+    def of(cls, space: gym.Space, *, bounded: str = "clip") -> Self:
+        """Return the components of a space, and the distribution of each.
+
+        - `bounded`: how the components of a Box with finite bounds are kept within them. ``"clip"``: a Gaussian,
+          clipped for the environment. ``"tanh"``: a Gaussian through a tanh. ``"beta"``: a Beta distribution.
+
+        >>> ActionSpace.of(spaces.MultiDiscrete([2, 3])).kinds
+        ('categorical', 'categorical')
+        >>> ActionSpace.of(spaces.Box(0.0, 1.0, (2,)), bounded="beta").kinds
+        ('beta', 'beta')
+        """
+        within_bounds = {kind.bounded: kind.name for kind in KINDS.values() if kind.bounded is not None}
+        if bounded not in within_bounds:
+            raise ValueError(f"bounded: got {bounded!r}, want one of {', '.join(map(repr, within_bounds))}")
+        kinds: list[str] = []
+        choices: list[int] = []
+        low: list[float] = []
+        high: list[float] = []
+
+        def add(space: gym.Space, where: str) -> None:
+            match space:
+                case spaces.Box():
+                    if not np.issubdtype(space.dtype, np.floating):
+                        raise TypeError(
+                            f"action space{where}: got {space}, want floats; for integers use MultiDiscrete"
+                        )
+                    has_bounds = (np.isfinite(space.low) & np.isfinite(space.high)).ravel()
+                    kinds.extend(within_bounds[bounded] if finite else Gaussian.name for finite in has_bounds)
+                    choices.extend([0] * has_bounds.size)
+                    low.extend(space.low.ravel())
+                    high.extend(space.high.ravel())
+                case spaces.MultiBinary():
+                    size = int(np.prod(space.shape))
+                    kinds.extend([Bernoulli.name] * size)
+                    choices.extend([2] * size)
+                    low.extend([0.0] * size)
+                    high.extend([1.0] * size)
+                case spaces.Discrete() | spaces.MultiDiscrete():
+                    sizes = np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec)
+                    kinds.extend([Categorical.name] * len(sizes))
+                    choices.extend(int(size) for size in sizes)
+                    low.extend([0.0] * len(sizes))
+                    high.extend(float(size - 1) for size in sizes)
+                case spaces.Tuple():
+                    for i, part in enumerate(space.spaces):
+                        add(part, f"{where}[{i}]")
+                case spaces.Dict():
+                    for name, part in space.spaces.items():
+                        add(part, f"{where}[{name!r}]")
+                case _:
+                    raise TypeError(
+                        f"action space{where}: got {space}, want Box, Discrete, MultiDiscrete, MultiBinary, or a Tuple "
+                        "or Dict of those"
+                    )
+
+        add(space, "")
+        return cls(
+            space=space,
+            kinds=tuple(kinds),
+            choices=np.array(choices),
+            low=np.array(low, np.float32),
+            high=np.array(high, np.float32),
+        )
+
+    def with_covariance(self, factor_of: np.ndarray) -> Self:
+        """Return the same space with a full covariance of the Gaussian components of each factor.
+
+        - `factor_of`: the factor of every component, ``(c,)``.
+        """
+        return replace(self, blocks=blocks_of(self.has_spread, factor_of))
+
+    @cached_property
+    def _build(self) -> Callable[[np.ndarray], Any]:
+        return _builder(self.space, 0)[0]
+
+    def to_environments(self, actions: np.ndarray) -> Any:
+        """Return what `to_environment` returns for every row of ``(B, c)``, all rows at once, always in new arrays."""
+        return self._build(self.within(actions, np))
+
+    def to_environment(self, action: Any, xp: Any = np) -> Any:
+        """Return a flat raw action ``(c,)`` as an element of the space, within its bounds.
+
+        - `xp`: `numpy`, or `jax.numpy` for an action that JAX traces.
+        """
+        if xp is np:
+            return self.to_environments(np.asarray(action)[None])[0]
+        return _traced(self.space, self.within(action, xp), xp)[0]
+
+
+def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:
+    """Return a function from rows to elements of the space, which takes the components from `start` on; and the number
+    of the component after its last."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        builders = []
+        for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
+            build, start = _builder(part, start)
+            builders.append(build)
+        if isinstance(space, spaces.Tuple):
+            return lambda rows: list(zip(*(build(rows) for build in builders), strict=True)), start
+        names = tuple(space.spaces)
+
+        def named(rows: np.ndarray) -> Any:
+            rows_of_parts = zip(*(build(rows) for build in builders), strict=True)
+            return [dict(zip(names, row, strict=True)) for row in rows_of_parts]
+
+        return named, start
+    if isinstance(space, spaces.Discrete):
+        first = int(space.start)
+        return lambda rows: rows[:, start].astype(np.int64) + first, start + 1
+    shape, dtype = space.shape or (), space.dtype
+    end = start + math.prod(shape)
+    offset = space.start if isinstance(space, spaces.MultiDiscrete) else None
+    # A bound in float64 may not be representable in float32.
+    bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
+
+    def element(rows: np.ndarray) -> Any:
+        elements = (rows if end - start == rows.shape[1] else rows[:, start:end]).astype(dtype, copy=False)
+        if len(shape) != 1:
+            elements = elements.reshape(-1, *shape)
+        if offset is not None:
+            elements += offset
+        return elements if bounds is None else np.clip(elements, *bounds)
+
+    return element, end
+
+
+def _traced(space: gym.Space, row: Any, xp: Any) -> tuple[Any, Any]:
+    """Return the first components of a row as an element of the space, in JAX arrays, and the rest of the row."""
+    match space:
+        case spaces.Tuple():
+            parts = []
+            for part in space.spaces:
+                element, row = _traced(part, row, xp)
+                parts.append(element)
+            return tuple(parts), row
+        case spaces.Dict():
+            named = {}
+            for name, part in space.spaces.items():
+                named[name], row = _traced(part, row, xp)
+            return named, row
+        case spaces.Discrete():
+            return row[0].astype(np.int32) + int(space.start), row[1:]
+        case _:
+            shape = space.shape or ()
+            size = math.prod(shape)
+            element = row[:size].reshape(shape)
+            if isinstance(space, spaces.MultiDiscrete):
+                element = element + xp.asarray(space.start, dtype=element.dtype)
+            return element.astype(np.float32 if isinstance(space, spaces.Box) else np.int32), row[size:]

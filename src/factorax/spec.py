@@ -1,0 +1,231 @@
+"""`Spec`: everything that is fixed before training starts, worked out and checked once."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from .distributions import Bounded
+from .problems.problem import Problem
+from .spaces import ActionSpace
+from .structure import BaseNetwork, InfluenceNetwork
+
+
+def is_jax(problem: Any) -> bool:
+    """Whether a problem is a JAX `Problem`, stepped inside compiled programs, and not a function that makes an
+    environment."""
+    return isinstance(problem, Problem)
+
+
+def check_callable(problem: Any) -> None:
+    """Raise TypeError for what is neither a `Problem` nor a function that makes an environment."""
+    if not callable(problem):
+        raise TypeError(
+            f"problem: got {type(problem).__name__}, want a Problem or a function that makes a gymnasium.Env, "
+            "as in lambda: gym.make('CartPole-v1')"
+        )
+
+
+@contextmanager
+def opened(problem: Any) -> Iterator[Any]:
+    """What a problem is described by: a JAX `Problem` itself, or an environment made for the moment and then closed."""
+    if is_jax(problem):
+        yield problem
+        return
+    check_callable(problem)
+    env: Any = problem()
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def declared_network(source: Any) -> BaseNetwork | None:
+    """The network that a problem or environment has as an attribute, if it has one."""
+    return getattr(getattr(source, "unwrapped", source), "network", None)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spec:
+    """A problem as training sees it: spaces, components, factors, network, λ, local observations.
+
+    `Spec.of` works it out from a problem; `Spec.of_spaces` from spaces and a network alone, where someone else steps
+    the environment.
+
+    >>> from factorax.problems import chain
+    >>> spec = Spec.of(chain(3))
+    >>> spec.n_factors, spec.n_targets, spec.is_jax
+    (3, 3, True)
+    """
+
+    observation_space: gym.Space
+    action_space: gym.Space
+    components: ActionSpace
+    """The action space as a flat list of components, with their distributions."""
+    network: BaseNetwork
+    """Which factor influences which target: a row for every component of the action space, or for every factor."""
+    weights: np.ndarray
+    """The multipliers λ, ``(m,)``."""
+    problem: Problem | Callable[[], gym.Env] | None = None
+    """A JAX problem, or a function that makes an environment; None if someone else steps it."""
+    local: Callable[[Any], Any] | None = None
+    """From observations ``(..., d)`` to what every factor sees, ``(..., n, l)``; None if all see everything."""
+    local_is_own: bool = False
+    """Whether `local` comes from the problem, so that workers can take it from their own environments."""
+    one_per_process: bool = False
+    """Whether a process can hold only one such environment, as its ``metadata["one_per_process"]`` says."""
+    observed_info: tuple[tuple[str, int, int], ...] = ()
+    """Names of the `info` entries that are part of observations, and where each begins and ends there."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Any,
+        network: Any = None,
+        *,
+        weights: Any = None,
+        local: Any = None,
+        bounded: Bounded = "clip",
+        covariance: Literal["diagonal", "full"] = "diagonal",
+    ) -> "Spec":
+        """Describe a problem; what is left out is taken from the problem itself.
+
+        - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment.
+        - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`.
+        - `weights`, `local`: as the fields; `bounded`, `covariance`: as in `factorax.learning.Config`.
+        """
+        with opened(problem) as source:
+            inner = getattr(source, "unwrapped", source)
+            own_network = declared_network(source)
+            if own_network is None:  # one target, the reward: plain PPO
+                own_network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
+            network = own_network if network is None else network
+            if weights is None:
+                weights = getattr(inner, "weights", None)
+            own_local = getattr(inner, "local", None) if local is None else None
+            observed_info = getattr(inner, "observed_info", ())
+            if observed_info and source.observation_space.shape != inner.observation_space.shape:
+                raise ValueError(
+                    f"problem: its observations have the shape {source.observation_space.shape}, and {inner} gives "
+                    f"{inner.observation_space.shape}, so that what it observes of info cannot be found in them; put "
+                    "the wrappers that change observations inside fx.wrap"
+                )
+            return cls.of_spaces(
+                source.observation_space,
+                source.action_space,
+                network,
+                weights=weights,
+                bounded=bounded,
+                covariance=covariance,
+                problem=problem,
+                local=own_local if local is None else local,
+                local_is_own=own_local is not None,
+                one_per_process=(getattr(source, "metadata", None) or {}).get("one_per_process", False),
+                observed_info=observed_info,
+            )
+
+    @classmethod
+    def of_spaces(
+        cls,
+        observation_space: gym.Space,
+        action_space: gym.Space,
+        network: Any,
+        *,
+        weights: Any = None,
+        bounded: Bounded = "clip",
+        covariance: Literal["diagonal", "full"] = "diagonal",
+        **fields: Any,
+    ) -> "Spec":
+        """Describe spaces and a network; raises if factors, components and λ do not fit together. λ is one if left
+        out."""
+        if not isinstance(network, BaseNetwork):
+            shown = repr(network) if isinstance(network, str) else type(network).__name__
+            raise TypeError(
+                f"network: got {shown}, want an InfluenceNetwork, or one that varies: a NetworkSchedule, a "
+                "StateNetwork, a LaggedNetwork, an AdaptiveNetwork or your own BaseNetwork; FactoredPPO also takes "
+                "'adaptive'"
+            )
+        m = network.static.shape[1]
+        weights = np.ones(m) if weights is None else np.asarray(weights, np.float64)
+        if weights.shape != (m,):
+            raise ValueError(f"weights: got shape {weights.shape}, want ({m},), one λ for each target")
+        components = ActionSpace.of(action_space, bounded=bounded)
+        factors = _factor_of_component(network.static, len(components))
+        if covariance == "full" and factors is not None:
+            components = components.with_covariance(factors)
+        spec = cls(
+            observation_space=observation_space,
+            action_space=action_space,
+            components=components,
+            network=network,
+            weights=weights,
+            **fields,
+        )
+        _ = spec.n_inputs  # raises for observations that cannot be used
+        return spec
+
+    def with_network(self, network: BaseNetwork) -> "Spec":
+        """The same problem with another network, over as many targets."""
+        _factor_of_component(network.static, len(self.components))  # raises if its rows do not fit
+        return replace(self, network=network)
+
+    @property
+    def is_jax(self) -> bool:
+        """Whether the problem is stepped inside compiled programs."""
+        return is_jax(self.problem)
+
+    @property
+    def n_factors(self) -> int:
+        """Rows n of the network."""
+        return self.network.static.shape[0]
+
+    @property
+    def n_targets(self) -> int:
+        """Columns m of the network."""
+        return self.network.static.shape[1]
+
+    @cached_property
+    def factors(self) -> np.ndarray | None:
+        """The factor that every component belongs to, ``(c,)``; None if each component is a factor of its own."""
+        return _factor_of_component(self.network.static, len(self.components))
+
+    @cached_property
+    def groups(self) -> list[np.ndarray]:
+        """The components of every factor."""
+        of = np.arange(self.n_factors) if self.factors is None else self.factors
+        return [np.flatnonzero(of == i) for i in range(self.n_factors)]
+
+    @cached_property
+    def n_inputs(self) -> int:
+        """Numbers d in an observation."""
+        if not isinstance(self.observation_space, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiBinary):
+            raise TypeError(
+                f"observation space: got {self.observation_space}, want a Box; put "
+                "gymnasium.wrappers.FlattenObservation around the environment"
+            )
+        return int(np.prod(self.observation_space.shape or (1,)))
+
+    def see(self, obs: Any, xp: Any) -> Any:
+        """What every component sees of observations ``(..., d)``, ``(..., c, l)``: its factor's local observation, or
+        everything."""
+        if self.local is None:
+            return xp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.components), obs.shape[-1]))
+        local = self.local(obs)
+        return local if self.factors is None else local[..., self.factors, :]
+
+
+def _factor_of_component(network: InfluenceNetwork, n_components: int) -> np.ndarray | None:
+    factorisation = network.factorisation
+    n = network.shape[0]
+    if factorisation is not None and factorisation.n_actions == n_components and len(factorisation) == n:
+        return factorisation.group_of
+    if n != n_components:
+        raise ValueError(
+            f"network: has {n} rows, and the action space {n_components} components; want one row for each, or a "
+            "network factored with net.factor(factorisation)"
+        )
+    return None

@@ -1,0 +1,28 @@
+"""Unions and intersections of two networks over the same actions and targets."""
+
+from typing import Literal
+
+import numpy as np
+
+from .checks import as_network
+from .labels import check_same_labels
+from .network import InfluenceNetwork
+
+
+def combine(
+    first: InfluenceNetwork, second: InfluenceNetwork, operation: Literal["union", "intersection"]
+) -> InfluenceNetwork:
+    """The edges of either network or of both: the larger or the smaller entry of the two matrices.
+
+    The result has the labels of `first`. Raises if shapes or labels differ.
+    """
+    second = as_network(second, operation)
+    if first.shape != second.shape:
+        raise ValueError(f"{operation}: got shape {second.shape}, want {first.shape}, that of the first network")
+    check_same_labels(first.actions, second.actions, operation, "actions")
+    check_same_labels(first.targets, second.targets, operation, "targets")
+    a, b = first.matrix.astype(np.float64), second.matrix.astype(np.float64)
+    matrix = a.maximum(b) if operation == "union" else a.minimum(b)
+    network = InfluenceNetwork._derive(matrix, first._actions, first._targets)
+    network._warn_of_isolated()
+    return network

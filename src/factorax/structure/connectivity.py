@@ -1,0 +1,45 @@
+"""What is connected in an influence matrix: components, isolated rows and columns, the condition on co-parents."""
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+
+def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """The rows without an entry, and the columns without one."""
+    reached = np.zeros(matrix.shape[1], dtype=bool)
+    reached[matrix.indices] = True
+    return np.flatnonzero(np.diff(matrix.indptr) == 0), np.flatnonzero(~reached)
+
+
+def component_of(matrix: sparse.csr_array) -> np.ndarray:
+    """The number of the connected component of every action, then of every target, ``(n_actions + n_targets,)``."""
+    n, m = matrix.shape
+    coo = matrix.tocoo()
+    size = n + m
+    both = sparse.coo_array((np.ones(coo.nnz, dtype=np.int8), (coo.row, coo.col + n)), (size, size))
+    return connected_components(both, directed=False)[1]
+
+
+def connected_blocks(matrix: sparse.csr_array) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The rows and the columns of every connected component that has both."""
+    label = component_of(matrix)
+    n, count = matrix.shape[0], label.max() + 1
+    rows, columns = (
+        np.split(np.argsort(side, kind="stable"), np.cumsum(np.bincount(side, minlength=count))[:-1])
+        for side in (label[:n], label[n:])
+    )
+    return [(r, c) for r, c in zip(rows, columns, strict=True) if r.size and c.size]
+
+
+def fills_component(matrix: sparse.csr_array) -> np.ndarray:
+    """For every action, whether it influences every target of its component with weight 1, ``(n_actions,)``."""
+    n = matrix.shape[0]
+    label = component_of(matrix)
+    targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)
+    degree = np.diff(matrix.indptr)
+    fills = degree == np.where(degree == 0, 0, targets_in_component[label[:n]])
+    if matrix.dtype != np.bool_:
+        whole = sparse.csr_array((matrix.data == 1, matrix.indices, matrix.indptr), matrix.shape)
+        fills &= np.asarray(whole.sum(axis=1)) == degree
+    return fills

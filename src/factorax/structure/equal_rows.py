@@ -1,0 +1,78 @@
+"""Which rows of a sparse matrix are equal, in time linear in its entries."""
+
+import numpy as np
+from scipy import sparse
+
+_CHUNK = 1 << 18  # edges hashed at a time: the working set stays in cache and memory stays flat
+
+
+def group_equal_rows(matrix: sparse.csr_array) -> np.ndarray:
+    """Group number of every row, equal rows together, groups numbered by first appearance.
+
+    Rows are compared by a 64-bit hash; rows that share one are then compared entry by entry, and should
+    two different rows share one, another hash is drawn. `matrix` has sorted indices and no stored zeros.
+    """
+    for salt in range(64):
+        _, first, group_of = np.unique(_hash_rows(matrix, salt), return_index=True, return_inverse=True)
+        if _rows_equal(matrix, first[group_of]):
+            rank = np.empty_like(first)
+            rank[np.argsort(first)] = np.arange(len(first))
+            return rank[group_of]
+    raise RuntimeError("64 hash functions in a row collided; please report this influence matrix")
+
+
+def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
+    """For every row the sum, modulo 2⁶⁴, of a hash of its (column, entry) pairs: order does not matter."""
+    indptr, n_rows = matrix.indptr, matrix.shape[0]
+    hashes = np.zeros(n_rows, dtype=np.uint64)
+    row = 0
+    while row < n_rows:
+        # As many whole rows as fit into a chunk, and at least one.
+        stop = max(row + 1, int(np.searchsorted(indptr, indptr[row] + _CHUNK, side="right")) - 1)
+        edges = slice(indptr[row], indptr[stop])
+        key = matrix.indices[edges].astype(np.uint64)
+        if matrix.dtype != np.bool_:
+            key += _mix(matrix.data[edges].astype(np.float64).view(np.uint64))
+        key += np.uint64(salt * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF)
+        starts = indptr[row:stop] - indptr[row]
+        filled = np.flatnonzero(indptr[row + 1 : stop + 1] > indptr[row:stop])  # reduceat misreads empty rows
+        if filled.size:
+            hashes[row + filled] = np.add.reduceat(_mix(key), starts[filled])
+        row = stop
+    return hashes
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64, in place: a bijection of 64-bit words without visible structure."""
+    x += np.uint64(0x9E3779B97F4A7C15)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def _rows_equal(matrix: sparse.csr_array, twin: np.ndarray) -> bool:
+    """Whether every row i equals row ``twin[i]``."""
+    indptr = matrix.indptr
+    degree = np.diff(indptr)
+    rows = np.flatnonzero(twin != np.arange(len(twin)))
+    if not np.array_equal(degree[rows], degree[twin[rows]]):
+        return False
+    # A chunk of rows at a time, to keep memory in proportion to the chunk and not to the matrix.
+    ends = np.cumsum(degree[rows], dtype=np.int64)
+    start = 0
+    while start < len(rows):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _CHUNK, side="right")))
+        chunk, count = rows[start:stop], degree[rows[start:stop]]
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        mine = within + np.repeat(indptr[chunk].astype(np.int64), count)
+        theirs = within + np.repeat(indptr[twin[chunk]].astype(np.int64), count)
+        if not np.array_equal(matrix.indices[mine], matrix.indices[theirs]):
+            return False
+        if matrix.dtype != np.bool_ and not np.array_equal(matrix.data[mine], matrix.data[theirs]):
+            return False
+        start = stop
+    return True

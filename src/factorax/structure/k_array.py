@@ -1,0 +1,24 @@
+"""Influence matrices as arrays, for networks whose K is computed while the program runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class KArray:
+    """An influence matrix as an array ``(..., n, m)``: one for all samples or one per sample; it may be traced by JAX.
+
+    `factorax.credit` takes it in place of a network.
+
+    >>> import factorax as fx, numpy as np
+    >>> fx.credit(KArray(np.array([[[1.0, 1.0]], [[0.0, 1.0]]])), np.array([[10.0, 1.0], [10.0, 1.0]]))
+    array([[11.],
+           [ 1.]])
+    """
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_actions, n_targets)``."""
+        return self.matrix.shape[-2], self.matrix.shape[-1]

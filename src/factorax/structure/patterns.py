@@ -1,0 +1,138 @@
+"""Common patterns of K: blocks, bands, neighbourhoods on graphs, influence that fades with distance.
+
+`InfluenceNetwork.complete` and `InfluenceNetwork.identity` are two more.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import dijkstra
+
+from .network import InfluenceNetwork
+from .partition import as_index
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
+    """Independent groups, each complete in itself: one ``(n_actions, n_targets)`` pair for each block.
+
+    >>> block([(2, 1), (1, 2)]).to_dense().astype(int)
+    array([[1, 0, 0],
+           [1, 0, 0],
+           [0, 1, 1]])
+    """
+    pairs = [(as_index(n, "sizes"), as_index(m, "sizes")) for n, m in sizes]
+    if not pairs or min(min(pair) for pair in pairs) < 1:
+        raise ValueError(f"sizes: got {pairs}, want (n_actions, n_targets) pairs of at least 1 each")
+    return InfluenceNetwork(sparse.block_diag([np.ones(pair, dtype=bool) for pair in pairs], format="csr"))
+
+
+def banded(n: int, width: int) -> InfluenceNetwork:
+    """Action i influences the targets j with |i − j| ≤ width: neighbours on a line.
+
+    >>> banded(4, 1).to_dense().astype(int)
+    array([[1, 1, 0, 0],
+           [1, 1, 1, 0],
+           [0, 1, 1, 1],
+           [0, 0, 1, 1]])
+    """
+    n, width = as_index(n, "n"), as_index(width, "width")
+    if n < 1 or width < 0:
+        raise ValueError(f"n, width: got {n} and {width}, want n ≥ 1 and width ≥ 0")
+    i = np.arange(n)
+    offsets = np.arange(-min(width, n - 1), min(width, n - 1) + 1)
+    row, column = np.repeat(i, len(offsets)), (i[:, None] + offsets).ravel()
+    inside = (column >= 0) & (column < n)
+    ones = np.ones(inside.sum(), dtype=bool)
+    return InfluenceNetwork(sparse.coo_array((ones, (row[inside], column[inside])), (n, n)))
+
+
+def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
+    """Every node acts and has a target; an action reaches the targets at most k edges away.
+
+    The truncation of Qu, Wierman and Li (2020): its bias falls off exponentially in k. In a directed graph edges
+    lead the way that influence travels. Actions and targets are both labelled by the nodes.
+
+    >>> import networkx as nx
+    >>> k_hop(nx.path_graph(4), 1) == banded(4, 1).relabel(range(4), range(4))
+    True
+    """
+    k = as_index(k, "k")
+    if k < 0:
+        raise ValueError(f"k: got {k}, want at least 0")
+    nodes, adjacency = _adjacency(graph)
+    step = (adjacency.astype(bool) + sparse.eye_array(len(nodes), dtype=bool)).tocsr()
+    reach = sparse.eye_array(len(nodes), dtype=bool, format="csr")
+    for _ in range(k):
+        wider = reach @ step
+        if wider.nnz == reach.nnz:
+            break
+        reach = wider
+    return InfluenceNetwork(reach, nodes, nodes)
+
+
+def spatial_discount(
+    distances: Any, alpha: float, *, radius: float | None = None, weight: str | None = None
+) -> InfluenceNetwork:
+    """Soft influence that fades with distance: K[i, j] = α^d(i, j), and 0 beyond `radius`.
+
+    **Arguments**
+
+    - `distances`: a matrix of distances from actions to targets, shape ``(n_actions, n_targets)`` (infinite where
+      there is no way), or a networkx graph, whose shortest paths are measured.
+    - `alpha`: the discount per unit of distance, in (0, 1].
+    - `radius`: pairs further apart than this are not connected.
+    - `weight`: the edge attribute of the graph that holds lengths; every edge has length 1 if left out.
+
+    >>> import networkx as nx
+    >>> spatial_discount(nx.path_graph(3), 0.5).to_dense()
+    array([[1.  , 0.5 , 0.25],
+           [0.5 , 1.  , 0.5 ],
+           [0.25, 0.5 , 1.  ]])
+    """
+    if not 0 < alpha <= 1:
+        raise ValueError(f"alpha: got {alpha}, want a discount in (0, 1]")
+    if radius is not None and not radius >= 0:
+        raise ValueError(f"radius: got {radius}, want a distance ≥ 0")
+    nodes = None
+    if hasattr(distances, "nodes"):
+        nodes, adjacency = _adjacency(distances, weight)
+        limit = np.inf if radius is None else radius
+        distances = dijkstra(adjacency, directed=True, unweighted=weight is None, limit=limit)
+    d = np.asarray(distances, dtype=np.float64)
+    if d.ndim != 2 or np.isnan(d).any() or (d < 0).any():
+        raise ValueError(f"distances: got shape {d.shape}, want a matrix of numbers ≥ 0 without NaN")
+    near = np.isfinite(d) if radius is None else np.isfinite(d) & (d <= radius)
+    return InfluenceNetwork(np.where(near, alpha ** np.where(near, d, 0), 0), nodes, nodes)
+
+
+def _adjacency(graph: "nx.Graph", weight: str | None = None) -> tuple[list[Any], sparse.csr_array]:
+    import networkx as nx
+
+    if graph.number_of_nodes() == 0:
+        raise ValueError("graph: got a graph without nodes, want at least one")
+    if graph.is_multigraph():
+        graph = _shortest_of_parallel(graph, weight)
+    options: dict[str, Any] = {"weight": weight, "dtype": np.float64, "format": "csr"}
+    adjacency = nx.to_scipy_sparse_array(graph, **options)
+    if not (adjacency.data >= 0).all():
+        raise ValueError(f"distances: got an edge of length {adjacency.data.min():g}, want lengths ≥ 0")
+    return list(graph.nodes), adjacency
+
+
+def _shortest_of_parallel(graph: "nx.Graph", weight: str | None) -> "nx.Graph":
+    """The same graph with one edge between two nodes: the shortest."""
+    import networkx as nx
+
+    simple = nx.DiGraph() if graph.is_directed() else nx.Graph()
+    simple.add_nodes_from(graph)
+    attribute = weight or "weight"
+    for u, v, data in graph.edges(data=True):
+        length = data.get(attribute, 1)
+        if not simple.has_edge(u, v) or length < simple.edges[u, v][attribute]:
+            simple.add_edge(u, v, **{attribute: length})
+    return simple

@@ -1,0 +1,69 @@
+"""Networks that depend on the state: an empty charger influences nothing, wakes turn with the wind."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .base_network import BaseNetwork, RolloutView, refuse_critic_of_factors
+from .checks import as_network
+from .k_array import KArray
+from .network import InfluenceNetwork
+
+
+class StateNetwork(BaseNetwork):
+    """K(observation, info): which action influences which target, *given the state it is taken in*.
+
+    An edge i → j may be left out in a state s iff the action aᵢ taken in s changes no reward j from then on, whatever
+    follows. Then E[zᵢ ψⱼ | s] = 0 for the return ψⱼ from s on, and the gradient has no bias. K may depend on what was
+    known *before* the action was drawn, and on nothing else: not on the action itself, nor on its consequences.
+
+    **Arguments**
+
+    - `function`: from observations ``(..., d)``, as the environment gives them, and a mapping, to influence matrices
+      ``(..., n, m)`` with entries from 0 to 1. The mapping has ``"factor_mask"`` ``(..., n)`` where the environment
+      says who can act, and the entries of the environment's `info` that ``fx.wrap(…, observe=[…])`` names. JAX must be
+      able to trace the function.
+    - `support`: the network of every edge there may ever be: it gives names and shapes, and is used in checks.
+
+    >>> import jax.numpy as jnp
+    >>> plugged = lambda obs, info: (obs > 0)[..., :, None] * jnp.ones(2)
+    >>> net = StateNetwork(plugged, support=InfluenceNetwork.complete(3, 2))
+    >>> net.at(jnp.array([1.0, 0.0, 1.0]), {}).matrix
+    Array([[1., 1.],
+           [0., 0.],
+           [1., 1.]], dtype=float32)
+    """
+
+    def __init__(self, function: Callable[[Any, Mapping[str, Any]], Any], support: InfluenceNetwork):
+        if not callable(function):
+            raise TypeError(
+                f"function: got {type(function).__name__}, want a function of observations and info that returns "
+                "influence matrices (..., n, m)"
+            )
+        self.function, self.support = function, as_network(support, "support")
+
+    def at(self, obs: Any, info: Mapping[str, Any]) -> KArray:
+        """The influence matrix of each of these states, ``(..., n, m)``."""
+        matrix = self.function(obs, info)
+        want = (*obs.shape[:-1], *self.support.shape)
+        if tuple(matrix.shape) != want:
+            raise ValueError(
+                f"function: returned shape {tuple(matrix.shape)} for observations of shape {tuple(obs.shape)}, want "
+                f"{want}: one matrix per observation"
+            )
+        return KArray(matrix)
+
+    @property
+    def static(self) -> InfluenceNetwork:
+        """Every edge there may ever be."""
+        return self.support
+
+    def check_settings(self, config: Any) -> None:
+        """A critic of factors predicts credits, and those change with the state."""
+        refuse_critic_of_factors(self, config)
+
+    def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
+        """K of every observation of the rollout, ``[T, B, n, m]``."""
+        return self.at(rollout.obs, rollout.info)
+
+    def __repr__(self) -> str:
+        return f"StateNetwork(within {self.support!r})"

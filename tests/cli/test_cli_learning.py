@@ -1,0 +1,106 @@
+"""The commands train, evaluate, plot and compare: what they print, and what they refuse in one line."""
+
+import json
+
+import pytest
+
+from factorax import runs
+from factorax.learning import Config, FactoredPPO
+
+SETTINGS = ["--n-envs", "4", "--n-steps", "8", "--batch-size", "32", "--n-epochs", "1", "--hidden", "8"]
+
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+def test_from_a_problem_to_a_comparison(factorax, tmp_path):
+    for estimator in ("factored", "vanilla"):
+        code, out, err = factorax(
+            "train", "contextual-bandit:3", *SETTINGS, "--estimator", estimator, "--total-timesteps", 64
+        )
+        assert (code, err) == (0, "")
+        assert "64 steps; return of 10 episodes" in out
+    folders = sorted((tmp_path / "runs").iterdir())
+    assert [f.name for f in folders] == ["contextual-bandit-3-factored-0", "contextual-bandit-3-vanilla-0"]
+    assert json.loads((folders[0] / "config.json").read_text())["config"]["hidden"] == [8]
+    assert len(runs.read_metrics(folders[0])) == 2
+    code, out, _ = factorax("evaluate", folders[0], "--episodes", 7)
+    assert code == 0
+    assert "(standard error, 7 episodes)" in out
+    assert len(out.splitlines()) == 1 + 3  # and a line for every target
+    code, out, _ = factorax("compare", *folders)
+    assert code == 0
+    assert "estimator factored" in out
+    assert "P(estimator factored > estimator vanilla) = " in out
+    code, out, _ = factorax("compare", *folders, "--json")
+    assert json.loads(out)["final"]["estimator vanilla"]["seeds"] == 1
+    code, out, _ = factorax("plot", *folders, "--out", "both.png")
+    assert code == 0
+    assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"
+    code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--discount", 0.5)
+    assert code == 1
+    assert "discount: 0.99 there, 0.5 asked for" in err
+
+
+def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
+    """Also at the same number of steps, and if the command that changed them ended before it could score."""
+    train = ["train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--out", "run"]
+    path = tmp_path / "run" / "evaluation.json"
+    assert factorax(*train)[0] == 0
+    found = json.loads(path.read_text())
+    path.write_text(json.dumps(found | {"return": 123.0}))
+    assert "return of 10 episodes 123 ±" in factorax(*train)[1]
+    code, out, err = factorax(*train, "--discount", 0.5, "--force")
+    assert (code, err) == (0, "")
+    assert "return of 10 episodes 123 ±" not in out
+    assert json.loads(path.read_text()) == found  # the policy has learnt nothing since
+    config = Config.read(runs.read_config(path.parent)["config"])
+    runs.train("contextual-bandit:3", config, path.parent, force=True)
+    assert not path.exists()
+
+
+def test_who_steps_may_change_in_the_middle_of_a_run(factorax):
+    for steps, rollouts in ((32, "inline"), (64, "processes")):
+        code, out, err = factorax(
+            "train", "CartPole-v1", *SETTINGS, "--total-timesteps", steps, "--rollouts", rollouts, "--out", "run"
+        )
+        assert (code, err) == (0, "")
+        assert f"{steps} steps; return" in out
+
+
+def test_every_setting_has_a_sentence(factorax):
+    code, out, _ = factorax("train", "--help")
+    assert code == 0
+    for words in ("--gae-lambda", "λ of generalised advantage estimation", "--kl-target", "--force", "PROBLEM"):
+        assert words.lower() in out.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "chian"], "unknown problem 'chian'; want one of contextual-bandit, chain, queues"),
+        (["train", "chain:two"], "want numbers, as in chain:4"),
+        (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
+        (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),
+        (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most one for each of n_envs = 8"),
+        (["train", "chain", "--rollouts", "processes"], "rollouts: got 'processes', and the problem is a JAX problem"),
+        (["evaluate", "nowhere"], "nowhere: no config.json; want the folder of a run"),
+        (["compare", "nowhere"], "nowhere: no config.json"),
+        (["plot", "nowhere"], "nowhere: no config.json"),
+    ],
+)
+def test_what_the_user_can_mend_is_said_in_one_line(arguments, message, factorax):
+    code, _, err = factorax(*arguments)
+    assert code not in (0, None)
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_numbers_that_are_none_end_in_an_error(factorax, monkeypatch):
+    def fail(*_, **__):
+        raise FloatingPointError("environment 1, step 2 of this rollout: target 3 is nan")
+
+    monkeypatch.setattr(FactoredPPO, "learn", fail)
+    code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS)
+    assert code == 1
+    assert err == "factorax: environment 1, step 2 of this rollout: target 3 is nan\n"

@@ -1,0 +1,33 @@
+"""Steps to the optimum: from hand-made tables to summaries and verdicts."""
+
+from grid_runs import runs
+
+from factorax.experiments import search_rate
+from factorax.experiments.harness.table import from_rows
+from factorax.runs import gamma_mean
+
+
+def rate(*cells):
+    """The summary and the verdict for cells of (method, step size, steps needed); −1 if the limit came first."""
+    settings = search_rate.Settings((4,), (0.1, 1.0), seeds=3)
+    rows = [row for m, step_size, reached in cells for row in runs(m, 4, step_size, (0.1,) * 3, reached=reached)]
+    summary = search_rate.summarise(settings, from_rows(rows))
+    (claim,) = search_rate.claims(settings, summary)
+    return summary["cells"], claim
+
+
+def test_unfinished_runs_have_no_number_of_steps():
+    few, many, some, none = (90, 100, 110), (900, 1000, 1100), (500, -1, 700), (-1, -1, -1)
+    cells, claim = rate(("FPG", 0.1, few), ("FPG", 1.0, few), ("VPG", 0.1, many), ("VPG", 1.0, some))
+    assert [cell["usable"] for cell in cells] == [3, 3, 3, 2]
+    assert cells[0]["mean"] == vars(gamma_mean(few))
+    assert cells[3]["mean"]["mean"] == 600
+    assert all(cell["diverged"] == 0 for cell in cells)
+    assert claim.verdict == "holds"
+    assert "with FPG alone in 1, with VPG alone in 0, with both in 1" in claim.ours
+    cells, claim = rate(("FPG", 0.1, none), ("FPG", 1.0, many), ("VPG", 0.1, few), ("VPG", 1.0, few))
+    assert cells[0]["mean"] is None
+    assert claim.verdict == "does not hold"
+    assert "with FPG alone in 0, with VPG alone in 1, with both in 1" in claim.ours
+    _, claim = rate(("FPG", 0.1, few), ("FPG", 1.0, few), ("VPG", 0.1, few), ("VPG", 1.0, some))
+    assert claim.verdict == "holds in part"  # no fewer steps where both arrive

@@ -1,0 +1,107 @@
+"""Problems as environments of RLlib whose agents are factors."""
+
+import warnings
+from functools import partial
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from integrations.environments import EYE, Plain
+from integrations.rllib.environments import HOST
+
+import factorax as fx
+from factorax.integrations import to_gymnasium
+from factorax.integrations.rllib import JointEnv, _packages, to_rllib
+from factorax.problems import chain, queues
+from factorax.runs.registry import find_problem
+
+pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    pytest.importorskip("ray.rllib", reason="RLlib is an extra, in an environment of its own", exc_type=ImportError)
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.utils.pre_checks.env import check_multiagent_environments
+    from ray.tune import register_env
+
+SUMO = pytest.param("sumo:2x2", marks=pytest.mark.skipif(find_spec("libsumo") is None, reason="SUMO is an extra"))
+
+
+@pytest.mark.parametrize(
+    "problem", ["chain:3", "traffic:2x2", "contextual-bandit:3", "factorax/SearchBandit-v0", HOST, queues(2, 2), SUMO]
+)
+def test_agents_are_factors_and_rewards_their_credits(problem):
+    env = to_rllib(problem)
+    check_multiagent_environments(env)
+    n, m = env.network.shape
+    assert len(env.possible_agents) == n
+    obs, _ = env.reset(seed=3)
+    assert set(obs) == set(env.possible_agents)
+    actions = {agent: space.sample() for agent, space in env.action_spaces.items()}
+    obs, rewards, terminated, truncated, _ = env.step(actions)
+    assert all(env.observation_spaces[agent].contains(seen) for agent, seen in obs.items())
+    assert terminated["__all__"] == all(terminated.values())
+    assert truncated["__all__"] == all(truncated.values())
+    env.close()  # a process has room for one of SUMO
+    alone = to_gymnasium(find_problem(problem) if isinstance(problem, str) else problem)
+    alone.reset(seed=3)
+    row = env._view._factors.together([actions[agent] for agent in env.possible_agents])
+    psi = alone.step(env._view._factors.space.to_environment(row))[4]["vector_reward"]
+    assert psi.shape == (m,)
+    np.testing.assert_allclose(list(rewards.values()), env.network.to_dense() @ (env.weights * psi), rtol=1e-6)
+    alone.close()
+
+
+def test_names_of_networks_and_who_an_agent_is():
+    env = to_rllib("traffic:2x2", "complete", identity=True)
+    assert env.network.density == 1
+    obs, _ = env.reset(seed=0)
+    np.testing.assert_array_equal(np.stack(list(obs.values()))[:, -4:], np.eye(4))
+    rewards = env.step(dict.fromkeys(env.agents, 1))[1]
+    assert len(set(rewards.values())) == 1
+
+
+def test_a_time_limit_is_no_end():
+    env = to_rllib(chain(2, delay=1, horizon=3))
+    env.reset(seed=0)
+    for t in range(1, 4):
+        _, _, terminated, truncated, _ = env.step(dict.fromkeys(env.possible_agents, np.zeros(1, np.float32)))
+        assert (terminated["__all__"], truncated["__all__"]) == (False, t == 3)
+
+
+def test_stock_ppo_with_a_policy_for_all_agents_learns():
+    register_env("switches", lambda _: to_rllib("contextual-bandit:3", identity=True))
+    config = (
+        PPOConfig()
+        .environment("switches")
+        .env_runners(num_env_runners=0)
+        .multi_agent(policies={"all"}, policy_mapping_fn=lambda agent, episode: "all")
+        .training(lr=1e-2, train_batch_size_per_learner=256, minibatch_size=128, num_epochs=4)
+        .debugging(seed=0)
+    )
+    algorithm = config.build_algo()
+    for _ in range(8):
+        result = algorithm.train()["env_runners"]
+    algorithm.stop()
+    assert result["episode_return_mean"] > 0.85 * 3  # chance has half of it
+
+
+def test_what_is_wrong_is_said(monkeypatch):
+    without = partial(Plain, network=EYE)
+    for env in (to_rllib(without), JointEnv({"problem": without})):
+        env.reset(seed=0)
+        action = env.action_space.sample() if isinstance(env, JointEnv) else dict.fromkeys(env.agents, np.zeros(1))
+        with pytest.raises(ValueError, match=r"gave the reward alone, and the network has 2 targets; .*fx.wrap"):
+            env.step(action)
+    with pytest.raises(ValueError, match=r"network: has 3 rows, and the action space 2 components"):
+        to_rllib(HOST, fx.InfluenceNetwork.complete(3, 2))
+    with pytest.raises(ValueError, match=r"weights: got shape \(3,\), want \(2,\)"):
+        to_rllib(HOST, weights=[1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match=r"problem: got Plain, want a Problem or a function"):
+        to_rllib(Plain())
+    with pytest.raises(ValueError, match=r"unknown problem 'chian'"):
+        to_rllib("chian")
+    with pytest.raises(ValueError, match=r"env_config: got \['network'\], want 'problem'"):
+        JointEnv({"network": EYE})
+    monkeypatch.setattr(_packages, "MISSING", ImportError("No module named 'ray'"))
+    with pytest.raises(ImportError, match=r"to_rllib needs RLlib and PyTorch .* pip install 'factorax\[rllib\]'"):
+        to_rllib("chain:3")

@@ -1,0 +1,90 @@
+"""`FactoredPPO`: learn, predict, evaluate, save, load."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rollouts.environments import Counter
+
+import factorax as fx
+from factorax.learning import FactoredPPO
+from factorax.problems import EpisodeLost, Step, contextual_bandit
+from factorax.rollouts import LostWarning
+
+SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
+
+
+def model(problem, network=None, **settings):
+    return FactoredPPO(problem, network, **SMALL | settings)
+
+
+def test_learn_predict_evaluate_save_load(tmp_path):
+    ppo = model(lambda: Counter(cut=3), normalise_obs=True, normalise_reward=True)
+    updates = []
+    ppo.learn(72, progress_bar=False, callback=lambda m, metrics: updates.append(metrics) or len(updates) < 2)
+    assert ppo.timesteps == 48  # the callback said so
+    assert updates[0]["rollout/ep_len_mean"] == 3
+    np.testing.assert_allclose(updates[0]["rollout/ep_targets_mean"], [3, 6])
+    np.testing.assert_allclose(updates[0]["rollout/ep_rew_mean"], 15)
+    result = ppo.evaluate(5)
+    assert (result["return"], result["error"]) == (15, 0)
+    assert len(result["episodes"]) == 5
+    ppo.save(tmp_path / "m.safetensors")
+    other = FactoredPPO.load(tmp_path / "m.safetensors", lambda: Counter(cut=3))
+    obs = np.float32([[0.0], [1.0], [5.0]])
+    np.testing.assert_array_equal(ppo.predict(obs, deterministic=True), other.predict(obs, deterministic=True))
+    assert Counter.action_space.contains(ppo.predict(obs[0]))
+    assert len(ppo.predict(obs)) == 3
+    with pytest.raises(ValueError, match=r"obs: got shape \(2,\), want \(1,\), or a batch"):
+        ppo.predict([1.0, 2.0])
+
+
+def test_lost_episodes_are_replaced_in_training_and_evaluation():
+    class Fragile(Counter):
+        def reset(self, *, seed=None, options=None):
+            self.strong = seed % 3 > 0
+            return super().reset(seed=seed)
+
+        def step(self, action):
+            if self.time == 2 and not self.strong:
+                raise EpisodeLost("broke")
+            return super().step(action)
+
+    ppo = model(lambda: Fragile(cut=3), check_network=False)
+    with pytest.warns(LostWarning, match=r"environment \d lost its episode and was reset: broke"):
+        ppo.learn(24, progress_bar=False)
+    assert ppo.timesteps == 24
+    assert ppo.history[0]["rollout/ep_rew_mean"] == 15  # of whole episodes alone
+    with pytest.warns(LostWarning, match=r"environment \d lost its episode and was reset: broke"):
+        assert (ppo.evaluate(5)["episodes"] == 15).all()
+
+
+def test_factors_of_several_components_are_learnt():
+    """Twins of K as one factor: with local policies, and a critic for every factor."""
+    net = fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]])
+    good = contextual_bandit(3)
+
+    def step(key, state, action):
+        new = good.step(key, state, action)
+        return new._replace(psi=jnp.array([new.psi[0] + new.psi[1], new.psi[2]]))
+
+    problem = dataclasses.replace(good, name="twins", step=step, network=net, weights=np.ones(2), local=None)
+    ppo = model(problem, net.factor(net.minimum_factorisation()), critic="factor", policy="independent")
+    ppo.learn(24, progress_bar=False)
+    assert ppo.spec.n_factors == 2
+    assert ppo.state.agent.critic(jnp.zeros(3), None).shape == (2,)
+
+
+def test_idle_factors_keep_their_policy():
+    """Of independent policies, the one that is never asked does not move."""
+    good = contextual_bandit(3)
+
+    def step(key, state, action):
+        return Step(*good.step(key, state, action)[:5], factor_mask=jnp.array([True, False, True]))
+
+    ppo = model(dataclasses.replace(good, step=step), policy="independent")
+    before = ppo.state.agent.policy.net.nets.kernels[-1]
+    ppo.learn(24, progress_bar=False)
+    moved = (np.asarray(ppo.state.agent.policy.net.nets.kernels[-1]) != before).any(axis=(1, 2))
+    np.testing.assert_array_equal(moved, [True, False, True])

@@ -1,0 +1,28 @@
+"""What was learnt in lanes, in SUMO."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from factorax.experiments.traffic_3x3 import GLOBAL, JOINT, LOCAL, OPTIONS, TARGETS
+from factorax.learning import FactoredPPO
+from factorax.runs.registry import find_network, find_problem, in_sumo
+
+pytestmark = pytest.mark.sumo
+SETTINGS = {"n_envs": 2, "n_steps": 200, "batch_size": 100, "n_epochs": 5, "hidden": (16,), "learning_rate": 0.01}
+
+
+@pytest.mark.parametrize("method", [JOINT, GLOBAL, LOCAL, TARGETS])
+def test_a_policy_of_every_method_scores_the_same_within_one_per_cent(method):
+    """With cars that are all alike, so that both have the same ones."""
+    name = "traffic:3x3,action=gaussian,speed_deviation=0,horizon=200,slots=20"
+    options = {key[2:]: value for key, value in pairwise(OPTIONS[method]) if key.startswith("--")}
+    problem = find_problem(name)
+    network = find_network(problem, options.pop("network", "complete"))
+    given = {key: int(value) if value.isdigit() else value for key, value in options.items()}
+    model = FactoredPPO(problem, network, **SETTINGS, **given).learn(1200, progress_bar=False)
+    here, there = model.evaluate(2), model.on(find_problem(in_sumo(name)), network).evaluate(1)
+    assert there["return"] == pytest.approx(here["return"], rel=0.01)
+    np.testing.assert_allclose(there["targets"], here["targets"], rtol=0.01, atol=0.01)
+    assert here["return"] < 0

@@ -1,0 +1,55 @@
+"""One simulation per process, and what errors of SUMO do to an episode."""
+
+import numpy as np
+import pytest
+
+from factorax.problems import EpisodeLost
+from factorax.problems.traffic import Traffic
+
+pytestmark = pytest.mark.sumo
+
+
+def test_a_second_simulation_raises(sumo):
+    from factorax.problems.traffic.sumo import SecondSimulation, TrafficEnv
+
+    env = sumo(1, 1)
+    env.reset(seed=0)
+    second = TrafficEnv(Traffic(1, 1))
+    with pytest.raises(SecondSimulation, match="running in this process already"):
+        second.reset(seed=0)
+    env.step(np.zeros(1))  # the first is unharmed
+    env.close()
+    second.reset(seed=0)
+    second.close()
+
+
+def test_an_error_of_sumo_names_seed_and_second(sumo):
+    env = sumo(1, 1)
+    env.reset(seed=5)
+    env.step(np.zeros(1))
+
+    def fail():
+        raise RuntimeError("no more")
+
+    env.simulation.api = type(
+        "Broken", (), {"simulationStep": staticmethod(fail), "close": staticmethod(env.simulation.api.close)}
+    )()
+    with pytest.raises(EpisodeLost, match="SUMO, seed 5, second 3: no more"):
+        env.step(np.zeros(1))
+    env.reset(seed=5)  # it can be reset
+    env.step(np.zeros(1))
+    with pytest.raises(ValueError, match=r"action: got shape \(2,\), want \(1,\)"):
+        env.step(np.zeros(2))
+
+
+def test_a_collision_loses_the_episode(sumo, monkeypatch):
+    from factorax.problems.traffic.sumo import Simulation
+
+    env = sumo(1, 1)
+    env.reset(seed=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(Simulation, "collided", True)
+        with pytest.raises(EpisodeLost, match="SUMO, seed 5, second 3: cars collided"):
+            env.step(np.zeros(1))
+    env.reset(seed=5)
+    env.step(np.zeros(1))

@@ -1,0 +1,90 @@
+"""`check_problem` finds what is wrong with a problem."""
+
+import dataclasses
+
+import gymnasium as gym
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rollouts.environments import Counter
+
+import factorax as fx
+from factorax.problems import contextual_bandit
+from factorax.rollouts import ProblemError
+
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"info": {"vector_reward": None}}, "info: has no 'vector_reward', and the network has 2 targets"),
+        ({"info": {"vector_reward": np.ones(3)}}, r"targets: got shape \(3,\), want \(2,\)"),
+        ({"reward": 7.0}, "reward: got 7 in step 0, want weights @ vector_reward = 3"),
+        ({"spoil": 4}, "targets: entry 1 is not finite in step 3; clip it"),
+        ({"obs": np.float32([np.nan])}, "observation: entry 0 is not finite in step 0"),
+        ({"obs": np.zeros(3, np.float32)}, r"observation: got shape \(3,\), want that of its space, \(1,\)"),
+        ({"terminated": 0}, "terminated: got int, want a boolean"),
+        ({"truncated": None}, "truncated: got NoneType, want a boolean"),
+        ({"info": {"factor_mask": np.ones(5, bool)}}, r"info\['factor_mask'\]: got shape \(5,\), want \(2,\)"),
+        ({"info": {"target_terminated": True}}, r"info\['target_terminated'\]: got shape \(\), want \(2,\)"),
+    ],
+)
+def test_mistakes_of_a_host_are_found(options, message):
+    with pytest.raises(ProblemError, match=message):
+        fx.check_problem(lambda: Counter(cut=5, **options), steps=8)
+
+
+def test_a_host_without_mistakes_passes():
+    fx.check_problem(lambda: Counter(cut=5), steps=8)
+    fx.check_problem(lambda: gym.make("CartPole-v1"), steps=30)
+    fx.check_problem(lambda: gym.make("factorax/SearchBandit-v0", n=4), steps=3)
+
+
+def bandit_with(**changes):
+    """The bandit with something in its step changed."""
+    good = contextual_bandit(3)
+
+    def step(key, state, action):
+        new = good.step(key, state, action)
+        return new._replace(**{name: change(getattr(new, name)) for name, change in changes.items()})
+
+    return dataclasses.replace(good, step=step)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"psi": lambda x: x[:2]}, r"targets: got shape \(2,\), want \(3,\)"),
+        ({"psi": lambda x: x.at[2].set(jnp.nan)}, "targets: entry 2 is not finite in step 0"),
+        ({"obs": lambda x: x[:1]}, r"step: the observation has shape \(1,\), after a reset \(3,\)"),
+        ({"state": lambda x: x[:1]}, "step: the new state has another structure, shape or dtype"),
+        ({"state": lambda x: {"x": x}}, "step: the new state has another structure, shape or dtype"),
+        ({"terminated": lambda x: jnp.float32(1)}, r"terminated: got shape \(\) and type float32, want one boolean"),
+        ({"factor_mask": lambda x: jnp.ones(2, bool)}, r"factor_mask: got shape \(2,\), want \(3,\)"),
+        ({"target_terminated": lambda x: jnp.ones(4, bool)}, r"target_terminated: got shape \(4,\), want \(3,\)"),
+        ({"psi": lambda x: np.asarray(x)}, "step: cannot be traced by JAX"),
+    ],
+)
+def test_mistakes_of_a_jax_problem_are_found(changes, message):
+    with pytest.raises(ProblemError, match=message):
+        fx.check_problem(bandit_with(**changes), steps=2)
+
+
+def test_mistakes_outside_the_step_are_found():
+    good = contextual_bandit(3)
+    wide = fx.InfluenceNetwork.complete(4, 3)
+    cases = {
+        r"network: has 4 rows, and the action space 3 components": {"network": wide},
+        r"weights: got shape \(2,\), want \(3,\)": {"weights": np.ones(2)},
+        r"local: got shape \(1, 3\), want \(3, …\)": {"local": lambda obs: obs[..., None, :]},
+        r"action space: got Text": {"action_space": gym.spaces.Text(3)},
+        r"observation space: got .*FlattenObservation": {
+            "observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})
+        },
+    }
+    for message, changes in cases.items():
+        with pytest.raises(ProblemError, match=message):
+            fx.check_problem(dataclasses.replace(good, **changes), steps=2)
+    with pytest.raises(ProblemError, match="problem: got int, want a Problem or a function"):
+        fx.check_problem(3)

@@ -1,0 +1,124 @@
+"""The policy in NumPy is the policy in JAX: its parameters, its distribution, in batches of any size."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rollouts.environments import Drift
+from rollouts.helping import factory, parameters, plan_of
+
+from factorax import Factorisation, InfluenceNetwork
+from factorax.learning import Config, Learner
+from factorax.learning.state import RunningMoments
+from factorax.rollouts.numpy_policy import TILE, NumpyPolicy
+
+SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "hidden": (16, 16)}
+
+
+def learner_of(space="mixed", policy="joint", **settings):
+    learner = Learner.of(lambda: Drift(space), config=Config(policy=policy, **SMALL, **settings))
+    state = learner.init(3)
+    agent = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(x.size), x.shape), state.agent)
+    moments = RunningMoments(jnp.float32(9), jnp.linspace(-1, 1, 5), jnp.linspace(0.5, 2, 5))
+    return learner, state._replace(agent=agent, obs=moments)
+
+
+def policy_of(learner):
+    local = None if learner.config.policy == "joint" else learner.spec.local
+    spec = learner.spec
+    return NumpyPolicy(space=spec.components, kind=learner.config.policy, factors=spec.factors, local=local)
+
+
+@pytest.mark.parametrize(
+    ("space", "policy", "settings"),
+    [
+        ("categorical", "joint", {}),
+        ("gaussian", "joint", {"normalise_obs": True, "bounded": "tanh"}),
+        ("gaussian", "joint", {"bounded": "beta"}),
+        ("mixed", "shared", {"bounded": "beta"}),
+        ("mixed", "shared", {"normalise_obs": True}),
+        ("bernoulli", "shared", {}),
+        ("mixed", "independent", {}),
+    ],
+)
+def test_log_probabilities_are_those_of_the_learner(space, policy, settings):
+    learner, state = learner_of(space, policy, **settings)
+    obs = np.random.default_rng(0).normal(size=(11, 5)).astype(np.float32) * 3
+    policy, arrays = policy_of(learner), learner.behaviour(state).arrays()
+    ours = policy.network(arrays, len(obs))(obs)
+    normalised = learner.normalised(state.obs, obs)
+    theirs, spread = state.agent.policy(normalised, learner.see(normalised))
+    action = learner.act(state, jax.random.key(0), obs)
+    np.testing.assert_allclose(
+        learner.spec.components.log_prob(jnp.asarray(ours), spread, action),
+        want := learner.spec.components.log_prob(theirs, spread, action),
+        atol=1e-5,
+    )
+    np.testing.assert_allclose(policy.log_prob(arrays, ours, np.asarray(action)), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
+def test_an_environment_gets_the_same_output_in_any_batch(policy):
+    """Bit for bit, in any part of a large batch, and where BLAS would use several threads."""
+    for hidden, size in ((8, 5), (400, 3000)):
+        plan = plan_of(factory(Drift, size=size), policy)
+        numpy_policy = replace(plan.policy, local=Drift.local)
+        arrays = parameters(plan, 0, hidden)
+        obs = np.random.default_rng(0).normal(size=(3 * TILE + 1, size)).astype(np.float32)
+        whole = numpy_policy.network(arrays, len(obs))(obs)
+        for first, end in ((0, 1), (1, 2), (3, 12), (7, 9), (8, 16), (20, 25)):
+            part = numpy_policy.network(arrays, end - first, first)(obs[first:end])
+            np.testing.assert_array_equal(part, whole[first:end])
+
+
+def test_actions_have_the_distribution_of_the_policy():
+    """Frequencies of choices within five standard errors; of Gaussians mean and deviation."""
+    learner, state = learner_of("mixed")
+    policy, arrays = policy_of(learner), learner.behaviour(state).arrays()
+    obs = np.float32([[0.5, -1.0, 0.3, 2.0, 0.0]])
+    N = 40_000
+    noise = policy.draw(np.random.default_rng(0), arrays, N)
+    out = policy.network(arrays, len(obs))(obs)
+    drawn = policy.space.choose(np.broadcast_to(out, noise.shape), noise)
+    logits = jax.nn.softmax(out[0, 0])
+    for choice in range(3):
+        p = float(logits[choice])
+        assert abs((drawn[:, 0] == choice).mean() - p) < 5 * np.sqrt(p * (1 - p) / N)
+    p = float(jax.nn.sigmoid(out[0, 2, 0]))
+    assert abs(drawn[:, 2].mean() - p) < 5 * np.sqrt(p * (1 - p) / N)
+    deviation = float(np.exp(arrays.log_std[1]))
+    assert abs(drawn[:, 1].mean() - out[0, 1, 0]) < 5 * deviation / np.sqrt(N)
+    assert abs(drawn[:, 1].std() / deviation - 1) < 5 / np.sqrt(2 * N)
+
+
+def test_a_covariance_within_a_factor():
+    net = InfluenceNetwork.complete(3, 3).factor(Factorisation([[0, 2], [1]], 3))
+    learner = Learner.of(lambda: Drift("gaussian"), net, Config(covariance="full", **SMALL))
+    state = learner.init(0)
+    mixing = state.agent.policy.spread.mixing.at[0, 1, 0].set(0.8)
+    spread = state.agent.policy.spread._replace(mixing=mixing, log_std=jnp.float32([0.1, -0.4, 0.2]))
+    agent = eqx.tree_at(lambda agent: agent.policy.spread, state.agent, spread)
+    policy, arrays = policy_of(learner), learner.behaviour(state._replace(agent=agent)).arrays()
+    drawn = policy.draw(np.random.default_rng(0), arrays, 50_000)[..., 0]
+    theirs = learner.spec.components.sample(jax.random.key(0), jnp.zeros((50_000, 3, 1)), spread)
+    np.testing.assert_allclose(np.cov(drawn.T), np.cov(np.asarray(theirs).T), atol=0.06)
+    ours = policy.log_prob(arrays, np.zeros((9, 3, 1)), drawn[:9])
+    want = learner.spec.components.log_prob(jnp.zeros((9, 3, 1)), spread, drawn[:9])
+    np.testing.assert_allclose(ours, want, atol=1e-5)
+    assert abs(np.cov(drawn.T)[0, 1]) < 0.03 < np.cov(drawn.T)[0, 2]
+
+
+@pytest.mark.parametrize("bounded", ["clip", "tanh", "beta"])
+def test_actions_depend_on_the_environments_own_noise_alone(bounded):
+    """Bit for bit: the actions of one environment are the same alone and in a batch."""
+    learner, state = learner_of("gaussian", bounded=bounded)
+    policy, arrays = policy_of(learner), learner.behaviour(state).arrays()
+    obs = np.random.default_rng(0).normal(size=(4, 11, 5)).astype(np.float32)
+    noise = np.stack([policy.draw(np.random.default_rng(i), arrays, 4) for i in range(11)], axis=1)
+    together = policy.playing(arrays, 0, noise)
+    alone = policy.playing(arrays, 7, noise[:, 7:8])
+    for row in obs:
+        np.testing.assert_array_equal(together(row)[7:8], alone(row[7:8]))

@@ -1,0 +1,102 @@
+"""Host collectors: one environment per process, rollouts that overlap learning, and evaluation."""
+
+from functools import partial
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rollouts.environments import Counter
+
+import factorax as fx
+from factorax.learning import Config, FactoredPPO, Learner
+from factorax.problems import chain
+from factorax.rollouts import HostCollector
+
+pytestmark = pytest.mark.usefixtures("compiled_in_haste")
+
+
+SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
+
+
+BACKENDS = ("inline", "processes")
+
+
+def model(problem, network=None, **settings):
+    return FactoredPPO(problem, network, **SMALL | settings)
+
+
+def test_environments_that_need_a_process_each():
+    class Alone(Counter):
+        metadata = {"one_per_process": True}  # noqa: RUF012
+        open_id = 0
+
+        def reset(self, *, seed=None, options=None):
+            assert Alone.open_id in (0, id(self))
+            Alone.open_id = id(self)
+            return super().reset(seed=seed)
+
+        def close(self):
+            Alone.open_id = 0
+
+    for settings, got in (({}, "'inline'"), ({"rollouts": "processes", "workers": 2}, "'processes' with 2 workers")):
+        with pytest.raises(
+            ValueError, match=rf"rollouts: got {got} for 4 environments, .* with workers=4, or n_envs=1"
+        ):
+            model(lambda: Alone(cut=3), check_network=False, **settings).learn(24, progress_bar=False)
+    ppo = model(lambda: Alone(cut=3), rollouts="processes", check_network=False)
+    assert len(ppo.program.collector.backend.workers) == 4
+    ppo.close()
+    assert len(ppo.evaluate(3)["episodes"]) == 3  # one after the other
+
+
+def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
+    """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
+    models = [model(partial(gym.make, "CartPole-v1"), overlap=True, rollouts=r, workers=0) for r in BACKENDS]
+    first = models[0].state
+    rollouts, collector = [], models[0].program.collector
+    collect = collector.collect
+
+    def recorded(*arguments):
+        rollouts.append(collect(*arguments))
+        return rollouts[-1]
+
+    collector.collect = recorded
+    for one in models:
+        one.learn(72, progress_bar=False).close()
+        assert [int(row["rollout/policy_lag"]) for row in one.history] == [0, 1, 1]
+    for a, b in zip(*(jax.tree.leaves(eqx.filter(m.state.agent, eqx.is_array)) for m in models), strict=True):
+        np.testing.assert_array_equal(a, b)
+    before, after = (transitions for _, _, transitions in rollouts[:2])
+    for transitions in (before, after):  # the second, too, is of the policy before any update
+        out = first.agent.policy(jnp.asarray(transitions.obs), None)
+        log_prob = models[0].spec.components.log_prob(*out, transitions.action)
+        np.testing.assert_allclose(log_prob, transitions.log_prob, atol=1e-5)
+    assert (before.action != after.action).any()
+    with pytest.raises(ValueError, match="overlap: got objective 'a2c', want 'ppo'"):
+        Config(overlap=True, objective="a2c")
+    with pytest.raises(ValueError, match="overlap: got True, and the problem is a JAX problem"):
+        model(chain(3), overlap=True)
+
+
+def test_an_evaluation_is_not_of_the_shortest_episodes():
+    """Of two environments, one ends after 2 steps and one after 20: both count alike."""
+    lengths = iter([2, 2, 20])  # the first environment is created for its spaces
+    ppo = model(lambda: Counter(cut=next(lengths)), n_envs=2)
+    assert sorted(ppo.evaluate(4)["episodes"]) == [8, 8, 440, 440]
+
+
+def test_a_host_collector_keeps_the_state_of_its_environments():
+    config = Config(**SMALL)
+    collector = HostCollector(fx.Spec.of(Counter), config)
+    learner = Learner.of(Counter, config=config)
+    state = learner.init(0)
+    assert collector.init(jax.random.key(0)) is None
+    one, other = (collector.collect(learner.behaviour(state), None, state.key)[2] for _ in range(2))
+    np.testing.assert_array_equal(one.obs[:, 0, 0], np.arange(6))
+    np.testing.assert_array_equal(other.obs[:, 0, 0], np.arange(6, 12))
+    assert [episode.length for episode in collector.episodes] == [12] * SMALL["n_envs"]
+    collector.close()
+    assert collector.episodes is None

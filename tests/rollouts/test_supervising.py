@@ -1,0 +1,170 @@
+"""Workers that are killed, hang or lose their minds; and what is left when the driver is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pytest
+from rollouts.environments import Drift, Forgetful, Littering, Mortal, Once
+from rollouts.helping import N_STEPS, assert_same, factory, inline, iterations, plan_of, play
+
+from factorax.rollouts import LostWarning, Processes, WorkerDied
+
+
+@pytest.mark.parametrize("what", ["die", "hang"])
+def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, tmp_path):
+    """It kills itself by SIGKILL, or stands still, one step into the second fragment, and in the middle of episodes."""
+    plan = plan_of(factory(Once, str(tmp_path / "mark"), what))
+    cause = {"die": r"was ended by signal 9 \(SIGKILL", "hang": r"had not answered after 5 s \(fragment_seconds\)"}[
+        what
+    ]
+    message = rf"worker \d \(environments \d to \d\) was replaced, and its fragment is played again: it {cause}"
+    with pytest.warns(LostWarning, match=message) as warned:
+        transitions = play(Processes(plan, 2, 5.0), plan, 4)
+    assert len(warned) == 1, [str(x.message) for x in warned]
+    assert not os.path.exists(f"/proc/{(tmp_path / 'mark').read_text()}")
+    assert_same(transitions, inline(plan_of(Drift), 4))
+    assert not (transitions[0].truncated.any(axis=0)).all()  # some episodes were replayed from the first fragment
+
+
+def test_killed_from_without_while_it_waits():
+    plan = plan_of(Drift)
+    rollouts = Processes(plan, 2, 60.0)
+    try:
+        first, second = iterations(plan, 2)
+        transitions = [rollouts.collect(first)]
+        process = rollouts.workers[1].handle.process
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        with pytest.warns(LostWarning, match=r"worker 1 .* was ended by signal 9"):
+            transitions.append(rollouts.collect(second))
+    finally:
+        rollouts.close()
+    assert_same(transitions, inline(plan, 2))
+
+
+def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    plan = plan_of(Littering)
+    rollouts = Processes(plan, 2, 60.0)
+    rollouts.collect(*iterations(plan, 1))
+    assert len(list(tmp_path.glob("*/littering-*"))) == plan.n_envs
+    for worker in rollouts.workers:
+        worker.handle.process.kill()
+    rollouts.close()
+    assert not list(tmp_path.glob("*/littering-*"))
+
+
+def test_a_worker_that_dies_again_and_again_is_an_error():
+    plan = plan_of(Mortal)
+    rollouts = Processes(plan, 2, 60.0)
+    with pytest.raises(
+        WorkerDied, match=r"worker \d .* was lost 3 times over one fragment; the last time it was ended"
+    ):
+        play(rollouts, plan)
+    assert all(worker.handle is None for worker in rollouts.workers)
+
+
+def test_who_has_answered_was_in_time_however_late_it_is_heard():
+    plan = plan_of(Drift)
+    rollouts = Processes(plan, 2, 1.0)
+    try:
+        first, second = iterations(plan, 2)
+        transitions = [rollouts.collect(first)]
+        rollouts.begin(second)
+        time.sleep(1.5)  # the learner learns
+        transitions.append(rollouts.finish())
+    finally:
+        rollouts.close()
+    assert_same(transitions, inline(plan, 2))
+
+
+def test_an_environment_that_cannot_be_repeated_is_reset(tmp_path):
+    """Its transitions stay whole; only the results are no longer those of an undisturbed run."""
+    plan = plan_of(Forgetful)
+    rollouts = Processes(plan, 1, 60.0)
+    try:
+        first, second = iterations(plan, 2)
+        rollouts.collect(first)
+        rollouts.workers[0].handle.process.kill()
+        with pytest.warns(LostWarning, match=r"was replaced|it gave something else than before") as warned:
+            transitions = rollouts.collect(second)
+    finally:
+        rollouts.close()
+    assert sum("it gave something else" in str(w.message) for w in warned) == len(warned) - 1 > 0
+    assert transitions.obs.shape[0] == N_STEPS
+    inside = ~(transitions.terminated | transitions.truncated)[:-1]
+    np.testing.assert_array_equal(transitions.obs[1:][inside], transitions.next_obs[:-1][inside])
+
+
+def test_workers_end_with_a_driver_that_is_killed(tmp_path):
+    """Even those whose simulator hangs."""
+    code = (
+        "import sys; sys.path[:] = {path!r}\n"
+        "from rollouts.environments import Once; from rollouts.helping import *\n"
+        "from factorax.rollouts import Processes\n"
+        "play(Processes((plan := plan_of(factory(Once, {mark!r}, 'hang'))), 2, 600.0), plan)"
+    ).format(path=sys.path, mark=str(tmp_path / "mark"))
+    driver = subprocess.Popen([sys.executable, "-c", code])
+    assert within(30, lambda: (tmp_path / "mark").exists() and (tmp_path / "mark").read_text())
+    workers = children(driver.pid)
+    assert len(workers) == 2
+    driver.kill()
+    driver.wait()
+    assert within(10, lambda: not any(running(pid) for pid in workers))
+
+
+def within(seconds, condition):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.sumo
+def test_a_killed_simulation_of_sumo_leaves_no_trace():
+    pytest.importorskip("libsumo", reason="SUMO is an extra: factorax[sumo]")
+    from factorax.problems.traffic import Traffic
+    from factorax.problems.traffic.sumo import TrafficEnv
+    from factorax.rollouts import NumpyPolicy, Plan
+    from factorax.spaces import ActionSpace
+
+    traffic = Traffic(1, 1, horizon=30)
+    plan = Plan(
+        make=factory(TrafficEnv, traffic),
+        policy=NumpyPolicy(ActionSpace.of(traffic.action_space), "joint"),
+        n_envs=2,
+        n_steps=20,
+        n_inputs=traffic.observation_space.shape[0],
+        n_factors=1,
+        n_targets=traffic.n_targets,
+    )
+    undisturbed = play(Processes(plan, 2, 60.0), plan, 2)
+    rollouts = Processes(plan, 2, 60.0)
+    first, second = iterations(plan, 2)
+    try:
+        transitions = [rollouts.collect(first)]
+        rollouts.begin(second)
+        rollouts.workers[0].handle.process.kill()
+        with pytest.warns(LostWarning, match="worker 0"):
+            transitions.append(rollouts.finish())
+    finally:
+        rollouts.close()
+    assert_same(transitions, undisturbed)

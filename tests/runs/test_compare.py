@@ -1,0 +1,77 @@
+"""Comparing runs: groups by settings, interquartile means and the probability of improvement."""
+
+import json
+
+import numpy as np
+import pytest
+
+from factorax.runs import compare_groups, draw_curves, group_runs
+
+
+def write(folder, returns, *, seed=0, problem="chain", episodes=1, every=10, **config):
+    """A run folder with nothing but what is compared."""
+    folder.mkdir(parents=True)
+    config = {"estimator": "factored", "hidden": [8]} | config | {"seed": seed}
+    (folder / "config.json").write_text(
+        json.dumps({"format": 1, "problem": problem, "network": "own", "config": config})
+    )
+    with (folder / "metrics.jsonl").open("w") as file:
+        for t, value in enumerate(returns, 1):
+            row = {"time/total_timesteps": every * t, "rollout/episodes": episodes}
+            file.write(json.dumps(row | ({"rollout/ep_rew_mean": value} if episodes else {})) + "\n")
+    return folder
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
+    folders = [
+        write(tmp_path / f"{estimator}{seed}", np.arange(20.0) + seed, seed=seed, estimator=estimator)
+        for estimator in ("factored", "vanilla")
+        for seed in range(3)
+    ]
+    groups = group_runs(folders)
+    assert [g.name for g in groups] == ["estimator factored", "estimator vanilla"]
+    assert groups[0].returns.shape == (3, 20)
+    np.testing.assert_array_equal(groups[0].steps, np.arange(10, 201, 10))
+    np.testing.assert_allclose(groups[0].final, [18.5, 19.5, 20.5])  # the last tenth
+    assert [g.name for g in group_runs(folders[:3])] == ["chain"]
+
+
+def test_groups_are_named_by_all_they_differ_in(tmp_path):
+    a = write(tmp_path / "a", [1.0], problem="chain:3", n_envs=2)
+    b = write(tmp_path / "b", [1.0], problem="chain:4", n_envs=4)
+    assert [g.name for g in group_runs([a, b])] == ["chain:3, n_envs 2", "chain:4, n_envs 4"]
+
+
+def test_curves_of_other_steps_are_read_between_and_cut_to_the_shortest(tmp_path):
+    a = write(tmp_path / "a", [0.0, 10.0, 20.0, 30.0], seed=0)
+    b = write(tmp_path / "b", [0.0, 100.0], seed=1, every=15)
+    (group,) = group_runs([a, b])
+    np.testing.assert_array_equal(group.steps, [10, 20, 30])
+    np.testing.assert_allclose(group.returns, [[0, 10, 20], [0, 100 / 3, 100]])
+
+
+def test_a_run_without_an_episode_and_no_run_at_all(tmp_path):
+    with pytest.raises(ValueError, match="no episode has ended yet; train for longer"):
+        group_runs([write(tmp_path / "a", [0.0], episodes=0)])
+    with pytest.raises(ValueError, match="runs: got none"):
+        group_runs([])
+    with pytest.raises(FileNotFoundError, match="want the folder of a run"):
+        group_runs([tmp_path])
+
+
+def test_a_comparison_and_its_picture(tmp_path):
+    folders = [
+        write(tmp_path / f"{name}{seed}", np.full(12, better + seed), seed=seed, estimator=name)
+        for name, better in (("factored", 10.0), ("vanilla", 0.0))
+        for seed in range(4)
+    ]
+    groups = group_runs(folders)
+    result = compare_groups(groups)
+    assert result["final"]["estimator factored"]["mean"] == pytest.approx(11.5)
+    assert result["final"]["estimator vanilla"]["seeds"] == 4
+    assert result["improvement"]["estimator factored > estimator vanilla"]["mean"] == 1
+    assert result["improvement"]["estimator vanilla > estimator factored"]["high"] == 0
+    json.dumps(result)
+    (axes,) = draw_curves(groups).axes
+    assert [line.get_label() for line in axes.lines] == ["estimator factored (4 seeds)", "estimator vanilla (4 seeds)"]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 11.5)

@@ -1,0 +1,79 @@
+"""The lock of a run folder: one process at a time, for as long as the process lives, and no other file is touched."""
+
+import subprocess
+import sys
+
+import pytest
+
+from factorax.runs.lock import LOCK, held
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from factorax.runs.lock import held
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+IN_USE = "is in use by another process; give another folder"
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process that holds the folder."""
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_one_process_at_a_time_and_the_hold_ends_with_it(other, tmp_path):
+    with pytest.raises(FileExistsError, match=IN_USE), held(tmp_path):
+        pass
+    other.kill()
+    other.wait()
+    with held(tmp_path):
+        pass
+
+
+def test_it_is_held_once_in_a_process_too_and_let_go_of(tmp_path):
+    with held(tmp_path):
+        with pytest.raises(FileExistsError, match=IN_USE), held(tmp_path):
+            pass
+        with pytest.raises(FileExistsError, match=IN_USE), held(tmp_path):  # the attempt has not released it
+            pass
+    with held(tmp_path):
+        pass
+
+
+def test_an_error_lets_go_of_it(tmp_path):
+    with pytest.raises(KeyboardInterrupt), held(tmp_path):
+        raise KeyboardInterrupt
+    with held(tmp_path):
+        pass
+
+
+def test_what_lies_in_the_lock_file_of_an_old_run_is_left(tmp_path):
+    (tmp_path / LOCK).write_text("kept")
+    with held(tmp_path):
+        assert (tmp_path / LOCK).read_text() == "kept"
+    assert (tmp_path / LOCK).read_text() == "kept"
+
+
+def test_a_link_is_refused_and_what_it_leads_to_is_left(tmp_path):
+    (tmp_path / "thesis.tex").write_text("all of it")
+    (tmp_path / LOCK).symlink_to(tmp_path / "thesis.tex")
+    with (
+        pytest.raises(FileExistsError, match=r"\.lock' is a symbolic link, want a plain file; remove it"),
+        held(tmp_path),
+    ):
+        pass
+    assert (tmp_path / "thesis.tex").read_text() == "all of it"
+
+
+def test_a_link_that_leads_nowhere_makes_no_file(tmp_path):
+    (tmp_path / LOCK).symlink_to(tmp_path / "new")
+    with pytest.raises(FileExistsError, match="is a symbolic link"), held(tmp_path):
+        pass
+    assert not (tmp_path / "new").exists()

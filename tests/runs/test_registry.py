@@ -1,0 +1,149 @@
+"""What the command line understands as a problem and as a network."""
+
+import pytest
+
+from factorax import InfluenceNetwork
+from factorax.problems.traffic import Grid, influence
+from factorax.runs import registry
+from factorax.runs.registry import find_network, find_problem, in_sumo, is_file, register, runs_code
+
+
+def test_problems_by_name():
+    assert find_problem("queues:2x3").network.shape == (6, 6)
+    assert find_problem("contextual-bandit").name == "contextual-bandit"
+    assert find_problem("factorax.problems:chain").name == "chain"
+    assert find_problem("CartPole-v1")().spec.id == "CartPole-v1"
+
+
+def test_traffic_takes_settings():
+    simulator = find_problem("traffic:2x3,slots=20,norm=fixed,standstill=0.0,flow_inflows=true").simulator
+    assert simulator.slots == 20
+    traffic = simulator.traffic
+    assert (traffic.rows, traffic.columns, traffic.norm, traffic.standstill) == (2, 3, "fixed", 0.0)
+    assert traffic.flow_inflows
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("queues:2xtwo", "got the size '2xtwo' in 'queues:2xtwo', want numbers, as in queues:4"),
+        ("traffic:3x3,slot=9", "no such setting"),
+        ("traffic:3x3,norm", "got the setting 'norm', want name=value"),
+        ("traffic:3x3,norm=none", "norm: got 'none', want one of global, fixed, local"),
+        ("sumo:town.net.xml", "want two files"),
+        ("nothing", "unknown problem 'nothing'"),
+        ("no.such:thing", "cannot import 'no.such:thing'"),
+    ],
+)
+def test_what_is_wrong_with_a_name(name, said):
+    with pytest.raises(ValueError, match=said):
+        find_problem(name)
+
+
+def test_networks_by_name(tmp_path):
+    traffic, queues = find_problem("traffic:2x6"), find_problem("queues:2x2")
+    assert find_network(traffic, "own") is None
+    assert find_network(queues, "complete") == InfluenceNetwork.complete(4, 4)
+    assert find_network(find_problem("CartPole-v1"), "complete") == InfluenceNetwork.complete(1, 1)
+    assert find_network(traffic, "n-level:2") == influence(Grid(2, 6), "n-level", n=2)
+    assert find_network(traffic, "decay:0.25") == influence(Grid(2, 6), "decay", alpha=0.25)
+    path = tmp_path / "k.json"
+    InfluenceNetwork.identity(3).save(path)
+    assert find_network(queues, str(path)) == InfluenceNetwork.identity(3)
+    with pytest.raises(ValueError, match="network: got 'corridor', want own, complete, or a file"):
+        find_network(queues, "corridor")
+    with pytest.raises(ValueError, match="network: got 'corridor:3', want a number after n-level: or decay: alone"):
+        find_network(traffic, "corridor:3")
+    with pytest.raises(ValueError, match="preset: got 'nearby', want one of in, incident"):
+        find_network(traffic, "nearby")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """A registry to write to."""
+    monkeypatch.setattr(registry, "_FAMILIES", dict(registry._FAMILIES))
+
+
+FAMILY = """
+from functools import partial
+import gymnasium as gym
+from factorax.problems import chain
+print("imported")
+def problem(text):
+    return chain(int(text or 3))
+def environment(text):
+    return partial(gym.make, text)
+"""
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_family_of_your_own_is_imported_when_it_is_used(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_families.py").write_text(FAMILY)
+    monkeypatch.syspath_prepend(tmp_path)
+    register("my-chain", "my_families:problem")
+    register("my-gym", "my_families:environment")
+    register("my-chain", "my_families:problem")  # once more does no harm
+    assert capsys.readouterr().out == ""
+    assert find_problem("my-chain:5").network.shape == (5, 5)
+    assert find_problem("my-chain").network.shape == (3, 3)
+    assert find_problem("my-gym:CartPole-v1")().spec.id == "CartPole-v1"
+    assert capsys.readouterr().out == "imported\n"
+    with pytest.raises(ValueError, match=r"want one of contextual-bandit, chain, .*, rddl, my-chain, my-gym"):
+        find_problem("nothing")
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("prefix", "entry_point", "message"),
+    [
+        ("chain", "my_families:problem", "prefix: got 'chain', which is factorax.runs.families:chain already"),
+        ("my.chain", "my_families:problem", "prefix: got 'my.chain', want lower-case letters"),
+        ("a:b", "my_families:problem", "prefix: got 'a:b', want lower-case letters"),
+        ("", "my_families:problem", "prefix: got '', want lower-case letters"),
+        ("mine", "my_families.problem", "entry_point: got 'my_families.problem', want package.module:function"),
+        ("mine", "my_families:", "entry_point: got 'my_families:', want"),
+    ],
+)
+def test_what_cannot_be_registered(prefix, entry_point, message):
+    before = dict(registry._FAMILIES)
+    with pytest.raises(ValueError, match=message):
+        register(prefix, entry_point)
+    assert before == registry._FAMILIES
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_family_that_cannot_be_imported(tmp_path):
+    register("mine", "no_such_module:problem")
+    register("other", "factorax.runs.families:nothing")
+    for name in ("mine:3", "other:3"):
+        with pytest.raises(ValueError, match=f"problem: cannot import '{name}'"):
+            find_problem(name)
+
+
+@pytest.mark.usefixtures("registered")
+def test_what_runs_code():
+    """Only names of the library and of Gymnasium do not; what was registered does, with and without a colon."""
+    for name in ("traffic:3x3", "traffic", "sumo:3x3", "rddl:UAV_ippc2023/4", "CartPole-v1", "nothing"):
+        assert not runs_code(name)
+    register("mine", "my_families:problem")
+    for name in ("mine:3", "mine", "package.module:function", "traffic.x:y", ":traffic"):
+        assert runs_code(name)
+
+
+def test_the_same_traffic_in_sumo():
+    assert in_sumo("traffic:3x3") == "sumo:3x3"
+    assert in_sumo("sumo:2x6,norm=fixed") == "sumo:2x6,norm=fixed"
+    with pytest.raises(ValueError, match="sim: got sumo for 'chain:3', which is not a traffic problem"):
+        in_sumo("chain:3")
+
+
+def test_what_is_a_file():
+    assert is_file("k.json")
+    assert is_file("adaptive:k.json")
+    assert is_file("folder/k")
+    assert not any(map(is_file, ("own", "n-level:2", "decay:0.5", "adaptive:own")))
+
+
+def test_rddl_is_made_when_it_is_needed():
+    make = find_problem("rddl:UAV_ippc2023/4")
+    assert make.args == ("UAV_ippc2023", "4")

@@ -1,0 +1,69 @@
+"""Seeds side by side: each as if it were alone."""
+
+import jax
+import numpy as np
+import pytest
+
+from factorax import runs
+from factorax.learning import Config
+from factorax.runs import recorder
+from factorax.runs.seeds import train_seeds
+
+CONFIG = Config(
+    n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), policy="shared", seed=3, total_timesteps=120
+)
+PROBLEM = "queues:1x2"
+
+
+def leaves(model):
+    return [np.asarray(x) for x in jax.tree.leaves(model.state.agent)]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    outs = [tmp_path_factory.mktemp("runs") / f"seed-{s}" for s in (3, 4)]
+    return outs, train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
+
+
+def test_every_seed_is_as_if_alone(two, tmp_path):
+    outs, models = two
+    alone = runs.train(PROBLEM, CONFIG, tmp_path / "alone", progress_bar=False)
+    for mine, theirs in zip(leaves(models[0]), leaves(alone), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+    assert any((a != b).any() for a, b in zip(leaves(models[0]), leaves(models[1]), strict=True))
+    for out, model in zip(outs, models, strict=True):
+        loaded = runs.load(out)
+        assert (loaded.config.seed, loaded.timesteps) == (model.config.seed, 120)
+        for a, b in zip(leaves(loaded), leaves(model), strict=True):
+            np.testing.assert_array_equal(a, b)
+    curves = [[row["train/loss"] for row in runs.read_metrics(out)] for out in (*outs, tmp_path / "alone")]
+    assert curves[0] == pytest.approx(curves[2], rel=1e-3, abs=1e-4)
+    assert curves[0] != curves[1]
+
+
+def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
+    outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
+    write, count = recorder.Recorder.write, []
+
+    def stop_after_three(self, metrics):
+        write(self, metrics)
+        count.append(metrics)
+        if len(count) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(recorder.Recorder, "write", stop_after_three)
+    with pytest.raises(KeyboardInterrupt):
+        train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
+    monkeypatch.setattr(recorder.Recorder, "write", write)
+    models = train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
+    for mine, theirs in zip(models, two[1], strict=True):
+        for a, b in zip(leaves(mine), leaves(theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert [len(runs.read_metrics(out)) for out in outs] == [3, 3]
+
+
+def test_what_is_wrong_is_said(two, tmp_path):
+    with pytest.raises(ValueError, match="seeds: 'CartPole-v1' is a Gymnasium environment"):
+        train_seeds("CartPole-v1", CONFIG, [tmp_path / "a"], progress_bar=False)
+    with pytest.raises(ValueError, match=r"seeds: their runs are at \[0, 120\] steps"):
+        train_seeds(PROBLEM, CONFIG, [two[0][0], tmp_path / "b"], progress_bar=False)

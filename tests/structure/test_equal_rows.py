@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy import sparse
+from strategies import matrices, networks
+
+from factorax import InfluenceNetwork
+from factorax.structure import equal_rows
+from factorax.structure.canonical import canonical
+
+
+def by_first_appearance(keys):
+    number = {}
+    return [number.setdefault(key, len(number)) for key in keys]
+
+
+def by_dictionary(matrix):
+    return by_first_appearance(map(tuple, matrix.toarray().tolist()))
+
+
+@given(networks())
+def test_groups_are_those_of_a_dictionary_of_rows(net):
+    assert equal_rows.group_equal_rows(net.matrix).tolist() == by_dictionary(net.matrix)
+
+
+@given(matrices(max_size=8))
+def test_chunks_of_any_size_give_the_same_groups(matrix):
+    csr = canonical(matrix)
+    with pytest.MonkeyPatch.context() as patch:
+        for chunk in (1, 3, 7):
+            patch.setattr(equal_rows, "_CHUNK", chunk)
+            assert equal_rows.group_equal_rows(csr).tolist() == by_dictionary(csr)
+
+
+@given(matrices(soft=False))
+def test_the_hash_of_a_row_does_not_depend_on_the_rows_around_it(matrix):
+    alone = [equal_rows._hash_rows(canonical(row[None]), salt=3).item() for row in matrix]
+    assert equal_rows._hash_rows(canonical(matrix), salt=3).tolist() == alone
+
+
+def test_twenty_thousand_rows_give_back_the_planted_twins():
+    rng = np.random.default_rng(0)
+    n, m, n_groups = 20_000, 500, 6_000
+    columns = np.sort(rng.permuted(np.tile(np.arange(m), (n_groups, 1)), axis=1)[:, :6], axis=1)
+    assert len(np.unique(columns, axis=0)) == n_groups
+    planted = rng.integers(n_groups, size=n)
+    shape = (n, m)
+    for data in (np.ones(6 * n, dtype=bool), np.repeat(rng.choice([0.25, 0.5], size=n_groups)[planted], 6)):
+        matrix = sparse.csr_array((data, columns[planted].ravel(), np.arange(n + 1) * 6), shape)
+        sigma = InfluenceNetwork(matrix).minimum_factorisation()
+        assert sigma.group_of.tolist() == by_first_appearance(planted.tolist())
+
+
+COLLIDING = {
+    "different degrees": [[1, 0, 0], [1, 1, 0], [1, 0, 0]],
+    "different targets": [[1, 1, 0], [0, 1, 1], [1, 1, 0]],
+    "different weights": [[0.5, 1, 0], [0.25, 1, 0], [0.5, 1, 0]],
+    "an empty row": [[0, 0, 0], [1, 1, 0], [0, 0, 0]],
+}
+
+
+@pytest.mark.parametrize("matrix", COLLIDING.values(), ids=COLLIDING)
+def test_another_hash_is_drawn_when_different_rows_collide(matrix, monkeypatch):
+    honest, salts = equal_rows._hash_rows, []
+
+    def colliding(csr, salt):
+        salts.append(salt)
+        return np.zeros(csr.shape[0], dtype=np.uint64) if salt == 0 else honest(csr, salt)
+
+    monkeypatch.setattr(equal_rows, "_hash_rows", colliding)
+    assert equal_rows.group_equal_rows(canonical(matrix)).tolist() == [0, 1, 0]
+    assert salts == [0, 1]
+
+
+def test_equal_rows_need_no_second_hash(monkeypatch):
+    monkeypatch.setattr(equal_rows, "_hash_rows", lambda csr, salt: {0: np.zeros(csr.shape[0], dtype=np.uint64)}[salt])
+    assert equal_rows.group_equal_rows(canonical([[1, 0.5], [1, 0.5]])).tolist() == [0, 0]
+
+
+def test_hashes_that_always_collide_are_an_error_not_a_wrong_answer(monkeypatch):
+    monkeypatch.setattr(equal_rows, "_hash_rows", lambda csr, salt: np.zeros(csr.shape[0], dtype=np.uint64))
+    with pytest.raises(RuntimeError, match="collided"):
+        equal_rows.group_equal_rows(canonical([[1, 0], [0, 1]]))
+
+
+def test_salts_give_independent_hashes():
+    csr = canonical(np.eye(50))
+    first, second = (equal_rows._hash_rows(csr, salt) for salt in (0, 1))
+    assert len(np.unique(np.concatenate([first, second]))) == 100

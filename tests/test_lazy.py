@@ -1,0 +1,47 @@
+"""Names that are imported when they are first used."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import factorax as fx
+
+SOURCE = Path(fx.__file__).parent
+
+
+def lazy_packages():
+    """The packages of factorax with names that are imported on first use."""
+    files = [path for path in SOURCE.rglob("__init__.py") if "loaded_when_needed(__name__" in path.read_text("utf-8")]
+    return sorted(".".join(("factorax", *path.parent.relative_to(SOURCE).parts)) for path in files)
+
+
+PACKAGES = lazy_packages()
+
+
+def test_the_main_packages_are_lazy():
+    assert {"factorax", "factorax.learning", "factorax.problems", "factorax.rollouts"} <= set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_completion_shows_every_lazy_name_and_each_can_be_imported(package):
+    module = importlib.import_module(package)
+    names = dir(module)
+    assert set(module._HOMES) <= set(names)
+    assert names == sorted(set(names))
+    for name in module._HOMES:
+        assert getattr(module, name) is not None
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'no_such_name'"):
+        module.no_such_name  # noqa: B018
+
+
+def test_completion_shows_what_is_imported_at_once():
+    assert {"InfluenceNetwork", "credit", "patterns", "rollouts", "FactoredPPO"} <= set(dir(fx))
+
+
+def test_importing_the_package_loads_neither_jax_nor_gymnasium():
+    code = "import sys, factorax; dir(factorax); print({'jax', 'gymnasium'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,183 @@
+"""Action spaces as flat components and back: sampled actions lie in the space, in the order it has them."""
+
+import pickle
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+from scipy import stats
+
+from factorax.spaces import ActionSpace
+
+NESTED = spaces.Dict(
+    {
+        "valve": spaces.Tuple([spaces.Box(-2.0, 3.0, (2,)), spaces.Discrete(3, start=5)]),
+        "lamp": spaces.MultiBinary(2),
+        "gear": spaces.Dict({"front": spaces.Discrete(2), "back": spaces.MultiDiscrete([2, 4], start=[1, -1])}),
+    }
+)
+SPACES = {
+    "unbounded": spaces.Box(-np.inf, np.inf, (3,)),
+    "bounded": spaces.Box(np.float32([-1.0, 0.0, 2.0]), np.float32([1.0, 0.1, 5.0])),
+    "double": spaces.Box(-0.1, 0.1, (2,), np.float64),
+    "half open": spaces.Box(np.float32([0.0, -np.inf]), np.float32([np.inf, 1.0])),
+    "a matrix": spaces.Box(-1.0, 1.0, (2, 2)),
+    "discrete": spaces.Discrete(4, start=-2),
+    "choices": spaces.MultiDiscrete([2, 5, 3], start=[0, 10, -1]),
+    "short choices": spaces.MultiDiscrete([2, 3], dtype=np.int32),
+    "a matrix of choices": spaces.MultiDiscrete([[2, 3], [4, 2]]),
+    "binary": spaces.MultiBinary(3),
+    "a matrix of bits": spaces.MultiBinary([2, 3]),
+    "nested": NESTED,
+    "a tuple in a tuple": spaces.Tuple(
+        [
+            spaces.Discrete(2),
+            spaces.Tuple([spaces.Box(np.float32([-1, -np.inf]), np.float32([1, 2])), spaces.MultiBinary(2)]),
+        ]
+    ),
+}
+every = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+how = pytest.mark.parametrize("bounded", ["clip", "tanh", "beta"])
+
+
+def same(a, b):
+    if isinstance(a, dict | tuple):
+        keys = a if isinstance(a, dict) else range(len(a))
+        return type(a) is type(b) and len(a) == len(b) and all(same(a[k], b[k]) for k in keys)
+    return type(a) is type(b) and np.array_equal(a, b) and np.asarray(a).dtype == np.asarray(b).dtype
+
+
+def draw(actions, seed=0, batch=(), scale=2.0):
+    """Random parameters and spread."""
+    one, two = jax.random.split(jax.random.key(seed))
+    shape = (*batch, len(actions), actions.width)
+    spread = actions.spread(0.0)._replace(log_std=0.5 * jax.random.normal(two, (len(actions),)))
+    return scale * jax.random.normal(one, shape), spread
+
+
+@every
+@how
+def test_what_is_drawn_lies_in_the_space(space, bounded):
+    actions = ActionSpace.of(space, bounded=bounded)
+    parameters, spread = draw(actions, batch=(50,))
+    drawn = jax.jit(lambda p, s: (actions.sample(jax.random.key(1), p, s), actions.mode(p)))(parameters, spread)
+    assert drawn[0].shape == drawn[1].shape == (50, len(actions))
+    for row in np.concatenate(drawn):
+        assert space.contains(actions.to_environment(row)), actions.to_environment(row)
+
+
+@every
+@how
+def test_jax_gets_the_same_elements(space, bounded):
+    actions = ActionSpace.of(space, bounded=bounded)
+    flat = actions.sample(jax.random.key(1), *draw(actions))
+    by_numpy = actions.to_environment(np.asarray(flat))
+    by_jax = jax.jit(lambda a: actions.to_environment(a, jnp))(flat)
+    leaves = [jax.tree.leaves(dict(tree) if isinstance(tree, dict) else tree) for tree in (by_numpy, by_jax)]
+    for a, b in zip(*leaves, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_components_are_in_the_order_of_the_space():
+    actions = ActionSpace.of(NESTED, bounded="tanh")
+    flat = {"gear": {"back": [1, 3], "front": [0]}, "lamp": [1, 0], "valve": ([0.0, -20.0], [2])}
+    row = np.concatenate([np.ravel(x) for name in NESTED.spaces for x in leaves(NESTED[name], flat[name])])
+    element = actions.to_environment(row.astype(np.float32))
+    np.testing.assert_array_equal(element["gear"]["back"], [2, 2])
+    assert element["gear"]["front"] == 0
+    np.testing.assert_array_equal(element["lamp"], [1, 0])
+    np.testing.assert_allclose(element["valve"][0], [0.5, -2.0])
+    assert element["valve"][1] == 7
+    assert sorted(actions.kinds) == ["bernoulli"] * 2 + ["categorical"] * 4 + ["squashed"] * 2
+
+
+def leaves(space, tree):
+    if isinstance(space, spaces.Dict):
+        return [x for name in space.spaces for x in leaves(space[name], tree[name])]
+    if isinstance(space, spaces.Tuple):
+        return [x for part, branch in zip(space.spaces, tree, strict=True) for x in leaves(part, branch)]
+    return [tree]
+
+
+def test_clipping_is_for_the_environment_alone():
+    """The density is that of the Gaussian drawn, not of what the bounds leave of it."""
+    actions = ActionSpace.of(spaces.Box(-1.0, 1.0, (1,)))
+    np.testing.assert_array_equal(actions.to_environment(np.float32([7.0])), [1.0])
+    got = actions.log_prob(jnp.zeros((1, 1)), actions.spread(0.0), jnp.array([7.0]))
+    np.testing.assert_allclose(got, stats.norm.logpdf(7.0), rtol=1e-6)
+
+
+def test_only_bounded_boxes_are_kept_within_their_bounds():
+    mixed = spaces.Box(np.float32([0.0, -np.inf]), np.float32([1.0, 1.0]))
+    assert ActionSpace.of(mixed, bounded="tanh").kinds == ("squashed", "gaussian")
+    assert ActionSpace.of(mixed, bounded="beta").kinds == ("beta", "gaussian")
+    assert ActionSpace.of(mixed).kinds == ("gaussian", "gaussian")
+    with pytest.raises(ValueError, match=r"^bounded: got 'wrap', want one of .*'clip', .*'tanh'"):
+        ActionSpace.of(mixed, bounded="wrap")
+
+
+def test_choices_bounds_and_widths():
+    actions = ActionSpace.of(NESTED, bounded="beta")
+    by_part = {"valve": [0, 0, 3], "lamp": [2, 2], "gear": [2, 2, 4]}
+    assert sorted(actions.choices) == sorted(n for part in by_part.values() for n in part)
+    np.testing.assert_array_equal(actions.discrete, actions.choices > 0)
+    assert actions.width == 4
+    assert ActionSpace.of(spaces.Box(-1.0, 1.0, (2,)), bounded="beta").width == 2
+    assert ActionSpace.of(spaces.MultiBinary(2)).width == 1
+
+
+@every
+@how
+def test_workers_receive_an_equal_space(space, bounded):
+    """By plain pickling, also after what it caches has been used, and without what is cached."""
+    actions = ActionSpace.of(space, bounded=bounded)
+    flat = np.asarray(actions.sample(jax.random.key(1), *draw(actions)))
+    element = actions.to_environment(flat)
+    received = pickle.loads(pickle.dumps(actions))
+    assert set(received.__dict__) == {"space", "kinds", "choices", "low", "high", "blocks"}
+    assert same(element, received.to_environment(flat))
+
+
+def test_importing_spaces_and_distributions_does_not_import_jax():
+    code = "import sys, factorax.spaces, factorax.distributions; sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        (
+            spaces.Text(5),
+            r"^action space: got Text.*want Box, Discrete, MultiDiscrete, MultiBinary, or a Tuple or Dict",
+        ),
+        (spaces.Tuple([spaces.Discrete(2), spaces.Text(5)]), r"^action space\[1\]: got Text"),
+        (spaces.Dict({"x": spaces.Dict({"y": spaces.Text(3)})}), r"^action space\['x'\]\['y'\]: got Text"),
+        (spaces.Box(0, 255, (2,), np.uint8), r"^action space: got Box.*want floats; for integers use MultiDiscrete"),
+    ],
+)
+def test_an_unsupported_space_is_named_by_its_part(space, message):
+    with pytest.raises(TypeError, match=message):
+        ActionSpace.of(space)
+
+
+@how
+@every
+def test_all_rows_at_once_are_the_rows_one_by_one(space, bounded):
+    flat = ActionSpace.of(space, bounded=bounded)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, len(flat))).astype(np.float32) * 2
+    for k in np.flatnonzero(flat.discrete):
+        rows[:, k] = rng.integers(0, flat.choices[k], 5)
+    before = rows.copy()
+    elements = list(flat.to_environments(rows))
+    assert len(elements) == 5
+    for row, element in zip(rows, elements, strict=True):
+        assert space.contains(element)
+        assert same(element, flat.to_environment(row))
+    if isinstance(space, spaces.Box):
+        elements[0][:] = 99  # an environment may do so
+    np.testing.assert_array_equal(rows, before)

@@ -1,0 +1,123 @@
+"""`Spec`: what is fixed before training, worked out once and checked."""
+
+import gymnasium as gym
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import factorax as fx
+from factorax.problems import chain, queues
+from factorax.spec import Spec, is_jax, opened
+
+BOX = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+
+class Two(gym.Env):
+    """Two actions, two targets, and a count of the environments that are open."""
+
+    opened = 0
+    observation_space = BOX
+    action_space = BOX
+    network = fx.InfluenceNetwork([[1, 1], [0, 1]])
+    weights = np.array([2.0, 3.0])
+
+    def __init__(self):
+        type(self).opened += 1
+
+    def close(self):
+        type(self).opened -= 1
+
+    def local(self, obs):
+        return obs[..., :, None]
+
+
+def test_everything_left_out_is_the_problems_own():
+    problem = chain(3)
+    spec = Spec.of(problem)
+    assert spec.is_jax
+    assert spec.network is problem.network
+    assert (spec.n_factors, spec.n_targets, spec.n_inputs) == (3, 3, problem.observation_space.shape[0])
+    np.testing.assert_array_equal(spec.weights, problem.weights)
+    assert spec.factors is None
+
+
+def test_of_a_function_one_environment_is_made_and_closed():
+    spec = Spec.of(Two)
+    assert Two.opened == 0
+    assert not spec.is_jax
+    assert spec.local_is_own
+    np.testing.assert_array_equal(spec.weights, [2.0, 3.0])
+    with pytest.raises(ValueError, match="weights: got shape"):
+        Spec.of(Two, weights=[1.0])
+    assert Two.opened == 0  # also after an error
+
+
+def test_what_is_given_replaces_the_problems_own():
+    net, see_all = fx.InfluenceNetwork.complete(2, 3), lambda obs: obs[..., None, :] + jnp.zeros((2, 1))
+    spec = Spec.of(Two, net, weights=[1, 2, 3], local=see_all)
+    assert spec.network is net
+    assert spec.local is see_all
+    assert not spec.local_is_own
+    assert spec.weights.dtype == np.float64
+
+
+def test_another_network_must_have_the_same_rows():
+    spec = Spec.of(Two)
+    assert spec.with_network(fx.AdaptiveNetwork.from_complete(spec.network.static)).network.static.density == 1
+    with pytest.raises(ValueError, match="network: has 3 rows"):
+        spec.with_network(fx.InfluenceNetwork.complete(3, 2))
+
+
+def test_without_a_network_all_actions_have_one_target_the_reward():
+    spec = Spec.of(lambda: gym.make("CartPole-v1"))
+    assert spec.network.static.shape == (1, 1)
+    np.testing.assert_array_equal(spec.weights, [1.0])
+
+
+def test_factors_of_several_components():
+    net = fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]])
+    factored = net.factor(net.minimum_factorisation())
+    space = gym.spaces.MultiBinary(3)
+    spec = Spec.of_spaces(BOX, space, factored)
+    np.testing.assert_array_equal(spec.factors, [0, 0, 1])
+    assert [group.tolist() for group in spec.groups] == [[0, 1], [2]]
+    local = Spec.of_spaces(BOX, space, factored, local=lambda obs: jnp.stack([obs, 10 * obs], axis=-2))
+    seen = local.see(jnp.ones((5, 2)), jnp)
+    np.testing.assert_array_equal(seen[0], [[1, 1], [1, 1], [10, 10]])
+    assert seen.shape == (5, 3, 2)
+    everything = spec.see(np.ones((5, 2)), np)
+    assert everything.shape == (5, 3, 2)
+
+
+def test_full_covariance_is_within_factors_alone():
+    net = fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]])
+    box = gym.spaces.Box(-np.inf, np.inf, (3,))
+    full = Spec.of_spaces(BOX, box, net.factor(net.minimum_factorisation()), covariance="full")
+    np.testing.assert_array_equal(full.components.blocks, [[0, 1]])
+    assert Spec.of_spaces(BOX, box, net, covariance="full").components.blocks is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ((BOX, BOX, [[1, 1], [0, 1]]), TypeError, "network: got list, want an InfluenceNetwork"),
+        ((BOX, BOX, fx.InfluenceNetwork.complete(3, 2)), ValueError, "network: has 3 rows, and the action space 2"),
+        ((gym.spaces.Text(3), BOX, fx.InfluenceNetwork.identity(2)), TypeError, "observation space: got Text"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, error, match):
+    with pytest.raises(error, match=match):
+        Spec.of_spaces(*arguments)
+
+
+def test_what_is_no_problem_is_refused():
+    with pytest.raises(TypeError, match="problem: got str, want a Problem or a function"):
+        Spec.of("CartPole-v1")
+
+
+def test_opened_gives_a_jax_problem_itself():
+    problem = queues(2)
+    with opened(problem) as source:
+        assert source is problem
+    assert is_jax(problem)
+    assert not is_jax(Two)
