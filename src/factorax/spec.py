@@ -78,6 +78,8 @@ class Spec:
     """Whether `local` comes from the problem, so that workers can take it from their own environments."""
     one_per_process: bool = False
     """Whether a process can hold only one such environment, as its ``metadata["one_per_process"]`` says."""
+    network_is_default: bool = False
+    """Whether nobody gave a network: all actions then influence one target, the reward."""
     observed_info: tuple[tuple[str, int, int], ...] = ()
     """Names of the `info` entries that are part of observations, and where each begins and ends there."""
 
@@ -100,10 +102,10 @@ class Spec:
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
-            own_network = declared_network(source)
-            if own_network is None:  # one target, the reward: plain PPO
-                own_network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
-            network = own_network if network is None else network
+            network = declared_network(source) if network is None else network
+            network_is_default = network is None
+            if network_is_default:  # one target, the reward: plain PPO
+                network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             if weights is None:
                 weights = getattr(inner, "weights", None)
             own_local = getattr(inner, "local", None) if local is None else None
@@ -125,6 +127,7 @@ class Spec:
                 local=own_local if local is None else local,
                 local_is_own=own_local is not None,
                 one_per_process=(getattr(source, "metadata", None) or {}).get("one_per_process", False),
+                network_is_default=network_is_default,
                 observed_info=observed_info,
             )
 

@@ -11,7 +11,7 @@ from scipy import special
 from ..problems.bandits import Bandit
 from ..rollouts.factory import play
 from ..spaces import ActionSpace
-from ..spec import Spec, declared_network, opened
+from ..spec import Spec
 from ..structure.labels import default_labels, some
 from .methods import MethodName, TargetKind
 from .result import Discovery
@@ -154,10 +154,9 @@ def collect(
             a, psi, special.ndtr(a), weights=problem.weights, kind="one-step", actions=net.actions, targets=net.targets
         )
     n_steps = -(-samples // n_envs) + horizon - 1
-    with opened(problem) as source:
-        if declared_network(source) is None:
-            raise ValueError("problem: has no network to say how many targets there are; wrap it with fx.wrap")
     spec = Spec.of(problem)
+    if spec.network_is_default:
+        raise ValueError("problem: has no network to say how many targets there are; wrap it with fx.wrap")
     network = spec.network.static
     if network.factorisation is not None:
         raise ValueError("problem: its network is factored; tests want one row for each component of the action space")
