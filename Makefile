@@ -5,11 +5,17 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 .PHONY: demo test test-ray test-rllib nightly check bench docs clean
 
+# The commands of README.md; RUN is where its training goes.
+RUN := runs/traffic-3x3-factored-incident-0
 demo: .venv/installed
-	$(BIN)/factorax reproduce search-baselines
+	$(BIN)/factorax reproduce search-baselines --budget paper
 	$(BIN)/factorax reproduce search-throughput
-	$(BIN)/factorax reproduce traffic-3x3
-	$(BIN)/factorax watch every-20 out/traffic-3x3-quick-0/runs/shared-local-0/seed-0 --out out/traffic.gif
+	$(BIN)/python examples/networks.py
+	$(BIN)/factorax train traffic:3x3
+	$(BIN)/factorax watch every-20 $(RUN) --out out/traffic.gif
+	$(PIP) -e '.[sumo]'
+	$(BIN)/factorax evaluate $(RUN) --sim sumo
+	$(BIN)/factorax evaluate gap-out --sim sumo
 
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile

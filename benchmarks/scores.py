@@ -1,14 +1,24 @@
-"""What training reaches, not how fast: `python -m benchmarks.scores`, some ten minutes.
+"""What training reaches, not how fast: plain PPO side by side with Stable-Baselines3's, same settings and seeds.
 
-Plain PPO side by side with Stable-Baselines3's on two environments that nobody here wrote, same settings and seeds. It
-prints a table and writes ``benchmarks/scores.json``.
+    python -m benchmarks.scores        # every run that benchmarks/scores.json lacks, on all cores; then the table
+    python -m benchmarks.scores --env Hopper-v5 --who stable-baselines3 --seeds 0 1 --out part.json    # some of them
+
+The environments are Gymnasium's own. A run has one thread, and is written as soon as it ends, so that what was stopped
+can be started again. All 100 runs take some four hours of one core. Needs the extras `bench` and `conformance`.
 """
 
+import argparse
 import json
+import os
+import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import gymnasium as gym
@@ -19,10 +29,43 @@ from rich.table import Table
 from factorax.learning import Config, FactoredPPO
 from factorax.runs import iqm, probability_of_improvement
 
-from .bench_learner import stable_baselines
-
+RESULTS = Path(__file__).with_suffix(".json")
 EPISODES = 20
+SEEDS = 10
+PARTS = 10
+"""Parts of a training run whose mean return is kept; the last one is its score."""
+WHO = {"stable-baselines3": 300.0, "factorax": 90.0}
+"""The libraries, and the seconds that no run of theirs with the settings `MUJOCO` is thought to exceed."""
+ONE_THREAD = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "JAX_PLATFORMS": "cpu",
+    "MUJOCO_GL": "disable",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}
+MUJOCO = Config(  # the defaults of Stable-Baselines3's PPO, in one environment
+    total_timesteps=300_000,
+    n_envs=1,
+    n_steps=2048,
+    initial_log_std=0.0,
+    estimator="vanilla",
+    normalize_obs=True,
+    normalize_reward=True,
+)
 SIDE_BY_SIDE: dict[str, Config] = {
+    "HalfCheetah-v5": MUJOCO,
+    "Hopper-v5": MUJOCO,
+    "Walker2d-v5": MUJOCO,
+    "Pendulum-v1": Config(
+        total_timesteps=102_400,
+        n_envs=4,
+        n_steps=1024,
+        learning_rate=1e-3,
+        gamma=0.9,
+        estimator="vanilla",
+        bounded="clip",
+    ),
     "CartPole-v1": Config(
         total_timesteps=51_200,
         n_envs=8,
@@ -30,61 +73,184 @@ SIDE_BY_SIDE: dict[str, Config] = {
         batch_size=256,
         n_epochs=20,
         learning_rate=1e-3,
-        discount=0.98,
+        gamma=0.98,
         gae_lambda=0.8,
         estimator="vanilla",
     ),
-    "Pendulum-v1": Config(
-        total_timesteps=102_400,
-        n_envs=4,
-        n_steps=1024,
-        batch_size=64,
-        n_epochs=10,
-        learning_rate=1e-3,
-        discount=0.9,
-        estimator="vanilla",
-    ),
 }
+Run = dict[str, Any]
+Job = tuple[str, str, int]
+"""Environment, library and seed."""
+Act = Callable[[np.ndarray], Any]
 
 
-def score(name: str, act: Callable[[Any], Any]) -> float:
+def ours(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
+    """Train with factorax: the final policy without exploration, and the mean return in every part of training."""
+    settings: dict[str, Any] = vars(config) | {"seed": seed}
+    model = FactoredPPO(lambda: gym.make(env), **settings).learn(progress_bar=False)
+    returns = [
+        (i, float(row["rollout/ep_rew_mean"]), int(row["rollout/episodes"]))
+        for i, row in enumerate(model.history)
+        if row["rollout/episodes"]
+    ]
+    return lambda obs: model.predict(obs, deterministic=True)[0], by_part(returns, config)
+
+
+def theirs(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
+    """The same with Stable-Baselines3, whose `Monitor` notes the returns."""
+    from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # pyright: ignore[reportMissingImports]
+
+    from factorax.experiments.harness.sb3_baseline import ppo
+
+    returns: list[tuple[int, float, int]] = []
+
+    class Note(BaseCallback):
+        def _on_step(self) -> bool:
+            rollout = (self.num_timesteps - 1) // config.rollout_steps
+            returns.extend((rollout, info["episode"]["r"], 1) for info in self.locals["infos"] if "episode" in info)
+            return True
+
+    environments: Any = DummyVecEnv([lambda: Monitor(gym.make(env))] * config.n_envs)
+    scaled = {"norm_obs": config.normalize_obs, "norm_reward": config.normalize_reward, "gamma": config.gamma}
+    environments = VecNormalize(environments, **scaled)
+    model = ppo(environments, config, seed).learn(config.total_timesteps, callback=Note())
+    return lambda obs: model.predict(environments.normalize_obs(obs), deterministic=True)[0], by_part(returns, config)
+
+
+def by_part(returns: Iterable[tuple[int, float, int]], config: Config) -> list[float | None]:
+    """The mean return of the episodes that ended in every tenth of training; None for a part in which none ended.
+
+    - `returns`: the number of a rollout, a mean return, and of how many episodes it is.
+    """
+    rollouts = -(-config.total_timesteps // config.rollout_steps)
+    total, episodes = np.zeros(PARTS), np.zeros(PARTS)
+    for rollout, mean, count in returns:
+        total[rollout * PARTS // rollouts] += mean * count
+        episodes[rollout * PARTS // rollouts] += count
+    return [round(t / n, 2) if n else None for t, n in zip(total, episodes, strict=True)]
+
+
+def final_return(env: str, act: Act) -> float:
     """The mean return over episodes that begin in the same states for all."""
-    env, returns = gym.make(name), []
+    environment, returns = gym.make(env), []
     for episode in range(EPISODES):
-        obs, _ = env.reset(seed=1000 + episode)
+        obs, _ = environment.reset(seed=1000 + episode)
         total, over = 0.0, False
         while not over:
-            obs, reward, terminated, truncated, _ = env.step(act(obs))
+            obs, reward, terminated, truncated, _ = environment.step(act(obs))
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
-    return float(np.mean(returns))
+    return round(float(np.mean(returns)), 2)
 
 
-def side_by_side(name: str, config: Config, seeds: int) -> dict[str, list[float]]:
-    """Scores of the final policy of each seed, without exploration."""
-    scores: dict[str, list[float]] = {"factorax": [], "Stable-Baselines3": []}
-    for seed in range(seeds):
-        settings: dict[str, Any] = vars(config) | {"seed": seed}
-        ours = FactoredPPO(lambda: gym.make(name), **settings).learn(progress_bar=False)
-        scores["factorax"].append(score(name, partial(ours.predict, deterministic=True)))
-        theirs: Any = stable_baselines(config, lambda: gym.make(name), seed)
-        theirs.learn(config.total_timesteps)
-        scores["Stable-Baselines3"].append(score(name, lambda obs, t=theirs: t.predict(obs, deterministic=True)[0]))
-        print(name, seed, {who: round(s[-1], 1) for who, s in scores.items()}, file=sys.stderr, flush=True)
-    return scores
+def train(env: str, who: str, seed: int, steps: int | None = None) -> Run:
+    """One run: mean returns during training and after it, and the seconds of one core that training took."""
+    config = SIDE_BY_SIDE[env]
+    config = config if steps is None else replace(config, total_timesteps=steps)
+    began = time.process_time()
+    act, curve = (ours if who == "factorax" else theirs)(env, config, seed)
+    seconds = round(time.process_time() - began, 1)
+    score = {"training": curve[-1], "final": final_return(env, act), "cpu_seconds": seconds}
+    return {"env": env, "who": who, "seed": seed, "steps": config.total_timesteps} | score | {"curve": curve}
+
+
+def read(path: Path) -> list[Run]:
+    """The runs in a file; none if there is no file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+
+
+def write(path: Path, runs: Iterable[Run]) -> None:
+    """Write runs in a fixed order, one a line; a reader never sees half a file."""
+    order = list(SIDE_BY_SIDE), list(WHO)
+    ordered = sorted(runs, key=lambda r: (order[0].index(r["env"]), order[1].index(r["who"]), r["seed"]))
+    part = path.with_suffix(".part")
+    part.write_text("[\n" + ",\n".join(json.dumps(run) for run in ordered) + "\n]\n", encoding="utf-8")
+    part.replace(path)
+
+
+def missing(runs: Iterable[Run], jobs: Iterable[Job]) -> list[Job]:
+    """The jobs that have no run yet, the longest first."""
+    done = {(run["env"], run["who"], run["seed"]) for run in runs}
+    return sorted((job for job in jobs if job not in done), key=lambda job: -longest(job[0], WHO[job[1]]))
+
+
+def longest(env: str, seconds: float) -> float:
+    """The seconds that a run is thought to take at most, from those of a run with the settings `MUJOCO`."""
+    return seconds * SIDE_BY_SIDE[env].total_timesteps / MUJOCO.total_timesteps
+
+
+def run_here(jobs: list[Job], out: Path, steps: int | None) -> None:
+    """Train in this process, one after another."""
+    runs = read(out)
+    for job in missing(runs, jobs):
+        runs.append(train(*job, steps=steps))
+        write(out, runs)
+        print(json.dumps(runs[-1]), file=sys.stderr, flush=True)
+
+
+def run_all(jobs: list[Job], out: Path, *, steps: int | None, processes: int, minutes: float) -> None:
+    """Train in processes of one thread; starts no run that is not thought to end within these minutes."""
+    runs, taken, writing, deadline = read(out), dict(WHO), Lock(), time.monotonic() + 60 * minutes
+
+    def one(job: Job) -> None:
+        env, who, seed = job
+        began = time.monotonic()
+        if began + longest(env, taken[who]) > deadline:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            part = Path(folder, "part.json")
+            command = [sys.executable, "-m", "benchmarks.scores", "--env", env, "--who", who, "--seeds", str(seed)]
+            command += ["--out", str(part)] + ([] if steps is None else ["--steps", str(steps)])
+            subprocess.run(command, env=os.environ | ONE_THREAD, check=True, stdout=subprocess.DEVNULL)
+            with writing:
+                runs.extend(read(part))
+                write(out, runs)
+                if SIDE_BY_SIDE[env] is MUJOCO:
+                    taken[who] = 1.1 * (time.monotonic() - began)
+
+    with ThreadPoolExecutor(processes) as pool:
+        list(pool.map(one, missing(runs, jobs)))
+
+
+def table(runs: list[Run]) -> Table:
+    """Interquartile means with their intervals, for every environment."""
+    title = "interquartile mean [95 %]; P: probability that ours is higher [95 %]"
+    columns = "last tenth of training", "final policy, no exploration", "seconds of one core"
+    shown = Table("", "", "seeds", *columns, title=title)
+    for env in SIDE_BY_SIDE:
+        rows = {who: [run for run in runs if run["env"] == env and run["who"] == who] for who in reversed(WHO)}
+        if not all(rows.values()):
+            continue
+        for who, own in rows.items():
+            cells = (str(iqm([run[kind] for run in own])) for kind in ("training", "final"))
+            shown.add_row(env, who, str(len(own)), *cells, f"{np.median([run['cpu_seconds'] for run in own]):.0f}")
+        ours, theirs = rows["factorax"], rows["stable-baselines3"]
+        chance = (
+            f"P {probability_of_improvement([r[kind] for r in ours], [r[kind] for r in theirs])}"
+            for kind in ("training", "final")
+        )
+        shown.add_row("", "", "", *chance, "", end_section=True)
+    return shown
 
 
 def main() -> None:
-    found = {name: side_by_side(name, config, 5) for name, config in SIDE_BY_SIDE.items()}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    table = Table("", "", "interquartile mean (95 %)", "seeds, lowest to highest", "better with probability (95 %)")
-    for name, scores in found.items():
-        (ours, other), labels = scores.values(), list(scores)
-        better = probability_of_improvement(np.array(ours), np.array(other))
-        for label, values, chance in zip(labels, (ours, other), (f"{better}", ""), strict=True):
-            table.add_row(name, label, str(iqm(np.array(values))), f"{min(values):.1f} … {max(values):.1f}", chance)
-            name = ""
-    Console(width=140).print(table)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", nargs="+", choices=SIDE_BY_SIDE, default=list(SIDE_BY_SIDE))
+    parser.add_argument("--who", choices=WHO, help="train in this process, with this library alone")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(SEEDS)))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where runs are read and added")
+    parser.add_argument("--steps", type=int, help="steps of every run, for a trial")
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no run that would end later")
+    args = parser.parse_args()
+    jobs = [(env, who, seed) for who in WHO for env in args.env for seed in args.seeds]
+    if args.who:
+        run_here([job for job in jobs if job[1] == args.who], args.out, args.steps)
+        return
+    run_all(jobs, args.out, steps=args.steps, processes=args.processes, minutes=args.minutes)
+    Console(width=150).print(table(read(args.out)))
 
 
 if __name__ == "__main__":

@@ -111,11 +111,11 @@ class Call(NamedTuple):
 
 CALLS = {
     "main": Call("main", "cli/__init__.py", 1, 0),
+    "with_preset": Call("train_with_preset", "cli/train.py", 0, 0.5),
     "train": Call("train", "cli/train.py", 1, 1),
     "run": Call("train", "runs/folder.py", 1, 2),
     "make_model": Call("make_model", "runs/folder.py", 0, 2),
-    "find_problem": Call("find_problem", "runs/registry.py", 0, 3),
-    "model": Call("FactoredPPO.__init__", "learning/factored_ppo.py", 0, 4),
+    "model": Call("FactoredPPO.__init__", "learning/factored_ppo.py", 0, 3.5),
     "learner": Call("Learner.of", "learning/learner.py", 0, 5),
     "spec": Call("Spec.of", "spec.py", 0, 6),
     "learn": Call("FactoredPPO.learn", "learning/factored_ppo.py", 1, 3),
@@ -145,10 +145,10 @@ CALLS = {
     "product": Call("Product.log_prob", "distributions/product.py", 1, 14.6),
 }
 LINKS = (
-    ("main", "train"),
+    ("main", "with_preset"),
+    ("with_preset", "train"),
     ("train", "run"),
     ("run", "make_model"),
-    ("make_model", "find_problem"),
     ("make_model", "model"),
     ("model", "learner"),
     ("learner", "spec"),

@@ -10,10 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import architecture_figures
 import claims_table
 import make_figures
+import settings_tables
 
 make_figures.main()
 architecture_figures.main()
 claims_table.main()
+settings_tables.main()
 
 project = "factorax"
 author = "The factorax developers"

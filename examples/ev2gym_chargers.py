@@ -70,8 +70,8 @@ Method = Literal["factored", "complete", "vanilla", "sb3"]
 """With K; all edges, a ratio for every charger; all edges, the joint ratio; Stable-Baselines3."""
 PPO = {"n_steps": 112, "batch_size": 128, "n_epochs": 5, "learning_rate": 1e-3, "gae_lambda": 0.99}
 N_ENVS, DISCOUNT, LOG_STD = 8, 0.995, -1.0
-OURS = {"n_envs": N_ENVS, "discount": DISCOUNT, "initial_log_std": LOG_STD, "policy": "shared"}
-OURS |= {"normalise_obs": True, "normalise_reward": True, "bootstrap": "never"}
+OURS = {"n_envs": N_ENVS, "gamma": DISCOUNT, "initial_log_std": LOG_STD, "policy": "shared"}
+OURS |= {"normalize_obs": True, "normalize_reward": True, "bootstrap": "never"}
 Act = Callable[[Chargers, np.ndarray], np.ndarray]
 
 
@@ -117,7 +117,7 @@ def train_ours(estimator: Method, seed: int, steps: int, result: dict[str, Any])
     model.learn(steps, progress_bar=False)
     if "variance/ratio" in model.history[0]:
         result["variance_ratio"] = float(np.median([row["variance/ratio"] for row in model.history]))
-    return lambda env, obs: model.predict(obs, deterministic=True)
+    return lambda env, obs: model.predict(obs, deterministic=True)[0]
 
 
 def train_theirs(seed: int, steps: int) -> Act:

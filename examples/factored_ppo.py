@@ -91,7 +91,7 @@ class Settings:
     epochs: int = 6
     minibatch: int = 128
     learning_rate: float = 1e-3
-    discount: float = 0.95
+    gamma: float = 0.95
     trace: float = 0.9  # λ of GAE
     clip: float = 0.2
     value_weight: float = 0.5
@@ -204,8 +204,8 @@ def gae(psi: Any, v: Any, v_next: Any, terminated: Any, ended: Any, s: Settings)
     Only termination cuts the bootstrap: an episode that was truncated still has a future, worth v of its last
     observation. Both cut the sum, for what follows in the rollout belongs to another episode.
     """
-    delta = psi + s.discount * (1.0 - terminated[..., None]) * v_next - v
-    decay = s.discount * s.trace * (1.0 - ended[..., None])
+    delta = psi + s.gamma * (1.0 - terminated[..., None]) * v_next - v
+    decay = s.gamma * s.trace * (1.0 - ended[..., None])
 
     def back(after: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         advantage = now[0] + now[1] * after

@@ -229,6 +229,23 @@ class TestBadInput:
         with pytest.raises(TypeError, match=r"got NetworkSchedule, .* take a point of it with .at\(step\)"):
             fx.credit(fx.NetworkSchedule(self.net, self.net, steps=3), np.ones(3))
 
+    def test_networks_that_vary_say_what_to_do(self):
+        lagged = fx.LaggedNetwork.from_lags([[0, 1, -1], [-1, 0, 2]])
+        with pytest.raises(TypeError, match=r"LaggedNetwork.*credit\(net.at\(lag\), psi\).*net.returns_network"):
+            fx.credit(lagged, np.ones(3))
+        with pytest.raises(TypeError, match=r"StateNetwork.*net.at\(obs, info\)"):
+            fx.factor_baseline(fx.StateNetwork(lambda obs, info: obs, self.net), np.ones(3))
+        with pytest.raises(TypeError, match=r"AdaptiveNetwork, whose K varies.*model.network"):
+            fx.credit(fx.AdaptiveNetwork(self.net), np.ones(3))
+
     def test_a_matrix_in_place_of_a_network(self):
-        with pytest.raises(TypeError, match=r"net: got ndarray, want an InfluenceNetwork; make one with"):
-            fx.credit(np.eye(3), np.ones(3))
+        matrix, psi = [[1, 1, 0], [0, 0.5, 1]], np.array([1.0, 2.0, 4.0])
+        for k in (matrix, np.array(matrix), jnp.array(matrix), sparse.csr_array(matrix)):
+            np.testing.assert_array_equal(fx.credit(k, psi), [3, 5])
+            np.testing.assert_array_equal(fx.factor_baseline(k, psi), [4, 2])
+        with pytest.raises(ValueError, match=r"net: got shape \(3,\), want two dimensions"):
+            fx.credit(np.ones(3), psi)
+        with pytest.raises(TypeError, match="net: got str, want an InfluenceNetwork; a matrix does as well"):
+            fx.credit("incident", psi)
+        with pytest.raises(TypeError, match=r"net: got an array that JAX traces.*give credit\(\) a KArray"):
+            jax.jit(fx.credit)(jnp.eye(3), psi)

@@ -60,7 +60,7 @@ def write(folder):
     patterns.banded(4, 2).save(folder / "hard.npz")
     InfluenceNetwork(np.array([[0.5, 0.0], [1.0, 0.25]])).save(folder / "soft.npz")
     checkpoints.save(folder / "state.safetensors", STATE, {"timesteps": 7}, to_arrays(EPISODES))
-    settings = Config(kl_target=0.1).__dict__
+    settings = Config(kl_coef_target=0.1).__dict__
     config = {"format": FORMAT, "problem": "chain:3", "network": "own", "config": settings}
     (folder / "config.json").write_text(json.dumps(config))
     rows = [{"time/total_timesteps": 40 * k, "train/loss": 0.5, "factor/kl": [0.1, 0.2]} for k in range(3)]

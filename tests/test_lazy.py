@@ -1,6 +1,7 @@
 """Names that are imported when they are first used."""
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,3 +46,29 @@ def test_importing_the_package_loads_neither_jax_nor_gymnasium():
     code = "import sys, factorax; dir(factorax); print({'jax', 'gymnasium'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+NOISY = """
+import warnings
+warnings.warn("this package is deprecated", DeprecationWarning)
+warnings.warn("pkg_resources is deprecated as an API", UserWarning)
+import os
+if "PYGAME_HIDE_SUPPORT_PROMPT" not in os.environ:
+    print("Hello from the pygame community")
+"""
+
+
+def test_other_packages_are_imported_without_their_noise_and_nothing_stays_changed(tmp_path):
+    (tmp_path / "noisy_package.py").write_text(NOISY)
+    program = (
+        "import os, warnings; from factorax._lazy import import_quietly; before = list(warnings.filters); "
+        "import_quietly('noisy_package'); assert warnings.filters == before; "
+        "assert 'PYGAME_HIDE_SUPPORT_PROMPT' not in os.environ"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE.parent)])}
+    environment.pop("PYGAME_HIDE_SUPPORT_PROMPT", None)
+    command = [sys.executable, "-W", "error::DeprecationWarning", "-W", "error::UserWarning", "-c"]
+    quiet = subprocess.run([*command, program], env=environment, capture_output=True, text=True)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    loud = subprocess.run([*command, "import noisy_package"], env=environment, capture_output=True, text=True)
+    assert "DeprecationWarning" in loud.stderr

@@ -41,7 +41,7 @@ SPACES = {
     ),
 }
 every = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
-how = pytest.mark.parametrize("bounded", ["clip", "tanh", "beta"])
+how = pytest.mark.parametrize("bounded", ["scale", "clip", "tanh", "beta"])
 
 
 def same(a, b):
@@ -115,7 +115,8 @@ def test_only_bounded_boxes_are_kept_within_their_bounds():
     mixed = spaces.Box(np.float32([0.0, -np.inf]), np.float32([1.0, 1.0]))
     assert ActionSpace.of(mixed, bounded="tanh").kinds == ("squashed", "gaussian")
     assert ActionSpace.of(mixed, bounded="beta").kinds == ("beta", "gaussian")
-    assert ActionSpace.of(mixed).kinds == ("gaussian", "gaussian")
+    assert ActionSpace.of(mixed, bounded="clip").kinds == ("gaussian", "gaussian")
+    assert ActionSpace.of(mixed).kinds == ("scaled", "gaussian")
     with pytest.raises(ValueError, match=r"^bounded: got 'wrap', want one of .*'clip', .*'tanh'"):
         ActionSpace.of(mixed, bounded="wrap")
 
@@ -181,3 +182,49 @@ def test_all_rows_at_once_are_the_rows_one_by_one(space, bounded):
     if isinstance(space, spaces.Box):
         elements[0][:] = 99  # an environment may do so
     np.testing.assert_array_equal(rows, before)
+
+
+def test_absurd_bounds_count_as_none():
+    """A width above 1e9 says what a float can hold: there is nothing to scale to."""
+    for box in (
+        spaces.Box(-3.4e38, 3.4e38, (2,)),
+        spaces.Box(-1e308, 1e308, (2,), np.float64),
+        spaces.Box(0.0, 2e9, (2,)),
+        spaces.Box(np.float32([0, -np.inf]), np.float32([np.inf, 5])),
+    ):
+        for bounded in ("scale", "tanh", "beta"):
+            actions = ActionSpace.of(box, bounded=bounded)
+            assert actions.kinds == ("gaussian", "gaussian")
+            np.testing.assert_array_equal(actions.unscaled, [0, 1])
+    for bounded in ("scale", "clip"):
+        wide = spaces.Tuple([spaces.Discrete(2), spaces.Box(np.float32([0, 0]), np.float32([1e9, np.inf]))])
+        np.testing.assert_array_equal(ActionSpace.of(wide, bounded=bounded).unscaled, [2])
+
+
+@pytest.mark.parametrize(
+    ("space", "bounded", "text"),
+    [
+        (spaces.Box(0.0, 365.0, (4,)), "scale", "4 × Gaussian, scaled to the bounds [0, 365]"),
+        (spaces.Box(-2.0, 2.0, (1,)), "clip", "1 × Gaussian in raw units, clipped to the bounds [-2, 2]"),
+        (spaces.Box(-2.0, 2.0, (1,)), "tanh", "1 × Gaussian through a tanh, scaled to the bounds [-2, 2]"),
+        (spaces.Box(0.0, 0.1, (2, 2)), "beta", "4 × Beta, scaled to the bounds [0, 0.1]"),
+        (spaces.Box(-np.inf, np.inf, (2,)), "scale", "2 × Gaussian in raw units, unbounded"),
+        (spaces.Box(-3e38, 3e38, (2,)), "scale", "2 × Gaussian in raw units, unbounded"),
+        (spaces.Box(0.0, np.inf, (2,)), "scale", "2 × Gaussian in raw units, clipped to the bounds [0, inf]"),
+        (spaces.MultiBinary(9), "scale", "9 × Bernoulli"),
+        (
+            spaces.Tuple([spaces.Box(0.0, 1.0, (2,)), spaces.MultiDiscrete([3, 3]), spaces.Box(0.0, 9.0, (1,))]),
+            "scale",
+            "2 × Gaussian, scaled to the bounds [0, 1]; 2 × categorical with 3 choices; "
+            "1 × Gaussian, scaled to the bounds [0, 9]",
+        ),
+        (
+            spaces.Box(np.zeros(6, np.float32), np.arange(1, 7, dtype=np.float32)),
+            "scale",
+            "6 × Gaussian, scaled to the bounds of each",
+        ),
+        (spaces.MultiDiscrete([2, 3, 4, 5, 6]), "scale", "5 × categorical"),
+    ],
+)
+def test_actions_are_described_in_one_line(space, bounded, text):
+    assert ActionSpace.of(space, bounded=bounded).describe_actions() == text

@@ -4,6 +4,7 @@ import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import sparse
 
 import factorax as fx
 from factorax.problems import chain, queues
@@ -97,10 +98,19 @@ def test_full_covariance_is_within_factors_alone():
     assert Spec.of_spaces(BOX, box, net, covariance="full").components.blocks is None
 
 
+@pytest.mark.parametrize("matrix", [[[1, 1], [0, 1]], np.array([[1, 1], [0, 1]]), sparse.coo_array([[1, 1], [0, 1]])])
+def test_a_plain_matrix_is_a_network(matrix):
+    net = fx.InfluenceNetwork([[1, 1], [0, 1]])
+    spec = Spec.of_spaces(BOX, BOX, matrix)
+    assert spec.network == net
+    assert spec.with_network(np.ones((2, 2))).network == fx.InfluenceNetwork.complete(2, 2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ((BOX, BOX, [[1, 1], [0, 1]]), TypeError, "network: got list, want an InfluenceNetwork"),
+        ((BOX, BOX, 3), TypeError, "network: got int, want an InfluenceNetwork"),
+        ((BOX, BOX, [[1, 1], [0]]), ValueError, "network: rows of different lengths; want a rectangular matrix"),
         ((BOX, BOX, fx.InfluenceNetwork.complete(3, 2)), ValueError, "network: has 3 rows, and the action space 2"),
         ((gym.spaces.Text(3), BOX, fx.InfluenceNetwork.identity(2)), TypeError, "observation space: got Text"),
     ],
@@ -121,3 +131,20 @@ def test_opened_gives_a_jax_problem_itself():
         assert source is problem
     assert is_jax(problem)
     assert not is_jax(Two)
+
+
+def test_components_without_bounds_are_named():
+    box = gym.spaces.Box(np.float32([0, 0, -np.inf]), np.float32([1, np.inf, np.inf]))
+    net = fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]], actions=["valve", "pump", "tap"])
+    assert Spec.of_spaces(BOX, box, net).unscaled == ("pump", "tap")
+    factored = net.factor(net.minimum_factorisation())
+    assert Spec.of_spaces(BOX, box, factored).unscaled == ("component 1", "component 2")
+    assert Spec.of_spaces(BOX, BOX, fx.InfluenceNetwork.identity(2)).unscaled == ()
+
+
+def test_an_environment_says_that_raw_units_are_meant():
+    class Raw(Two):
+        metadata = {"raw_actions": True}  # noqa: RUF012
+
+    assert Spec.of(Raw).raw_actions
+    assert not Spec.of(Two).raw_actions

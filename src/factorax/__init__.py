@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from .discovery import worthwhile_network as worthwhile_network
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
+    from .integrations import PPO as PPO
     from .integrations import wrap as wrap
+    from .learning import ActionScaleWarning as ActionScaleWarning
     from .learning import AdaptiveNetwork as AdaptiveNetwork
     from .learning import FactoredPPO as FactoredPPO
     from .rollouts import check_problem as check_problem
@@ -51,7 +53,9 @@ _HOMES = {
     "worthwhile_network": "discovery",
     "bias_report": "gradients",
     "variance_report": "gradients",
+    "PPO": "integrations",
     "wrap": "integrations",
+    "ActionScaleWarning": "learning",
     "AdaptiveNetwork": "learning",
     "FactoredPPO": "learning",
     "check_problem": "rollouts",

@@ -21,14 +21,18 @@ from array_api_compat import (
 )
 
 from .structure import forms
+from .structure.base_network import BaseNetwork
+from .structure.checks import HINT, network_of
 from .structure.k_array import KArray
+from .structure.lagged import LaggedNetwork
 from .structure.network import InfluenceNetwork
 from .structure.schedule import Blend, NetworkSchedule
+from .structure.state_network import StateNetwork
 
 _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fuses the whole sum (2× faster on CPU)
 
 
-def credit(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None) -> Any:
+def credit(net: Any, psi: Any, weights: Any = None) -> Any:
     """[K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
 
     kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. Linear, so it may stand anywhere in a differentiated or compiled JAX or PyTorch program;
@@ -36,7 +40,8 @@ def credit(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None
 
     **Arguments**
 
-    - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample.
+    - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample. A plain
+      matrix does as well, and is checked and analysed in every call: make a network of it where that takes time.
     - `psi`: the targets, shape ``(..., n_targets)``, any batch axes in front; NumPy, JAX or PyTorch. Finite.
     - `weights`: the multipliers λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
       All ones if left out.
@@ -52,11 +57,12 @@ def credit(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None
     >>> credit(net, np.array([10.0, 1.0]), weights=[0.5, 2.0])
     array([7., 2.])
     """
+    net = network_of(net, "net")
     apply = _application(net)
     return apply(*_weighted(net.shape[1], psi, weights))
 
 
-def factor_baseline(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: Any = None) -> Any:
+def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
     """[(1 − K)(λ∘ψ)]: for every factor, the weighted sum of the targets it does *not* influence (Def. 4.1, eq. 6).
 
     bᵢ = Σⱼ λⱼ ψⱼ − kᵢ, to be subtracted from the scalar objective; `credit` is what remains. Arguments, shapes and
@@ -65,6 +71,7 @@ def factor_baseline(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: A
     >>> factor_baseline(InfluenceNetwork([[1, 1], [0, 1]]), np.array([10.0, 1.0]))
     array([ 0., 10.])
     """
+    net = network_of(net, "net")
     apply = _application(net)
     x, xp = _weighted(net.shape[1], psi, weights)
     return xp.sum(x, axis=-1, keepdims=True) - apply(x, xp)
@@ -73,14 +80,38 @@ def factor_baseline(net: InfluenceNetwork | Blend | KArray, psi: Any, weights: A
 @singledispatch
 def _application(net: Any) -> Callable[[Any, Any], Any]:
     """The function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its namespace."""
+    raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {HINT}")
+
+
+@_application.register
+def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
-        f"net: got {type(net).__name__}, want an InfluenceNetwork; make one with fx.InfluenceNetwork(matrix)"
+        f"net: got {type(net).__name__}, whose K varies, want an InfluenceNetwork: model.network has the edges of now, "
+        ".static those to begin with"
     )
 
 
 @_application.register
 def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
     raise TypeError("net: got NetworkSchedule, want an InfluenceNetwork; take a point of it with .at(step)")
+
+
+@_application.register
+def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
+    raise TypeError(
+        "net: got StateNetwork, whose K depends on the state, want the K of the states that psi comes from: "
+        "net.at(obs, info)"
+    )
+
+
+@_application.register
+def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
+    raise TypeError(
+        "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time. For rewards "
+        "that came lag steps after the actions, credit(net.at(lag), psi), times gamma**lag and summed over the lags; "
+        "for returns, credit(net.returns_network, psi), which is unbiased and has more noise. FactoredPPO(problem, "
+        "net) does the former itself"
+    )
 
 
 @_application.register

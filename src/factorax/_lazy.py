@@ -1,7 +1,9 @@
-"""Names of a package that are imported when they are first used."""
+"""Imports when they are needed: names of our own packages, and other people's packages without what they print."""
 
 import importlib
+import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,3 +25,22 @@ def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable
         return sorted({*vars(sys.modules[package]), *homes})
 
     return get, names
+
+
+def import_quietly(module: str) -> Any:
+    """Import a module of another package, without the warnings and the greeting of the packages that it imports.
+
+    They are about code that users cannot change, as ``pkg_resources is deprecated`` of pygame. Filters and environment
+    variables are afterwards as before.
+    """
+    prompt = "PYGAME_HIDE_SUPPORT_PROMPT"
+    before = os.environ.get(prompt)
+    os.environ[prompt] = "1"
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return importlib.import_module(module)
+    finally:
+        if before is None:
+            del os.environ[prompt]
+        else:
+            os.environ[prompt] = before

@@ -5,6 +5,7 @@ concatenate those of their parts. Actions are arrays ``(..., c)`` of floats, cho
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,11 @@ from gymnasium import spaces
 from .distributions import KINDS, Bernoulli, Categorical, Gaussian, Product
 from .distributions.covariance import blocks_of
 
+WIDEST = 1e9
+"""Bounds further apart than this count as none: ±3.4e38 is what a float can hold, not what an action ranges over."""
+MOST_DESCRIBED = 4
+"""How many different distributions `ActionSpace.describe_actions` tells apart."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ActionSpace(Product):
@@ -25,16 +31,18 @@ class ActionSpace(Product):
     space: gym.Space
 
     @classmethod
-    def of(cls, space: gym.Space, *, bounded: str = "clip") -> Self:
+    def of(cls, space: gym.Space, *, bounded: str = "scale") -> Self:
         """Return the components of a space, and the distribution of each.
 
-        - `bounded`: how the components of a Box with finite bounds are kept within them. ``"clip"``: a Gaussian,
-          clipped for the environment. ``"tanh"``: a Gaussian through a tanh. ``"beta"``: a Beta distribution.
+        - `bounded`: how the components of a Box with finite bounds are kept within them. ``"scale"``: a Gaussian in
+          units in which the bounds are −1 and 1, clipped. ``"clip"``: a Gaussian in raw units, clipped: raw actions are
+          then those of the environment. ``"tanh"``: a Gaussian through a tanh. ``"beta"``: a Beta distribution.
+          Components without bounds, or with one alone, have a Gaussian in raw units.
 
         >>> ActionSpace.of(spaces.MultiDiscrete([2, 3])).kinds
         ('categorical', 'categorical')
-        >>> ActionSpace.of(spaces.Box(0.0, 1.0, (2,)), bounded="beta").kinds
-        ('beta', 'beta')
+        >>> ActionSpace.of(spaces.Box(0.0, 1.0, (2,))).kinds
+        ('scaled', 'scaled')
         """
         within_bounds = {kind.bounded: kind.name for kind in KINDS.values() if kind.bounded is not None}
         if bounded not in within_bounds:
@@ -51,11 +59,13 @@ class ActionSpace(Product):
                         raise TypeError(
                             f"action space{where}: got {space}, want floats; for integers use MultiDiscrete"
                         )
-                    has_bounds = (np.isfinite(space.low) & np.isfinite(space.high)).ravel()
-                    kinds.extend(within_bounds[bounded] if finite else Gaussian.name for finite in has_bounds)
-                    choices.extend([0] * has_bounds.size)
-                    low.extend(space.low.ravel())
-                    high.extend(space.high.ravel())
+                    with np.errstate(over="ignore"):  # bounds in float64 may be infinite in float32
+                        bounds = space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32)
+                    narrow = has_bounds(*bounds)
+                    kinds.extend(within_bounds[bounded] if finite else Gaussian.name for finite in narrow)
+                    choices.extend([0] * narrow.size)
+                    low.extend(bounds[0])
+                    high.extend(bounds[1])
                 case spaces.MultiBinary():
                     size = int(np.prod(space.shape))
                     kinds.extend([Bernoulli.name] * size)
@@ -97,6 +107,35 @@ class ActionSpace(Product):
         return replace(self, blocks=blocks_of(self.has_spread, factor_of))
 
     @cached_property
+    def unscaled(self) -> np.ndarray:
+        """The continuous components without bounds, or with one alone, ``(k,)``: they are in raw units, whatever
+        `bounded` is."""
+        return np.flatnonzero(~self.discrete & ~has_bounds(self.low, self.high))
+
+    def describe_actions(self) -> str:
+        """Return the distributions of the components in one line.
+
+        >>> ActionSpace.of(spaces.Box(0.0, 365.0, (4,))).describe_actions()
+        '4 × Gaussian, scaled to the bounds [0, 365]'
+        """
+        counts = Counter(self._described(k, each=False) for k in range(len(self)))
+        if len(counts) > MOST_DESCRIBED:
+            counts = Counter(self._described(k, each=True) for k in range(len(self)))
+        return "; ".join(f"{count} × {text}" for text, count in counts.items())
+
+    def _described(self, k: int, *, each: bool) -> str:
+        """The distribution of component k; without its own numbers if `each`."""
+        kind, low, high = KINDS[self.kinds[k]], self.low[k], self.high[k]
+        title = kind.title or kind.name
+        if kind.discrete:
+            return title if each or kind is not Categorical else f"{title} with {self.choices[k]} choices"
+        bounds = "the bounds of each" if each else f"the bounds [{low:g}, {high:g}]"
+        if kind.rescales:
+            return f"{title}, scaled to {bounds}"
+        free = k in self.unscaled and bool(np.isfinite(low) == np.isfinite(high))
+        return f"{title} in raw units, " + ("unbounded" if free else f"clipped to {bounds}")
+
+    @cached_property
     def _build(self) -> Callable[[np.ndarray], Any]:
         return _builder(self.space, 0)[0]
 
@@ -112,6 +151,15 @@ class ActionSpace(Product):
         if xp is np:
             return self.to_environments(np.asarray(action)[None])[0]
         return _traced(self.space, self.within(action, xp), xp)[0]
+
+
+def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Which components have two bounds at most `WIDEST` apart, booleans.
+
+    >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
+    [True, False, False]
+    """
+    return np.isfinite(low) & np.isfinite(high) & (high / 2.0 - low / 2.0 <= WIDEST / 2)
 
 
 def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:

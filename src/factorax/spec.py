@@ -7,12 +7,16 @@ from functools import cached_property
 from typing import Any, Literal
 
 import gymnasium as gym
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .distributions import Bounded
 from .problems.problem import Problem
 from .spaces import ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
+from .structure.checks import network_of
+from .structure.labels import counted
 
 
 def is_jax(problem: Any) -> bool:
@@ -78,8 +82,12 @@ class Spec:
     """Whether `local` comes from the problem, so that workers can take it from their own environments."""
     one_per_process: bool = False
     """Whether a process can hold only one such environment, as its ``metadata["one_per_process"]`` says."""
+    raw_actions: bool = False
+    """Whether actions without bounds are meant in raw units, as its ``metadata["raw_actions"]`` says."""
     network_is_default: bool = False
     """Whether nobody gave a network: all actions then influence one target, the reward."""
+    network_is_own: bool = False
+    """Whether the network is the problem's own, and not one that the user gave, here or to `fx.wrap`."""
     observed_info: tuple[tuple[str, int, int], ...] = ()
     """Names of the `info` entries that are part of observations, and where each begins and ends there."""
 
@@ -91,17 +99,18 @@ class Spec:
         *,
         weights: Any = None,
         local: Any = None,
-        bounded: Bounded = "clip",
+        bounded: Bounded = "scale",
         covariance: Literal["diagonal", "full"] = "diagonal",
     ) -> "Spec":
         """Describe a problem; what is left out is taken from the problem itself.
 
         - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment.
-        - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`.
+        - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`; or a plain matrix, for a network without names.
         - `weights`, `local`: as the fields; `bounded`, `covariance`: as in `factorax.learning.Config`.
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
+            network_is_own = network is None and not getattr(inner, "network_is_given", False)
             network = declared_network(source) if network is None else network
             network_is_default = network is None
             if network_is_default:  # one target, the reward: plain PPO
@@ -110,6 +119,7 @@ class Spec:
                 weights = getattr(inner, "weights", None)
             own_local = getattr(inner, "local", None) if local is None else None
             observed_info = getattr(inner, "observed_info", ())
+            metadata = getattr(source, "metadata", None) or {}
             if observed_info and source.observation_space.shape != inner.observation_space.shape:
                 raise ValueError(
                     f"problem: its observations have the shape {source.observation_space.shape}, and {inner} gives "
@@ -126,8 +136,10 @@ class Spec:
                 problem=problem,
                 local=own_local if local is None else local,
                 local_is_own=own_local is not None,
-                one_per_process=(getattr(source, "metadata", None) or {}).get("one_per_process", False),
+                one_per_process=metadata.get("one_per_process", False),
+                raw_actions=metadata.get("raw_actions", False),
                 network_is_default=network_is_default,
+                network_is_own=network_is_own and not network_is_default,
                 observed_info=observed_info,
             )
 
@@ -139,12 +151,13 @@ class Spec:
         network: Any,
         *,
         weights: Any = None,
-        bounded: Bounded = "clip",
+        bounded: Bounded = "scale",
         covariance: Literal["diagonal", "full"] = "diagonal",
         **fields: Any,
     ) -> "Spec":
         """Describe spaces and a network; raises if factors, components and λ do not fit together. λ is one if left
         out."""
+        network = network_of(network, "network")
         if not isinstance(network, BaseNetwork):
             shown = repr(network) if isinstance(network, str) else type(network).__name__
             raise TypeError(
@@ -156,6 +169,8 @@ class Spec:
         weights = np.ones(m) if weights is None else np.asarray(weights, np.float64)
         if weights.shape != (m,):
             raise ValueError(f"weights: got shape {weights.shape}, want ({m},), one λ for each target")
+        if not np.isfinite(weights).all():
+            raise ValueError(f"weights: got {weights.tolist()}, want finite numbers, one λ for each target")
         components = ActionSpace.of(action_space, bounded=bounded)
         factors = _factor_of_component(network.static, len(components))
         if covariance == "full" and factors is not None:
@@ -168,13 +183,14 @@ class Spec:
             weights=weights,
             **fields,
         )
-        _ = spec.n_inputs  # raises for observations that cannot be used
+        jax.eval_shape(spec._check_observations, jax.ShapeDtypeStruct((1, 1, spec.n_inputs), np.float32))
         return spec
 
-    def with_network(self, network: BaseNetwork) -> "Spec":
+    def with_network(self, network: Any) -> "Spec":
         """The same problem with another network, over as many targets."""
+        network = network_of(network, "network")
         _factor_of_component(network.static, len(self.components))  # raises if its rows do not fit
-        return replace(self, network=network)
+        return replace(self, network=network, network_is_own=False)
 
     @property
     def is_jax(self) -> bool:
@@ -202,6 +218,12 @@ class Spec:
         of = np.arange(self.n_factors) if self.factors is None else self.factors
         return [np.flatnonzero(of == i) for i in range(self.n_factors)]
 
+    @property
+    def unscaled(self) -> tuple[str, ...]:
+        """Names of the components of Boxes that lack a bound, so that actions cannot be scaled to them."""
+        names, indices = self.network.static.actions, self.components.unscaled
+        return tuple(names[k] if self.factors is None else f"component {k}" for k in indices)
+
     @cached_property
     def n_inputs(self) -> int:
         """Numbers d in an observation."""
@@ -211,6 +233,11 @@ class Spec:
                 "gymnasium.wrappers.FlattenObservation around the environment"
             )
         return int(np.prod(self.observation_space.shape or (1,)))
+
+    def _check_observations(self, obs: Any) -> None:
+        info = {name: obs[..., start:end] for name, start, end in self.observed_info}
+        mask = jnp.ones((*obs.shape[:-1], self.n_factors), bool)  # some problems give one
+        self.network.check_observations(obs, info | {"factor_mask": mask})
 
     def see(self, obs: Any, xp: Any) -> Any:
         """What every component sees of observations ``(..., d)``, ``(..., c, l)``: its factor's local observation, or
@@ -228,7 +255,7 @@ def _factor_of_component(network: InfluenceNetwork, n_components: int) -> np.nda
         return factorisation.group_of
     if n != n_components:
         raise ValueError(
-            f"network: has {n} rows, and the action space {n_components} components; want one row for each, or a "
-            "network factored with net.factor(factorisation)"
+            f"network: has {counted(n, 'row')}, and the action space {counted(n_components, 'component')}; want one "
+            "row for each, or a network factored with net.factor(factorisation)"
         )
     return None

@@ -37,9 +37,9 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     code, out, _ = factorax("plot", *folders, "--out", "both.png")
     assert code == 0
     assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"
-    code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--discount", 0.5)
+    code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--gamma", 0.5)
     assert code == 1
-    assert "discount: 0.99 there, 0.5 asked for" in err
+    assert "gamma: 0.99 there, 0.5 asked for" in err
 
 
 def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
@@ -50,7 +50,7 @@ def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
     found = json.loads(path.read_text())
     path.write_text(json.dumps(found | {"return": 123.0}))
     assert "return of 10 episodes 123 ±" in factorax(*train)[1]
-    code, out, err = factorax(*train, "--discount", 0.5, "--force")
+    code, out, err = factorax(*train, "--gamma", 0.5, "--force")
     assert (code, err) == (0, "")
     assert "return of 10 episodes 123 ±" not in out
     assert json.loads(path.read_text()) == found  # the policy has learnt nothing since
@@ -71,7 +71,7 @@ def test_who_steps_may_change_in_the_middle_of_a_run(factorax):
 def test_every_setting_has_a_sentence(factorax):
     code, out, _ = factorax("train", "--help")
     assert code == 0
-    for words in ("--gae-lambda", "λ of generalised advantage estimation", "--kl-target", "--force", "PROBLEM"):
+    for words in ("--gae-lambda", "λ of generalised advantage estimation", "--kl-coef-target", "--force", "PROBLEM"):
         assert words.lower() in out.lower()
 
 

@@ -68,7 +68,7 @@ def test_constant_data_is_named_and_skipped():
 def test_errors():
     batch = bandit(np.eye(2), 50)
     broken = Batch(batch.scores, np.where(np.arange(100).reshape(50, 2) == 7, np.nan, batch.psi))
-    with pytest.raises(ValueError, match="psi: 1 entries are not finite, the first at sample 3, column 1"):
+    with pytest.raises(ValueError, match="psi: 1 entry is not finite, the first at sample 3, column 1"):
         score_test(broken)
     with pytest.raises(ValueError, match="psi: got 5 samples, want at least 8"):
         score_test(Batch(batch.scores[:5], batch.psi[:5]))

@@ -20,7 +20,7 @@ MIXED = spaces.Tuple(
         spaces.Discrete(2),
     ]
 )
-how = pytest.mark.parametrize("bounded", ["clip", "tanh", "beta"])
+how = pytest.mark.parametrize("bounded", ["scale", "clip", "tanh", "beta"])
 
 
 def draw(actions, seed=0, batch=(), scale=1.0):
@@ -87,6 +87,7 @@ def test_draws_have_the_moments_of_their_distribution_and_are_independent(bounde
     beta = 1 + np.logaddexp(parameters[:, :2].astype(float), 0)
     mean = {
         "gaussian": lambda k: parameters[k, 0],
+        "scaled": lambda k: parameters[k, 0],
         "squashed": lambda k: parameters[k, 0],
         "beta": lambda k: beta[k, 0] / beta[k].sum(),
         "bernoulli": lambda k: special.expit(parameters[k, 0]),
@@ -123,7 +124,7 @@ def test_directions_and_the_neutral_policy():
     parameters, spread = actions.neutral()
     assert not parameters.any()
     assert not spread.log_std.any()
-    clipped, spread = ActionSpace.of(spaces.Box(-1.0, 5.0, (1,))).neutral()
+    clipped, spread = ActionSpace.of(spaces.Box(-1.0, 5.0, (1,)), bounded="clip").neutral()
     assert float(clipped[0, 0]) == 2
     np.testing.assert_allclose(np.exp(spread.log_std), 1.5)
 

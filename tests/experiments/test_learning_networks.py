@@ -5,8 +5,10 @@ import pytest
 
 from factorax.experiments import find
 from factorax.experiments.learning_networks import ADAPTIVE, CASES, COMPLETE, FOUND, FROM_NEAR, LAGGED, METHODS, plan
+from factorax.learning import find_network
 from factorax.learning.config import Config
-from factorax.runs import find_network, find_problem, plots
+from factorax.problems import find_problem
+from factorax.runs import plots
 
 EXPERIMENT = find("learning-networks")
 

@@ -7,8 +7,9 @@ import pytest
 
 from factorax.experiments import find
 from factorax.experiments.traffic_city import ALL, NEAR, plan
+from factorax.learning import find_network
 from factorax.learning.config import Config
-from factorax.runs import find_network, find_problem
+from factorax.problems import find_problem
 
 CITY = find("traffic-city")
 

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from jax.flatten_util import ravel_pytree
 
 import factorax as fx
-from factorax.gradients import factored, natural, score_matrix, separable_baseline, vanilla
+from factorax.gradients import (
+    factored,
+    least_squares_baseline,
+    natural,
+    score_matrix,
+    separable_baseline,
+    vanilla,
+    wu_baseline,
+)
 
 
 def expected(estimator, problem, **changes):
@@ -210,10 +218,26 @@ class TestBadInput:
             with pytest.raises(ValueError, match="baseline: got shape"):
                 vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi, baseline=jnp.zeros(shape))
 
+    def test_a_matrix_does_in_place_of_a_network(self):
+        p = self.problem()
+        batch = {"actions": p.actions, "psi": p.psi}
+        features = jnp.ones((*p.psi.shape[:1], p.net.shape[0], 1))
+        for function, options in [
+            (factored, {}),
+            (natural, {}),
+            (fx.variance_report, {}),
+            (fx.bias_report, {"reference": np.ones(p.net.shape)}),
+            (least_squares_baseline, {"features": features}),
+            (wu_baseline, {"features": features}),
+        ]:
+            plain, net = (function(p.log_prob, p.params, **batch, net=k, **options) for k in (p.net.to_dense(), p.net))
+            for a, b in zip(jax.tree.leaves(plain), jax.tree.leaves(net), strict=True):
+                assert repr(a) == repr(b)
+
     def test_mistakes_of_every_day(self):
         p = self.problem()
-        with pytest.raises(TypeError, match="net: got ndarray, want an InfluenceNetwork"):
-            factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=np.eye(3))
+        with pytest.raises(TypeError, match="net: got str, want an InfluenceNetwork"):
+            factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net="eye")
         with pytest.raises(ValueError, match="does psi lack a batch axis"):
             vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi[:, 0])
         with pytest.raises(ValueError, match="a list is taken as a list of arrays"):

@@ -163,5 +163,5 @@ def test_it_trains(example, env):
     model = fx.FactoredPPO(lambda: Chargers(days=range(2)), **example.PPO | example.OURS | {"n_envs": 8})
     model.learn(896, progress_bar=False)
     assert model.history[-1]["rollout/episodes"] == 8
-    result = example.evaluate(lambda env, obs: model.predict(obs, deterministic=True), days=[0])
+    result = example.evaluate(lambda env, obs: model.predict(obs, deterministic=True)[0], days=[0])
     assert result["return"] == pytest.approx(result["profit"] + result["users"] + result["overload"])

@@ -74,7 +74,7 @@ def test_a_network_that_depends_on_it(rollouts):
     settings = {"n_envs": 2, "n_steps": 10, "batch_size": 10, "policy": "shared", "seed": 0, "rollouts": rollouts}
     model = fx.FactoredPPO(wrapped(), fx.StateNetwork(influence, NET), **settings)
     model.learn(20, progress_bar=False)
-    assert np.isfinite(np.asarray(model.predict(np.zeros((1, 5), np.float32))[0])).all()
+    assert np.isfinite(np.asarray(model.predict(np.zeros((1, 5), np.float32))[0][0])).all()
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,9 @@ def test_agents_with_several_elements():
 def test_mistakes():
     with pytest.raises(ValueError, match="network: has actions 'left', 'mid', 'right', which the environment has not"):
         fx.wrap(Agents(), EYE.relabel(actions=["left", "mid", "right"]))
-    with pytest.raises(ValueError, match=r"network: has 2 columns, and the reward 3 parts \('agent_0'"):
+    with pytest.raises(
+        ValueError, match=r"network: got shape \(3, 2\), want 3 × 3: the reward has 3 parts \('agent_0'"
+    ):
         fx.wrap(Agents(), fx.InfluenceNetwork.complete(3, 2))
     with pytest.raises(ValueError, match="for a PettingZoo environment, want nothing"):
         fx.wrap(Agents(), EYE, reward="info:a")

@@ -45,7 +45,7 @@ instance three1 {
     max-nondef-actions = LIMIT; horizon = 8; discount = 0.95;
 }
 """
-TARGETS = (*(f"reward{k}[?h=h{i}]" for k in (1, 2) for i in (1, 2, 3)), "reward3")
+TARGETS = (*(f"{fluent}[?h=h{i}]" for fluent in ("temp", "heat") for i in (1, 2, 3)), "FEE")
 # temp of house 1, 2, 3; cost of heat 1, 2, 3; the fee. House 1 warms house 2; house 3 has no heating, but pays for it.
 DYNAMICS = np.array([[1, 1, 0, 1, 0, 0, 0], [0, 1, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1, 0]], bool)
 ONE_STEP = np.array([[0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1, 0]], bool)
@@ -97,7 +97,7 @@ def test_fluent_as_argument_gives_dense_column_and_a_warning_that_names_it(house
     with pytest.warns(fx.StructureWarning, match=r"cannot see through temp\(…\).* in the reward"):
         found = rddl.influence(*houses(more="- temp(watched)"))
     # Any temp may be the watched one; house 3 has no heating, so its action cannot matter.
-    assert found.network.targets[-1] == "reward4"
+    assert found.network.targets[-1] == "temp+watched"
     np.testing.assert_array_equal(dense(found.dynamics_network)[:, -1], [True, True, False])
     assert found.reads[0].tolist() == [True, True, True, True]
 
@@ -167,7 +167,7 @@ def test_environment_is_what_the_learner_wants(houses):
     model = fx.FactoredPPO(
         lambda: rddl.make(*paths), policy="shared", n_envs=2, n_steps=8, batch_size=16, n_epochs=1, hidden=(8,)
     )
-    assert model.learn(16, progress_bar=False).timesteps == 16
+    assert model.learn(16, progress_bar=False).num_timesteps == 16
     assert model.spec.network == env.network
 
 
@@ -186,7 +186,7 @@ def test_horizon_is_an_end_for_who_knows_it_and_a_limit_for_who_does_not(houses,
 def test_broken_invariant_truncates_with_a_warning(houses):
     env = rddl.make(*houses(ends="state-invariants { temp(@h1) <= 5.2; };"))
     env.reset(seed=0)
-    with pytest.warns(fx.StructureWarning, match=r"invariant of 'three1' was broken after 1 steps"):
+    with pytest.warns(fx.StructureWarning, match=r"invariant of 'three1' was broken after 1 step,"):
         _, _, terminated, truncated, _ = env.step({"heat": np.ones(3)})
     assert (terminated, truncated) == (False, True)
 
@@ -268,16 +268,16 @@ def test_odd_constructs(tmp_path):
     paths[1].write_text(ODD_INSTANCE)
     env = rddl.make(*paths)
     assert env.network.actions == ("a___x", "a___y", "a___z", "pick")
-    pairs = [f"reward2[?t={t}, ?s={s}]" for t in "xyz" for s in "xyz"]
-    ones = [f"reward1[?t={t}]" for t in "xyz"]
-    coins = [f"reward5[?t={t}]" for t in "xyz"]
-    assert set(env.network.targets) == {*ones, *pairs, "reward3", "reward4", *coins}
+    pairs = [f"w[?t={t}, ?s={s}]" for t in "xyz" for s in "xyz"]
+    ones = [f"v+u[?t={t}]" for t in "xyz"]
+    coins = [f"coin[?t={t}]" for t in "xyz"]
+    assert set(env.network.targets) == {*ones, *pairs, "how", "best", *coins}
     # Every v matters to every w, x to every u and v to best; a___z moves its coin alone, and that is linked to x.
     expected = {
-        "a___x": {*ones, pairs[2], "reward4"},
-        "a___y": {ones[1], pairs[2], "reward4"},
+        "a___x": {*ones, pairs[2], "best"},
+        "a___y": {ones[1], pairs[2], "best"},
         "a___z": {coins[2]},
-        "pick": {"reward3"},
+        "pick": {"how"},
     }
     K = dense(env.influence.dynamics_network)
     targets = np.array(env.network.targets)
@@ -295,7 +295,7 @@ def test_uav(instance, crafts):
     assert net == env.influence.dynamics_network
     controlled = env.rddl.sampler.init_values["CONTROLLABLE"]
     actor = np.array([name.partition("___")[2] for name in net.actions])
-    craft = np.array([name.removeprefix("reward[?a=").removesuffix("]") for name in net.targets])
+    craft = np.array([name.removeprefix("pos-x+pos-y+pos-z[?a=").removesuffix("]") for name in net.targets])
     # Craft that nobody controls have a term that is nought, and actions that do nothing.
     np.testing.assert_array_equal(dense(net), (actor[:, None] == craft) & controlled)
     for i in np.flatnonzero(dense(net).any(axis=1)):

@@ -1,5 +1,6 @@
 """`wrap` on environments made for the purpose: every source of parts, every promise, every mistake."""
 
+import pickle
 import warnings
 
 import gymnasium as gym
@@ -213,12 +214,12 @@ MISTAKES = {
     "columns": (
         {},
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(2, 3)},
-        r"network: has 3 columns, and the reward 2 parts \('a', 'b.c'\); want one for each part",
+        r"network: got shape \(2, 3\), want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want a column for each",
     ),
     "rows": (
         {},
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(3, 2)},
-        "network: has 3 rows, and the action space 2 components; want one for each",
+        r"network: got shape \(3, 2\), want 2 × 2: the action space has 2 components; want a row for each$",
     ),
     "targets' labels": (
         {},
@@ -237,10 +238,19 @@ MISTAKES = {
     "a row a leaf": (
         {"action_space": LEAVES},
         {"reward": "info:a,b.c"},
-        'has 2 rows, and the action space 3 components; want one for each; with factors="leaves"',
+        r"network: got shape \(2, 2\), want 3 × 2: the action space has 3 components; want a row for each; with fac",
     ),
-    "no network": ({}, {"reward": "info:a,b.c", "network": [[1, 0], [0, 1]]}, "network: got list, want an Influence"),
-    "no network, one number": ({}, {"network": [[1, 0], [0, 1]]}, "network: got list, want an InfluenceNetwork"),
+    "no network": (
+        {},
+        {"reward": "info:a,b.c", "network": "eye"},
+        "network: got str, want an InfluenceNetwork; or its",
+    ),
+    "a network that varies": (
+        {},
+        {"network": fx.NetworkSchedule(EYE, EYE, steps=1)},
+        "network: got NetworkSchedule, want an InfluenceNetwork; or its matrix; pass networks that vary to FactoredPPO",
+    ),
+    "one number, a matrix": ({}, {"network": [[1, 0], [0, 1]]}, "reward: the environment gives one number, and the"),
     "one number": ({}, {}, "reward: the environment gives one number, and the network has 2 columns; say where"),
     "unknown key": (
         {},
@@ -322,3 +332,39 @@ def test_what_is_no_environment():
         TypeError, match=r"turn-based \(AEC\) environment, want a parallel one, which .*aec_to_parallel"
     ):
         fx.wrap(turns, EYE)
+
+
+@pytest.mark.parametrize(
+    ("shape", "reward", "want"),
+    [
+        ((3, 2), "info:a,b.c", "want 2 × 2: the action space has 2 components; want a row for each"),
+        ((2, 3), "info:a,b.c", r"want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want a column for each"),
+        ((2, 1), lambda obs, action, reward, info: -(obs**2), "want 2 × 2: the reward has 2 parts; want a column"),
+        ((5, 3), None, "want 2 × 2: the reward has 2 parts; want a column for each"),
+    ],
+    ids=["rows", "columns", "columns of a function", "both, of a vector reward"],
+)
+def test_a_network_of_the_wrong_size_fails_when_the_factory_is_wrapped(shape, reward, want):
+    opened = []
+
+    def make():
+        opened.append(Plain(vector=reward is None))
+        opened[-1].close = lambda: opened.append("closed")
+        return opened[-1]
+
+    with pytest.raises(ValueError, match=rf"network: got shape \({shape[0]}, {shape[1]}\), {want}"):
+        fx.wrap(make, np.ones(shape), reward=reward)
+    assert opened[1:] == ["closed"]
+
+
+def test_the_environment_that_was_checked_is_the_first_that_a_factory_makes():
+    made = []
+    make = fx.wrap(lambda: made.append(Plain()) or made[-1], [[1, 0], [0, 1]], reward="info:a,b.c")
+    assert make().env is made[0]
+    assert make().env is made[1]
+    assert make().network == fx.InfluenceNetwork([[1, 0], [0, 1]], targets=["a", "b.c"]).relabel(
+        targets=["psi1", "psi2"]
+    )
+    assert len(made) == 3
+    again = pickle.loads(pickle.dumps(fx.wrap(Plain, EYE, reward="info:a,b.c")))  # a worker makes its own
+    assert again().network == EYE

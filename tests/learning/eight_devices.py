@@ -37,7 +37,7 @@ def main():
     comparison = {}
     traffic = lanes(2, 2, slots=8, horizon=20)
     for name, problem, settings in [
-        ("normalised", contextual_bandit(4), {"normalise_obs": True, "normalise_reward": True}),
+        ("normalised", contextual_bandit(4), {"normalize_obs": True, "normalize_reward": True}),
         ("shared", traffic, {"policy": "shared", "critic": "factor"}),
     ]:
         one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
@@ -56,7 +56,7 @@ def main():
         comparison["another seed"] = difference(*both)
         loaded = FactoredPPO.load(outs[1] / "checkpoints" / "last.safetensors", contextual_bandit(4))
         comparison["loaded"] = difference(both[1], loaded)
-        loaded.learn(4 * 160, progress_bar=False)
+        loaded.learn(160, reset_num_timesteps=False, progress_bar=False)
     json.dump(comparison, sys.stdout)
 
 

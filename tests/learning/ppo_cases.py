@@ -20,7 +20,7 @@ SPACES = {
     "choices": spaces.MultiDiscrete([3, 2, 4]),
     "mixed": spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (1,)), spaces.MultiBinary(1)]),
 }
-SETTINGS = {"n_envs": B, "n_steps": T, "batch_size": T * B, "normalise_advantage": False, "vf_coef": 0.0}
+SETTINGS = {"n_envs": B, "n_steps": T, "batch_size": T * B, "normalize_advantage": False, "vf_coef": 0.0}
 
 
 def make_update(space, net=NET, weights=LAM, **settings):
@@ -91,4 +91,4 @@ def advantages(update, agent, batch):
     c, terminated = update.config, batch.terminated[..., None]
     value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
     ended = terminated | batch.truncated[..., None]
-    return gae(batch.psi, value, after, terminated=terminated, ended=ended, discount=c.discount, trace=c.gae_lambda)
+    return gae(batch.psi, value, after, terminated=terminated, ended=ended, gamma=c.gamma, trace=c.gae_lambda)

@@ -19,31 +19,31 @@ def draw(T=12, B=3, m=2, seed=0):
     return psi, values, next_values, terminated, ended
 
 
-def by_definition(psi, values, next_values, terminated, ended, discount, trace):
+def by_definition(psi, values, next_values, terminated, ended, gamma, trace):
     """A_t = Σ_k (γλ)^k δ_{t+k}, up to the end of the episode or of the target: two loops."""
     T = len(psi)
     terminated, ended = np.broadcast_to(terminated, psi.shape), np.broadcast_to(ended, psi.shape)
-    delta = psi + discount * ~terminated * next_values - values
+    delta = psi + gamma * ~terminated * next_values - values
     out = np.zeros_like(psi)
     for index in np.ndindex(psi.shape):
         t, where = index[0], index[1:]
         for k in range(t, T):
-            out[index] += (discount * trace) ** (k - t) * delta[(k, *where)]
+            out[index] += (gamma * trace) ** (k - t) * delta[(k, *where)]
             if (terminated | ended)[(k, *where)]:
                 break
     return out
 
 
-def call(psi, values, next_values, terminated, ended, discount=GAMMA, trace=LAMBDA):
-    return gae(psi, values, next_values, terminated=terminated, ended=ended, discount=discount, trace=trace)
+def call(psi, values, next_values, terminated, ended, gamma=GAMMA, trace=LAMBDA):
+    return gae(psi, values, next_values, terminated=terminated, ended=ended, gamma=gamma, trace=trace)
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("discount", "trace"), [(0.9, 0.8), (1.0, 1.0), (0.99, 0.0), (0.0, 0.5)])
-def test_it_is_its_definition(discount, trace, seed):
+@pytest.mark.parametrize(("gamma", "trace"), [(0.9, 0.8), (1.0, 1.0), (0.99, 0.0), (0.0, 0.5)])
+def test_it_is_its_definition(gamma, trace, seed):
     sample = draw(seed=seed)
-    advantages, returns = call(*sample, discount, trace)
-    np.testing.assert_allclose(advantages, by_definition(*sample, discount, trace), rtol=1e-4, atol=1e-5)
+    advantages, returns = call(*sample, gamma, trace)
+    np.testing.assert_allclose(advantages, by_definition(*sample, gamma, trace), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(returns, advantages + sample[1], rtol=1e-5, atol=1e-6)
 
 

@@ -1,11 +1,70 @@
-"""Settings: annealing, values that are refused, and those stored by earlier versions."""
+"""Settings: every bad one is refused by name, schedules, seeds, and what earlier versions stored."""
 
+import dataclasses
+import json
+
+import numpy as np
 import pytest
+from learning.bad_settings import BAD, UNKNOWN
 
-from factorax.learning import Config
+from factorax.learning import Config, FactoredPPO
 from factorax.learning.config import upgraded
 
 ROLLOUT = {"n_envs": 4, "n_steps": 6, "batch_size": 24}
+
+
+def test_there_are_sixty_bad_settings():
+    assert len(BAD) >= 60
+    assert {name for settings, _ in BAD for name in settings} >= {
+        field.name for field in dataclasses.fields(Config) if field.type is not bool and "bool" not in str(field.type)
+    } - {"clip_range_vf"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), BAD, ids=[f"{i}-{next(iter(settings))}" for i, (settings, _) in enumerate(BAD)]
+)
+def test_bad_settings_are_refused_from_python(settings, message):
+    with pytest.raises(ValueError, match="^" + next(iter(settings))) as error:
+        Config(**settings)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), BAD, ids=[f"{i}-{next(iter(settings))}" for i, (settings, _) in enumerate(BAD)]
+)
+def test_bad_settings_are_refused_from_files(settings, message):
+    if any(callable(value) for value in settings.values()):
+        settings = {name: [-0.5, 0.5] for name in settings}
+    stored = json.loads(json.dumps(settings))
+    with pytest.raises(ValueError, match="^" + next(iter(settings))) as error:
+        Config.read(stored)
+    if stored == settings:  # lists instead of tuples are shown as lists
+        assert message in str(error.value)
+
+
+@pytest.mark.parametrize(("name", "message"), UNKNOWN)
+def test_unknown_settings(name, message):
+    with pytest.raises(TypeError) as error:
+        FactoredPPO("chain:3", **{name: 1})
+    assert str(error.value) == message
+    if upgraded({name: 1}) == {name: 1}:
+        with pytest.raises(ValueError, match=f"^{name}: no such setting"):
+            Config.read({name: 1})
+
+
+def test_settings_of_numpy_are_settings_of_python():
+    config = Config(learning_rate=np.float32(0.5), n_envs=np.int64(4), hidden=np.array([8, 4]), overlap=np.bool_(False))
+    assert [type(x) for x in (config.learning_rate, config.n_envs, config.hidden, config.overlap)] == [
+        float, int, tuple, bool,
+    ]  # fmt: skip
+    assert config.hidden == (8, 4)
+    json.dumps(dataclasses.asdict(config))
+
+
+def test_a_seed_of_none_is_drawn_and_kept():
+    seeds = {Config(seed=None).seed for _ in range(5)}
+    assert len(seeds) > 1  # equal by chance with a probability of 2⁻¹²⁴
+    assert all(isinstance(seed, int) for seed in seeds)
 
 
 def test_annealed_settings_decay_linearly_to_zero():
@@ -17,41 +76,55 @@ def test_annealed_settings_decay_linearly_to_zero():
         assert now == config.hyper._replace(learning_rate=2.0 * left, ent_coef=0.1 * left)
 
 
+def test_schedules_are_functions_of_the_progress_that_remains():
+    config = Config(
+        total_timesteps=1000, learning_rate=lambda p: 1e-3 if p > 0.5 else 1e-4, clip_range=lambda p: 0.1 + p
+    )
+    for timesteps, rate, clip in ((0, 1e-3, 1.1), (250, 1e-3, 0.85), (750, 1e-4, 0.35), (1000, 1e-4, 0.1)):
+        now = config.annealed(config.hyper, timesteps)
+        np.testing.assert_allclose((now.learning_rate, now.clip_range), (rate, clip), rtol=1e-5)
+    longer = config.annealed(config.hyper._replace(total_timesteps=2000.0), 250)
+    np.testing.assert_allclose(longer.clip_range, 0.1 + 0.875, rtol=1e-5)
+    half = config.annealed(config.hyper._replace(learning_rate=0.5), 0)  # of a sweep
+    np.testing.assert_allclose(half.learning_rate, 5e-4, rtol=1e-5)
+    again = Config.read(json.loads(json.dumps(dataclasses.asdict(config))))
+    assert again == config
+    with pytest.raises(ValueError, match="anneal: got 'clip_range', which is a function of the progress already"):
+        dataclasses.replace(config, anneal=("clip_range",))
+
+
+def test_a_schedule_that_fails_is_named():
+    with pytest.raises(ValueError, match=r"clip_range: got .*the function raised ZeroDivisionError: .*zero"):
+        Config(clip_range=lambda progress: 1 / progress)
+
+
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("stored", "now"),
     [
-        ({"n_steps": 0}, "n_steps: got 0, want at least 1"),
-        ({"batch_size": 7}, r"batch_size: got 7, want a divisor of n_envs × n_steps = 24"),
-        ({"discount": 1.5}, "discount: got 1.5, want a number from 0 to 1"),
-        ({"gae_lambda": -0.1}, "gae_lambda: got -0.1"),
-        ({"anneal": ["discount"]}, "anneal: got 'discount', want some of learning_rate, clip_range, ent_coef"),
-        ({"objective": "natural"}, "kl_target: got None, want the length of a natural step"),
+        ({"squash": True}, {"bounded": "tanh"}),
+        ({"squash": False}, {"bounded": "clip"}),
+        ({"discount": 0.5, "normalise_obs": True}, {"gamma": 0.5, "normalize_obs": True, "bounded": "clip"}),
+        ({"kl_target": 0.02}, {"kl_coef_target": 0.02}),
+        ({"kl_target": None}, {"kl_coef_target": None}),
+        ({"kl_target": 0.02, "objective": "natural"}, {"natural_kl": 0.02, "objective": "natural"}),
+        ({"bounded": "beta"}, {"bounded": "beta"}),
+        ({"seed": 3}, {"seed": 3}),
     ],
 )
-def test_invalid_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Config(**ROLLOUT | settings)
-
-
-@pytest.mark.parametrize(("squash", "bounded"), [(True, "tanh"), (False, "clip")])
-def test_squash_of_earlier_versions_is_bounded(squash, bounded):
-    stored = {"seed": 3, "squash": squash}
-    assert Config.read(stored) == Config(seed=3, bounded=bounded)
-    assert stored == {"seed": 3, "squash": squash}
-
-
-def test_settings_of_this_version_stay_as_they_are():
-    stored = {"bounded": "beta", "seed": 3}
-    assert upgraded(stored) is stored
-    assert Config.read(stored).bounded == "beta"
+def test_settings_of_earlier_versions(stored, now):
+    before = dict(stored)
+    assert upgraded(stored) == now
+    assert stored == before
+    assert Config.read(stored) == Config(**now)
 
 
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        ({"squash": "yes"}, "^squash: no setting of this version"),
-        ({"squash": True, "bounded": "clip"}, "^squash: no setting of this version"),
-        ({"bounded": "wrap"}, "^bounded: got 'wrap', want"),
+        ({"squash": "yes"}, "^squash: no such setting"),
+        ({"squash": True, "bounded": "clip"}, "^squash: no such setting"),
+        ({"discount": 0.9, "gamma": 0.9}, "^discount: no such setting"),
+        ([], "^settings: got list, want an object"),
     ],
 )
 def test_other_values_are_refused(stored, message):

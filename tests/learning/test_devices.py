@@ -34,11 +34,11 @@ def test_seeds_count():
 
 
 def test_a_run_that_cannot_fit_does_not_start(monkeypatch):
-    monkeypatch.setattr(devices, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(devices, "available_memory", lambda config: 10**6)
     model = FactoredPPO(contextual_bandit(100), n_envs=1000, n_steps=100, batch_size=1000, n_epochs=1)
     with pytest.raises(MemoryError, match="n_envs: got 1000"):
         model.learn(100_000, progress_bar=False)
-    assert model.timesteps == 0
+    assert model.num_timesteps == 0
 
 
 def test_what_is_needed_covers_what_is_kept():

@@ -20,10 +20,10 @@ def model(problem, network=None, **settings):
 
 
 def test_learn_predict_evaluate_save_load(tmp_path):
-    ppo = model(lambda: Counter(cut=3), normalise_obs=True, normalise_reward=True)
+    ppo = model(lambda: Counter(cut=3), normalize_obs=True, normalize_reward=True)
     updates = []
     ppo.learn(72, progress_bar=False, callback=lambda m, metrics: updates.append(metrics) or len(updates) < 2)
-    assert ppo.timesteps == 48  # the callback said so
+    assert ppo.num_timesteps == 48  # the callback said so
     assert updates[0]["rollout/ep_len_mean"] == 3
     np.testing.assert_allclose(updates[0]["rollout/ep_targets_mean"], [3, 6])
     np.testing.assert_allclose(updates[0]["rollout/ep_rew_mean"], 15)
@@ -33,10 +33,10 @@ def test_learn_predict_evaluate_save_load(tmp_path):
     ppo.save(tmp_path / "m.safetensors")
     other = FactoredPPO.load(tmp_path / "m.safetensors", lambda: Counter(cut=3))
     obs = np.float32([[0.0], [1.0], [5.0]])
-    np.testing.assert_array_equal(ppo.predict(obs, deterministic=True), other.predict(obs, deterministic=True))
-    assert Counter.action_space.contains(ppo.predict(obs[0]))
-    assert len(ppo.predict(obs)) == 3
-    with pytest.raises(ValueError, match=r"obs: got shape \(2,\), want \(1,\), or a batch"):
+    np.testing.assert_array_equal(*(m.predict(obs, deterministic=True)[0] for m in (ppo, other)))
+    assert Counter.action_space.contains(ppo.predict(obs[0])[0])
+    assert len(ppo.predict(obs)[0]) == 3
+    with pytest.raises(ValueError, match=r"observation: got shape \(2,\), want \(1,\), or a batch"):
         ppo.predict([1.0, 2.0])
 
 
@@ -54,7 +54,7 @@ def test_lost_episodes_are_replaced_in_training_and_evaluation():
     ppo = model(lambda: Fragile(cut=3), check_network=False)
     with pytest.warns(LostWarning, match=r"environment \d lost its episode and was reset: broke"):
         ppo.learn(24, progress_bar=False)
-    assert ppo.timesteps == 24
+    assert ppo.num_timesteps == 24
     assert ppo.history[0]["rollout/ep_rew_mean"] == 15  # of whole episodes alone
     with pytest.warns(LostWarning, match=r"environment \d lost its episode and was reset: broke"):
         assert (ppo.evaluate(5)["episodes"] == 15).all()
@@ -88,3 +88,61 @@ def test_idle_factors_keep_their_policy():
     ppo.learn(24, progress_bar=False)
     moved = (np.asarray(ppo.state.agent.policy.net.nets.kernels[-1]) != before).any(axis=(1, 2))
     np.testing.assert_array_equal(moved, [True, False, True])
+
+
+def test_counting_and_episodes_start_over_or_continue():
+    ppo = model(contextual_bandit(3))
+    assert ppo.learn(48, progress_bar=False).num_timesteps == 48
+    assert ppo.learn(24, reset_num_timesteps=False, progress_bar=False).num_timesteps == 72
+    assert ppo.learn(24, progress_bar=False).num_timesteps == 24
+    assert [int(row["time/total_timesteps"]) for row in ppo.history] == [24, 48, 72, 24]
+    host = model(lambda: Counter(cut=9), check_network=False)
+    host.learn(24, progress_bar=False)  # episodes of 9 steps, rollouts of 6
+    host.learn(24, reset_num_timesteps=False, progress_bar=False)
+    assert host.history[-1]["rollout/episodes"] == 4
+    host.learn(24, progress_bar=False)
+    assert host.history[-1]["rollout/episodes"] == 0  # they began anew
+
+
+def test_a_schedule_spans_a_call_of_learn():
+    """In two rollouts the progress that remains is 1 and ½; continued for two more it is ½ and ¼ of a total of four."""
+    ppo = model(contextual_bandit(3), learning_rate=lambda progress: progress)
+    ppo.learn(48, progress_bar=False)
+    ppo.learn(48, reset_num_timesteps=False, progress_bar=False)
+    np.testing.assert_allclose([row["train/learning_rate"] for row in ppo.history], [1, 0.5, 0.5, 0.25], rtol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [-1, 1.5, "many", True, float("nan")])
+def test_a_number_of_steps_is_checked(steps):
+    with pytest.raises(ValueError, match=r"total_timesteps: got .*, want a whole number of at least 0"):
+        model(contextual_bandit(3)).learn(steps)
+
+
+def test_steps_may_be_a_whole_float():
+    assert model(contextual_bandit(3)).learn(4.8e1, progress_bar=False).num_timesteps == 48
+
+
+def test_repr_names_problem_actions_network_and_steps():
+    text = repr(model("chain:3", "near", seed=None))
+    for part in ("chain:3, in JAX", "3 × Gaussian, scaled to the bounds [-2, 2]", "3 actions → 3 targets", "0 steps"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"problem": "MlpPolicy", "network": "CartPole-v1"}, TypeError, "factorax.PPO has the arguments"),
+        ({"problem": "chain:3", "verbose": "yes"}, ValueError, "verbose: got 'yes', want a whole number"),
+        ({"problem": "chain:3", "tensorboard_log": 3}, ValueError, "tensorboard_log: got 3, want a text, or None"),
+        ({"problem": "chain:3", "weights": [1, 2, np.nan]}, ValueError, "weights: got .*, want finite numbers"),
+        ({"problem": "chain:3", "device": "tpu"}, ValueError, "device: got 'tpu', and JAX finds cpu here"),
+    ],
+)
+def test_other_arguments_are_checked(arguments, error, message):
+    with pytest.raises(error, match=message):
+        FactoredPPO(**arguments)
+
+
+def test_what_reset_returns_is_not_an_observation():
+    with pytest.raises(ValueError, match=r"observation: got a pair, as env.reset\(\) returns it"):
+        model(contextual_bandit(3)).predict((np.zeros(3), {}))

@@ -17,7 +17,7 @@ SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (
 
 
 def test_seeds_side_by_side_are_seeds_apart():
-    learner = Learner.of(chain(3, delay=2, horizon=6), config=Config(**SMALL, policy="shared", normalise_reward=True))
+    learner = Learner.of(chain(3, delay=2, horizon=6), config=Config(**SMALL, policy="shared", normalize_reward=True))
     both = eqx.filter_jit(eqx.filter_vmap(learner.init))(jnp.array([3, 4]))
     together = eqx.filter_jit(eqx.filter_vmap(learner.update))
     for _ in range(2):

@@ -57,9 +57,9 @@ def two_bits():
 SETTINGS = {
     "policy": "independent",
     "hidden": (3,),
-    "discount": 1.0,
+    "gamma": 1.0,
     "gae_lambda": 1.0,
-    "normalise_advantage": False,
+    "normalize_advantage": False,
     "vf_coef": 0.0,
     "n_envs": 2048,
     "n_steps": H,

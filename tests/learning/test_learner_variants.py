@@ -37,7 +37,7 @@ def test_a_correlation_is_learnt():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"objective": "natural", "kl_target": 0.01}, {"objective": "a2c", "critic": "none", "gae_lambda": 1.0}],
+    [{"objective": "natural", "natural_kl": 0.01}, {"objective": "a2c", "critic": "none", "gae_lambda": 1.0}],
     ids=["natural", "REINFORCE"],
 )
 def test_variants_learn(settings):
@@ -49,7 +49,7 @@ def test_variants_learn(settings):
 
 
 def test_without_a_critic_the_credit_is_what_followed():
-    learner = Learner.of(chain(3, horizon=8), config=Config(**SMALL, critic="none", discount=0.9, gae_lambda=1.0))
+    learner = Learner.of(chain(3, horizon=8), config=Config(**SMALL, critic="none", gamma=0.9, gae_lambda=1.0))
     state = learner.init()
     assert state.agent.critic is None
     batch = rollout(learner, state)
@@ -68,12 +68,12 @@ def test_settings_side_by_side_are_settings_apart():
     base = Config(**SMALL, anneal=("learning_rate",), total_timesteps=128)
     learner = Learner.of(problem, config=base)
     rates, discounts = jnp.array([1e-3, 1e-2, 1e-1]), jnp.array([0.5, 0.9, 0.9])
-    states = jax.vmap(lambda r, d: learner.init(0, learning_rate=r, discount=d))(rates, discounts)
+    states = jax.vmap(lambda r, d: learner.init(0, learning_rate=r, gamma=d))(rates, discounts)
     together = jax.jit(jax.vmap(learner.update))
     for _ in range(2):
         states, metrics = together(states)
-    for i, (rate, discount) in enumerate(zip(rates.tolist(), discounts.tolist(), strict=True)):
-        alone = Learner.of(problem, config=dataclasses.replace(base, learning_rate=rate, discount=discount))
+    for i, (rate, gamma) in enumerate(zip(rates.tolist(), discounts.tolist(), strict=True)):
+        alone = Learner.of(problem, config=dataclasses.replace(base, learning_rate=rate, gamma=gamma))
         state, program = alone.init(0), Program(alone)
         for _ in range(2):
             state, want = program.update(state)
@@ -99,5 +99,7 @@ def test_an_idle_factor_counts_nowhere():
     a, b = (rule.loss(state.agent, s, state.agent.policy.spread, 0.0) for s in (samples, other))
     np.testing.assert_allclose(a[0], b[0], rtol=1e-5)
     assert a[1]["factor/entropy"][1] == 0
-    np.testing.assert_allclose(a[1]["train/entropy_loss"], -2 * 0.5 * np.log(2 * np.pi * np.e), rtol=1e-5)
+    np.testing.assert_allclose(
+        a[1]["train/entropy_loss"], -2 * (0.5 * np.log(2 * np.pi * np.e) + np.log(0.5)), rtol=1e-5
+    )
     assert diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.normalised(samples))[1] == 0

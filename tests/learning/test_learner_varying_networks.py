@@ -59,12 +59,13 @@ def test_a_factor_mask_reaches_the_function():
         return info["factor_mask"][..., None] * jnp.eye(3)
 
     after_an_update(masked, StateNetwork(function, problem.network))
-    assert shapes[0] == (20, 4, 3)
+    assert shapes[0] == (1, 1, 3)  # tried once
+    assert set(shapes[1:]) == {(20, 4, 3)}
 
 
 @pytest.mark.parametrize(
     "network",
-    [LaggedNetwork.from_lags([[0, 2], [-1, 0]]), StateNetwork(lambda o, i: o, fx.InfluenceNetwork.complete(2, 2))],
+    [LaggedNetwork.from_lags([[0, 2], [-1, 0]]), StateNetwork(lambda o, i: jnp.ones((1, 1, 2, 2)), [[1, 1], [1, 1]])],
     ids=["lagged", "state"],
 )
 def test_a_critic_of_factors_is_refused(network):
@@ -74,7 +75,7 @@ def test_a_critic_of_factors_is_refused(network):
 
 def test_anything_else_is_no_network():
     with pytest.raises(TypeError, match="StateNetwork"):
-        Learner.of(chain(2), np.eye(2))
+        Learner.of(chain(2), 2)
 
 
 def test_a_schedule_moves_from_one_network_to_the_other():

@@ -44,7 +44,7 @@ def textbook(agent, space, samples, advantage, returns, old, c):
         log_prob = jnp.stack([x[chosen[:, i], jnp.arange(len(a))] for i, x in enumerate(logs)], axis=1)
         entropy = jnp.stack([-(jnp.exp(x) * x).sum(axis=0) for x in logs], axis=1)
     ratio = jnp.exp(log_prob.sum(axis=1) - old)
-    if c.normalise_advantage:
+    if c.normalize_advantage:
         advantage = (advantage - advantage.mean()) / advantage.std(ddof=1)
     gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - c.clip_range, 1 + c.clip_range) * advantage)
     value = agent.critic.net.net(samples.obs)[:, 0]
@@ -55,7 +55,7 @@ def textbook(agent, space, samples, advantage, returns, old, c):
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("name", ["box", "binary", "choices"])
 def test_vanilla_is_the_textbook(name, normalise):
-    settings = {"estimator": "vanilla", "vf_coef": 0.5, "ent_coef": 0.01, "normalise_advantage": normalise}
+    settings = {"estimator": "vanilla", "vf_coef": 0.5, "ent_coef": 0.01, "normalize_advantage": normalise}
     one = fx.InfluenceNetwork.complete(1, 1)
     update = make_update(SPACES[name], one, np.ones(1), **settings)
     old = make_agent(update, m=1)
@@ -178,7 +178,7 @@ def test_masks_of_all_change_nothing():
 
 
 def test_credits_are_normalised_by_one_common_scale():
-    plain, scaled = make_update(SPACES["box"]), make_update(SPACES["box"], normalise_advantage=True)
+    plain, scaled = make_update(SPACES["box"]), make_update(SPACES["box"], normalize_advantage=True)
     agent = make_agent(plain)
     samples = samples_of(plain, agent, make_batch(plain, agent), NET)
     mean, scale = samples.credit.mean(), samples.credit.std(ddof=1)

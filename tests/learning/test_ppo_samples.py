@@ -20,9 +20,7 @@ def test_vanilla_credits_all_with_the_scalar_advantage():
     samples = samples_of(update, agent, batch, total)
     scalar = [x @ LAM[:, None] for x in (batch.psi, agent.critic(batch.obs, None), agent.critic(batch.next_obs, None))]
     terminated = batch.terminated[..., None]
-    want, _ = gae(
-        *scalar, terminated=terminated, ended=terminated | batch.truncated[..., None], discount=0.99, trace=0.95
-    )
+    want, _ = gae(*scalar, terminated=terminated, ended=terminated | batch.truncated[..., None], gamma=0.99, trace=0.95)
     np.testing.assert_allclose(samples.credit, want.reshape(-1, 1), rtol=1e-4, atol=1e-5)
 
 
@@ -52,7 +50,7 @@ def test_a_critic_of_factors_gives_the_same_credits_as_one_of_targets():
 
 
 def test_a_factor_ends_with_the_last_of_its_targets():
-    update = make_update(SPACES["box"], critic="factor", gae_lambda=0.0, discount=1.0)
+    update = make_update(SPACES["box"], critic="factor", gae_lambda=0.0, gamma=1.0)
     agent = make_agent(update, hidden=())
     stops = jnp.broadcast_to(jnp.array([True, False, True]), (T, B, 3))
     never = jnp.zeros((T, B), bool)
@@ -76,7 +74,7 @@ def test_the_bootstrap_switch(bootstrap):
     cut = {"auto": batch.terminated, "never": ended, "always": jnp.zeros_like(ended)}[bootstrap]
     value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
     flags = {"terminated": cut[..., None], "ended": ended[..., None]}
-    want, _ = gae(batch.psi, value, after, **flags, discount=0.99, trace=0.95)
+    want, _ = gae(batch.psi, value, after, **flags, gamma=0.99, trace=0.95)
     got = samples_of(update, agent, batch, NET).credit
     np.testing.assert_allclose(got, fx.credit(NET, want, LAM).reshape(-1, 3), rtol=1e-4, atol=1e-5)
 
@@ -88,6 +86,6 @@ def test_never_still_hears_of_targets_that_end_within_an_episode():
     batch = make_batch(update, agent, target_terminated=stops)
     ended = (batch.terminated | batch.truncated)[..., None]
     value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
-    want, _ = gae(batch.psi, value, after, terminated=stops | ended, ended=ended, discount=0.99, trace=0.95)
+    want, _ = gae(batch.psi, value, after, terminated=stops | ended, ended=ended, gamma=0.99, trace=0.95)
     got = samples_of(update, agent, batch, NET).credit
     np.testing.assert_allclose(got, fx.credit(NET, want, LAM).reshape(-1, 3), rtol=1e-4, atol=1e-5)

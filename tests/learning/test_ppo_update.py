@@ -8,15 +8,15 @@ import pytest
 from learning.ppo_cases import NET, SPACES, assert_close, loss_gradient, make_agent, make_batch, make_update, samples_of
 from scipy import stats
 
-from factorax.learning.ppo import shuffled
+from factorax.learning.epochs import shuffled
 
 
 @pytest.mark.parametrize(("target", "grows"), [(1e-9, 1.5), (1e3, 0.5), (None, 1.0), ("near", 1.0)])
 def test_the_kl_coefficient_adapts(target, grows):
     settings = {"n_epochs": 2, "learning_rate": 1e-2, "kl_coef": 0.2}
     if target == "near":
-        target = float(adapt(kl_target=1e3, **settings)[1]["train/kl"])
-    coefficient, metrics = adapt(kl_target=target, **settings)
+        target = float(adapt(kl_coef_target=1e3, **settings)[1]["train/kl"])
+    coefficient, metrics = adapt(kl_coef_target=target, **settings)
     assert metrics["train/kl"] > 1e-8
     np.testing.assert_allclose(coefficient, 0.2 * grows, rtol=1e-6)
     np.testing.assert_allclose(metrics["train/kl_coef"], coefficient)

@@ -36,10 +36,10 @@ def policy_of(learner):
     ("space", "policy", "settings"),
     [
         ("categorical", "joint", {}),
-        ("gaussian", "joint", {"normalise_obs": True, "bounded": "tanh"}),
+        ("gaussian", "joint", {"normalize_obs": True, "bounded": "tanh"}),
         ("gaussian", "joint", {"bounded": "beta"}),
         ("mixed", "shared", {"bounded": "beta"}),
-        ("mixed", "shared", {"normalise_obs": True}),
+        ("mixed", "shared", {"normalize_obs": True}),
         ("bernoulli", "shared", {}),
         ("mixed", "independent", {}),
     ],
@@ -111,7 +111,7 @@ def test_a_covariance_within_a_factor():
     assert abs(np.cov(drawn.T)[0, 1]) < 0.03 < np.cov(drawn.T)[0, 2]
 
 
-@pytest.mark.parametrize("bounded", ["clip", "tanh", "beta"])
+@pytest.mark.parametrize("bounded", ["scale", "clip", "tanh", "beta"])
 def test_actions_depend_on_the_environments_own_noise_alone(bounded):
     """Bit for bit: the actions of one environment are the same alone and in a batch."""
     learner, state = learner_of("gaussian", bounded=bounded)

@@ -186,7 +186,7 @@ def test_the_warning_comes_once_when_training_starts(problem):
     with pytest.warns(fx.StructureWarning, match=MESSAGE) as warned:
         model.learn(8, progress_bar=False)
     assert len(warned) == 1
-    model.learn(16, progress_bar=False)  # warnings are errors
+    model.learn(8, reset_num_timesteps=False, progress_bar=False)  # warnings are errors
 
 
 def test_the_warning_comes_once_for_seeds_side_by_side(tmp_path):

@@ -20,8 +20,8 @@ from factorax import runs  # noqa: E402
 from factorax.learning import Config, checkpoints  # noqa: E402
 from factorax.runs import recorder  # noqa: E402
 
-SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalise_obs": True}
-CONFIG = Config(total_timesteps=6000, normalise_reward=True, kl_target=0.01, **SMALL)
+SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
+CONFIG = Config(total_timesteps=6000, normalize_reward=True, kl_coef_target=0.01, **SMALL)
 
 
 def life(out: Path) -> int:

@@ -89,7 +89,7 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_the_last_checkpoint
     after = load_file(out / "checkpoints" / "last.safetensors")
     assert all(np.array_equal(before[name], after[name]) for name in before)
     free()
-    assert runs.train("chain:3", longer, out, progress_bar=False).timesteps == 160
+    assert runs.train("chain:3", longer, out, progress_bar=False).num_timesteps == 160
     assert len(runs.read_metrics(out)) == 4
 
 

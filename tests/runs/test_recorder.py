@@ -1,4 +1,4 @@
-"""What a run writes: metrics as JSON and as scalars."""
+"""What a run writes: metrics as JSON."""
 
 import numpy as np
 
@@ -9,11 +9,6 @@ from factorax.runs import recorder
 def test_long_vectors_are_summarised():
     values = np.arange(301.0)
     assert recorder.plain(values) == {"quartiles": [0, 75, 150, 225, 300]}
-    net = InfluenceNetwork.identity(301)
-    assert dict(recorder.scalars({"factor/kl": values, "time/fps": 2.0}, net)) == {
-        "factor/kl/median": 150,
-        "time/fps": 2,
-    }
 
 
 def test_edges_that_came_and_went_are_written_by_name():

@@ -33,7 +33,7 @@ def test_every_seed_is_as_if_alone(two, tmp_path):
     assert any((a != b).any() for a, b in zip(leaves(models[0]), leaves(models[1]), strict=True))
     for out, model in zip(outs, models, strict=True):
         loaded = runs.load(out)
-        assert (loaded.config.seed, loaded.timesteps) == (model.config.seed, 120)
+        assert (loaded.config.seed, loaded.num_timesteps) == (model.config.seed, 120)
         for a, b in zip(leaves(loaded), leaves(model), strict=True):
             np.testing.assert_array_equal(a, b)
     curves = [[row["train/loss"] for row in runs.read_metrics(out)] for out in (*outs, tmp_path / "alone")]

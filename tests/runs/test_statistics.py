@@ -1,5 +1,6 @@
 """Intervals against SciPy, closed forms, and their coverage by simulation."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from factorax.runs.statistics import (
     gamma_mean,
     gamma_shape,
     iqm,
+    iqm_difference,
     normal_mean,
     probability_of_improvement,
 )
@@ -189,3 +191,18 @@ def test_the_probability_of_improvement():
     assert probability_of_improvement(b, a).mean == pytest.approx(1 - got.mean)
     assert 0 <= got.low <= got.mean <= got.high <= 1
     assert probability_of_improvement([1.0] * 3, [1.0] * 4).mean == 0.5
+
+
+def test_the_difference_of_interquartile_means_against_every_resample_there_is():
+    """All 256 resamples of four numbers, twice: the limits lie within four standard errors of their exact quantiles."""
+    a, b = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.0, 3.0, 3.5, 5.0])
+    got = iqm_difference(a, b, confidence=0.8)
+    assert got.mean == pytest.approx((2 + 4) / 2 - (3 + 3.5) / 2)
+    middles = [np.sort(list(itertools.product(x, repeat=4)), axis=1)[:, 1:3].mean(axis=1) for x in (a, b)]
+    exact = np.subtract.outer(*middles).ravel()
+    for limit, p in ((got.low, 0.1), (got.high, 0.9)):
+        error = 4 * math.sqrt(p * (1 - p) / 2000)
+        below, above = np.quantile(exact, [p - error, p + error])
+        assert below <= limit <= above
+    back = iqm_difference(b, a)
+    assert back.mean == -got.mean

@@ -61,7 +61,7 @@ def test_every_kind_answers_the_same_questions(network):
         next_value=jnp.zeros((4, 2, 3)),
         terminated=jnp.zeros((4, 2, 1), bool),
         ended=jnp.zeros((4, 2, 1), bool),
-        discount=0.9,
+        gamma=0.9,
     )
     credited = network.credit_rollout(k, estimates, lambda k, x: fx.credit(k, x))
     assert credited.credit.shape == (4, 2, 3)
@@ -126,5 +126,6 @@ def test_settings_it_cannot_work_with_are_refused():
 
 
 def test_what_is_no_network_is_refused():
-    with pytest.raises(TypeError, match="network: got ndarray, want an InfluenceNetwork"):
-        Learner.of(chain(3), np.ones((3, 3)))
+    with pytest.raises(TypeError, match="network: got dict, want an InfluenceNetwork"):
+        Learner.of(chain(3), {"a1": "psi1"})
+    assert Learner.of(chain(3), np.ones((3, 3))).spec.network == fx.InfluenceNetwork.complete(3, 3)

@@ -37,5 +37,12 @@ def test_networks_that_do_not_match_are_not_combined():
         net & net.relabel(actions=["a1", "z"])
     with pytest.raises(ValueError, match=r"union: targets differ \('psi1' against 'psi2'\)"):
         net | net.relabel(targets=["psi2", "psi1"])
-    with pytest.raises(TypeError, match=r"union: got ndarray, want an InfluenceNetwork"):
+    with pytest.raises(TypeError, match=r"union: got float, want an InfluenceNetwork"):
+        net.union(1.0)
+
+
+def test_a_matrix_is_combined_like_a_network():
+    net = InfluenceNetwork([[1, 0], [0, 1]], actions=["x", "y"])
+    with pytest.raises(ValueError, match="union: actions differ"):
         net.union(np.ones((2, 2)))
+    assert InfluenceNetwork.identity(2).union([[0, 1], [1, 1]]).n_edges == 4

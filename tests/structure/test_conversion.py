@@ -169,7 +169,7 @@ def test_a_string_in_place_of_labels_is_refused():
     [
         ({"p": ["z"]}, {"actions": ["x"]}, r"unknown label 'z'; known: 'x'"),
         ({"p": PartitionMap([0], 2), "q": PartitionMap([0], 3)}, {}, r"maps: .* different sizes \[2, 3\]; want one"),
-        ({"p": PartitionMap([0], 2)}, {"actions": ["x"]}, r"actions: got 1 labels, want 2"),
+        ({"p": PartitionMap([0], 2)}, {"actions": ["x"]}, r"actions: got 1 label, want 2"),
         ({1: ["x"], "1": ["x"]}, {}, r"targets: labels must be unique; repeated: '1'"),
         ({}, {"actions": ["x"]}, r"got shape \(1, 0\), want at least one action and one target"),
     ],

@@ -60,7 +60,7 @@ def test_equal_factorisations_hash_alike():
 def test_repr_is_short_for_many_actions():
     sigma = Factorisation([[0, 1], [2]], 3)
     assert eval(repr(sigma)) == sigma
-    assert repr(Factorisation([range(30)], 30)) == "Factorisation(1 factors of 30 actions)"
+    assert repr(Factorisation([range(30)], 30)) == "Factorisation(1 factor of 30 actions)"
 
 
 def test_group_numbers_are_read_only():

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from factorax import InfluenceNetwork, StructureWarning
-from factorax.structure.labels import check_labels, default_labels, join_labels, positions, some
+from factorax.structure.labels import check_labels, counted, default_labels, join_labels, positions, some
 from factorax.structure.patterns import spatial_discount
+
+
+def test_one_of_a_kind_is_not_many():
+    assert [counted(n, "edge") for n in (0, 1, 2)] == ["0 edges", "1 edge", "2 edges"]
+    assert [counted(n, "entry is", "entries are") for n in (1, 3)] == ["1 entry is", "3 entries are"]
+    assert repr(InfluenceNetwork([[1]])) == "InfluenceNetwork(1 action → 1 target, 1 edge, density 1)"
 
 
 def test_default_labels_count_from_one():
@@ -37,7 +43,7 @@ def test_an_unknown_label_is_listed_beside_the_known_ones():
 @pytest.mark.parametrize(
     ("labels", "error", "message"),
     [
-        (["x"], ValueError, r"actions: got 1 labels, want 2, one for each row"),
+        (["x"], ValueError, r"actions: got 1 label, want 2, one for each row"),
         (["x", "y", "z"], ValueError, r"actions: got 3 labels, want 2"),
         ([1, "1"], ValueError, r"actions: labels must be unique; repeated: '1'"),
         ("ab", TypeError, r"actions: got the string 'ab', want a list of labels such as \['ab'\]"),
@@ -51,7 +57,7 @@ def test_bad_labels_of_actions_are_named(labels, error, message):
 
 
 def test_bad_labels_of_targets_are_named():
-    with pytest.raises(ValueError, match=r"targets: got 1 labels, want 2, one for each column"):
+    with pytest.raises(ValueError, match=r"targets: got 1 label, want 2, one for each column"):
         InfluenceNetwork([[1, 1]], targets=["x"])
     with pytest.raises(ValueError, match=r"targets: labels must be unique; repeated: 'x'"):
         InfluenceNetwork([[1, 1]], targets=["x", "x"])

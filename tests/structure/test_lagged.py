@@ -110,7 +110,7 @@ def mean_and_variance(theta, credit):
 THETA = jnp.array([0.3, -0.5])
 
 
-def credit_of(network, returns, next_values, *, terminated, ended, discount):
+def credit_of(network, returns, next_values, *, terminated, ended, gamma):
     """The credit of every factor without a critic, time first."""
     estimates = Estimates(
         advantage=returns,
@@ -119,7 +119,7 @@ def credit_of(network, returns, next_values, *, terminated, ended, discount):
         next_value=next_values,
         terminated=terminated,
         ended=ended,
-        discount=discount,
+        gamma=gamma,
     )
     return network.credit_rollout(network, estimates, lambda k, x: fx.credit(k, x)).credit
 
@@ -129,7 +129,7 @@ def by_lag(rewards):
     ended = jnp.zeros((T, len(rewards), 1), bool).at[-1].set(True)
     returns = jnp.asarray(returns_of(rewards)).swapaxes(0, 1)
     ends = {"terminated": ended, "ended": ended}
-    credit = credit_of(LAGGED, returns, jnp.zeros_like(returns), **ends, discount=GAMMA)
+    credit = credit_of(LAGGED, returns, jnp.zeros_like(returns), **ends, gamma=GAMMA)
     return np.asarray(credit).swapaxes(0, 1)
 
 
@@ -170,7 +170,7 @@ def test_td_errors_by_lag_would_lose_what_an_exact_critic_knows():
 def test_beyond_an_end_the_value_there_stands_for_what_would_come():
     """Truncated after the second step: what a1 does then has the last observation's value alone."""
     ended = jnp.array([[False], [True], [False]])
-    options = {"terminated": jnp.zeros((3, 1), bool), "ended": ended, "discount": 0.5}
+    options = {"terminated": jnp.zeros((3, 1), bool), "ended": ended, "gamma": 0.5}
     network = LaggedNetwork.from_lags([[2]])
     credit = credit_of(network, jnp.array([[1.0], [2.0], [3.0]]), jnp.array([[10.0], [20.0], [30.0]]), **options)
     np.testing.assert_allclose(credit, [[0.5 * 0.5 * 20], [0.5 * 20], [0.5 * 30]])
@@ -183,6 +183,6 @@ def test_each_target_counts_from_the_step_on_that_an_action_can_reach():
     rewards = jnp.array([[1.0, 10.0], [1.0, 20.0], [1.0, 40.0]])
     ended = jnp.array([[False], [False], [True]])
     returns = jnp.cumsum(rewards[::-1], axis=0)[::-1]
-    options = {"terminated": ended, "ended": ended, "discount": 1.0}
+    options = {"terminated": ended, "ended": ended, "gamma": 1.0}
     credit = credit_of(LaggedNetwork.from_lags([[0, 2]]), returns, jnp.zeros((3, 2)), **options)
     np.testing.assert_array_equal(credit, [[43], [2], [1]])

@@ -31,7 +31,7 @@ def test_counts_agree_with_the_dense_matrix(net):
 
 def test_repr_says_the_size_and_softness():
     assert repr(InfluenceNetwork([[1, 1], [0, 1]])) == "InfluenceNetwork(2 actions → 2 targets, 3 edges, density 0.75)"
-    assert repr(InfluenceNetwork([[0.5]])) == "InfluenceNetwork(1 actions → 1 targets, 1 soft edges, density 1)"
+    assert repr(InfluenceNetwork([[0.5]])) == "InfluenceNetwork(1 action → 1 target, 1 soft edge, density 1)"
 
 
 def test_a_huge_complete_network_costs_no_memory():
@@ -209,7 +209,7 @@ def test_factors_whose_names_clash_get_names_of_their_own():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        (Factorisation([[0]], 1), r"factorisation: groups 1 actions, the network has 2"),
+        (Factorisation([[0]], 1), r"factorisation: groups 1 action, the network has 2"),
         ([["a1", "a2", "z"]], r"groups: unknown label 'z'; known: 'a1', 'a2'"),
         ([["a1", "a2"], ["a2"]], r"groups overlap: action 1 is in two groups"),
         ([["a2"]], r"groups miss action 'a1'"),

@@ -313,7 +313,7 @@ def test_lists_in_lists_in_json_are_refused_however_deep(tmp_path, entry, depth)
         ({"shape": [2, 10**30], "targets": None}, {}, r""),
         ({"shape": []}, {}, r""),
         ({"shape": None}, {}, r"NoneType"),
-        ({"actions": ["x"]}, {}, r"actions: got 1 labels, want 2"),
+        ({"actions": ["x"]}, {}, r"actions: got 1 label, want 2"),
         ({"actions": "xy"}, {}, r"actions: got the string 'xy'"),
     ],
 )

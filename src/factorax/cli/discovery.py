@@ -49,7 +49,8 @@ def discover(
     from matplotlib import pyplot as plt
 
     from .. import discovery
-    from ..runs import find_problem, load
+    from ..problems import find_problem
+    from ..runs import load
 
     policy = None if run is None else load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from ..structure.labels import counted
 
 
 def evaluate(
@@ -21,10 +23,10 @@ def evaluate(
     sim: Literal["own", "sumo"] = "own",
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Score a run's policy over whole episodes.
+    """Score a run's policy, or a controller of traffic lights, over whole episodes.
 
     Args:
-        run: The folder of the run.
+        run: The folder of the run, or a controller: always, never, every-10, every-20, fixed-time, actuated, gap-out.
         episodes: Number of episodes.
         sampled: Draw actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
@@ -32,9 +34,13 @@ def evaluate(
         sim: sumo: the same traffic in SUMO itself.
         json_: Print JSON.
     """
-    from ..runs import find_problem, load, read_config
-    from ..runs.registry import in_sumo
+    from ..problems.registry import find_problem, in_sumo
+    from ..problems.traffic.controllers import CONTROLLERS
+    from ..runs import load, read_config
 
+    if str(run) in CONTROLLERS and not run.exists():
+        _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
+        return
     model = load(run, trusted=problem)
     name = read_config(run)["problem"] if problem == "own" else problem
     if sim == "sumo":
@@ -48,13 +54,30 @@ def evaluate(
         return
     console = Console()
     console.print(
-        f"{name}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, {episodes} episodes)",
+        f"{name}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
+        f"{counted(episodes, 'episode')})",
         highlight=False,
     )
     targets = model.spec.network.static.targets
     if 1 < len(targets) <= 40:
         for name, value in zip(targets, result["targets"], strict=True):
             console.print(f"  {name:<12} {value:.4g}", highlight=False)
+
+
+def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
+    """Prints the score of a controller as that of a run is printed."""
+    from ..problems.registry import in_sumo
+    from ..runs.controllers import controller_returns
+
+    name = "traffic:3x3" if problem == "own" else problem
+    returns = controller_returns(controller, name, episodes=episodes, seed=seed, sumo=sim == "sumo")
+    name = in_sumo(name) if sim == "sumo" else name
+    error = float(returns.std(ddof=1) / episodes**0.5) if episodes > 1 else 0.0
+    if json_:
+        print(json.dumps({"problem": name, "return": returns.mean(), "error": error, "episodes": returns.tolist()}))
+        return
+    text = f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)"
+    Console().print(text, highlight=False)
 
 
 def watch(
@@ -117,15 +140,19 @@ def compare(
     *,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Compare runs over their seeds: interquartile means, and how likely each is to beat the others.
+    """Compare runs over their seeds: interquartile means, how likely each is to beat the others, and which part of a
+    gain over vanilla PPO comes from K.
 
     Args:
-        runs_: The folders of the runs.
+        runs_: The folders of the runs. For the part of K: factored with K, factored with --network complete, and
+            vanilla, with the same settings.
         json_: Print JSON.
     """
-    from ..runs import compare_groups, group_runs
+    from ..runs import compare_groups, group_runs, split_gains
+    from ..runs.gain import explain
 
-    result = compare_groups(group_runs(runs_))
+    groups = group_runs(runs_)
+    result: dict[str, Any] = {**compare_groups(groups), "gains": split_gains(groups)}
     if json_:
         print(json.dumps(result, indent=2, ensure_ascii=False))
         return
@@ -140,3 +167,17 @@ def compare(
         console.print(
             f"P({name}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]", highlight=False, markup=False
         )
+    for entry in result["gains"]:
+        parts = {
+            "gain": "gain over vanilla",
+            "per_factor_ratios": "  per-factor ratios: complete K − vanilla",
+            "k": "  K: this − complete K",
+        }
+        rows = [(label, entry[part]) for part, label in parts.items() if part in entry]
+        if rows:
+            table = Table(escape(entry["factored"]), "difference of IQM", "95 % interval", box=None)
+            for label, row in rows:
+                table.add_row(label, f"{row['mean']:+.4g}", escape(f"[{row['low']:+.4g}, {row['high']:+.4g}]"))
+            console.print(table)
+        for line in explain(entry):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,64 +1,146 @@
 """`factorax train`: one run, or several seeds at once."""
 
 import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import stdev
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 
 from .._files import write_json
-from ..learning.config import Config
+from ..learning.presets import NONE, Preset, preset_for, read_preset
+from .flags import Flags
 
 if TYPE_CHECKING:
     from ..learning.factored_ppo import FactoredPPO
+
+_OWN = "own"
+
+
+def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
+    """Returns `train` with the defaults that these arguments of the command line choose: a preset's, or bare ones.
+
+    So options override the preset, and ``--help`` shows the values that apply.
+    """
+    try:
+        preset = _chosen(*_first_look(arguments))
+    except ValueError:
+        preset = None  # `train` raises it again, unless the rest of the command line is what is wrong
+    if preset is None:
+        return train
+    return partial(train, settings=Flags.from_config(preset.config), network=preset.network or _OWN)
 
 
 def train(
     problem: tyro.conf.Positional[str],
     /,
     *,
-    config: tyro.conf.OmitArgPrefixes[Config] = Config(),  # noqa: B008 (frozen)
-    network: str = "own",
+    settings: tyro.conf.OmitArgPrefixes[Flags] = Flags(),  # noqa: B008 (frozen)
+    network: str = _OWN,
+    preset: str = _OWN,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     seeds: int = 1,
     force: bool = False,
     tensorboard: bool = False,
+    wandb: bool = False,
 ) -> None:
     """Train with factored PPO, or resume a run that was stopped.
 
     Args:
         problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4,
             a Gymnasium name such as CartPole-v1, or package.module:function.
-        config: Settings of the algorithm.
+        settings: Settings of the algorithm.
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
             in, incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates it during training,
             starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE.
-        out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network's name unless it is own.
-            With several seeds, the folder that holds theirs.
+        preset: Tuned settings that replace the defaults of all other options. own (those for the problem, if there are
+            any), none, or a name, such as traffic-full.
+        out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network's name unless it is own,
+            and the preset's if it is not the problem's. With several seeds, the folder that holds theirs.
         seeds: Number of seeds, from --seed on, trained at once as one program; for JAX problems.
         force: Continue with changed settings.
-        tensorboard: Also write TensorBoard events.
+        tensorboard: Also write TensorBoard events, into the folder logs of the run.
+        wandb: Also log to Weights & Biases, offline unless WANDB_MODE says otherwise, into the same folder.
     """
     from .. import runs
 
+    config = settings.config
+    used = _chosen(problem, preset)
     name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator}{_suffix(network)}"
+    if used is not None and used != preset_for(problem):
+        name += f"-{used.name}"
     console = Console()
     options: dict[str, Any] = {"network": network, "force": force, "progress_bar": console.is_terminal}
     if seeds < 1:
         raise ValueError(f"seeds: got {seeds}, want at least 1")
+    if used is not None:
+        text = f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it"
+        console.print(text, soft_wrap=True, highlight=False)
     if seeds == 1:
         out = out or Path("runs") / f"{name}-{config.seed}"
-        model = runs.train(problem, config, out, tensorboard=tensorboard, **options)
-        _score(console, model, out, label=f"{model.timesteps:,} steps; ")
+        loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
+        with _hint_at_presets(problem, used):
+            model = runs.train(problem, config, out, loggers=loggers, **options)
+        _score(console, model, out, label=f"{model.num_timesteps:,} steps; ")
         return
     first = Path("runs") / name if out is None else out / "seed"
     outs = [first.with_name(f"{first.name}-{config.seed + i}") for i in range(seeds)]
-    models = runs.train_seeds(problem, config, outs, **options)
+    with _hint_at_presets(problem, used):
+        models = runs.train_seeds(problem, config, outs, **options)
     for model, folder in zip(models, outs, strict=True):
         _score(console, model, folder, label=f"seed {model.config.seed}: ")
+
+
+def _chosen(problem: str, preset: str) -> Preset | None:
+    """Returns the preset that a problem and ``--preset`` mean."""
+    if preset == NONE:
+        return None
+    return preset_for(problem) if preset == _OWN else read_preset(preset)
+
+
+def _first_look(arguments: Sequence[str]) -> tuple[str, str]:
+    """Returns the problem and the preset that the arguments after ``train`` name, before they are parsed.
+
+    >>> _first_look(["--hidden", "32", "32", "--force", "chain:8", "--preset=none"])
+    ('chain:8', 'none')
+    """
+    types = get_type_hints(Flags) | get_type_hints(train)
+    problem, preset, option, wants = "", _OWN, "", 0.0
+    for argument in arguments:
+        if re.match("--?[a-z]", argument):  # and not a negative number
+            option, equals, value = argument.lstrip("-").partition("=")
+            kind = types.get(option.replace("-", "_").removeprefix("no_"))
+            many = float("inf") if get_origin(kind) is tuple else 1
+            wants = 0 if equals or kind is bool or option in ("h", "help") else many
+            preset = value if equals and option == "preset" else preset
+        elif wants:
+            wants -= 1
+            preset = argument if option == "preset" else preset
+        else:
+            problem = problem or argument
+    return problem, preset
+
+
+@contextmanager
+def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
+    """Adds to the error about a folder with other settings that the difference may be the preset."""
+    default = preset_for(problem)
+    if preset is not None:
+        hint = f"A run that was started without the preset {preset.name} resumes with --preset {NONE}"
+    elif default is not None:
+        hint = f"A run that was started with the preset {default.name} resumes with --preset {default.name}"
+    else:
+        hint = ""
+    try:
+        yield
+    except FileExistsError as error:
+        raise FileExistsError(f"{error}. {hint}" if hint else str(error)) from None
 
 
 def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> None:
@@ -66,10 +148,10 @@ def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> 
     from ..runs.folder import SCORE
 
     path = out / SCORE
-    score = _read_score(path, model.timesteps)
+    score = _read_score(path, model.num_timesteps)
     if score is None:
         result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
-        score = {"timesteps": model.timesteps, "return": result["return"], "episodes": result["episodes"].tolist()}
+        score = {"timesteps": model.num_timesteps, "return": result["return"], "episodes": result["episodes"].tolist()}
         score |= {"sampled": sampled["return"]}
         write_json(path, score)
     error = stdev(score["episodes"]) / len(score["episodes"]) ** 0.5

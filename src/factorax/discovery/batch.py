@@ -12,7 +12,7 @@ from ..problems.bandits import Bandit
 from ..rollouts.factory import play
 from ..spaces import ActionSpace
 from ..spec import Spec
-from ..structure.labels import default_labels, some
+from ..structure.labels import counted, default_labels, some
 from .methods import MethodName, TargetKind
 from .result import Discovery
 
@@ -64,12 +64,13 @@ class Batch:
             if array is not None and not np.isfinite(array.sum()) and not np.isfinite(array).all():  # the sum is fast
                 where = np.argwhere(~np.isfinite(array))[0].tolist()
                 raise ValueError(
-                    f"{name}: {int((~np.isfinite(array)).sum())} entries are not finite, the first at sample "
-                    f"{where[0]}, column {where[1]}; leave such samples out, or fix their source"
+                    f"{name}: {counted(int((~np.isfinite(array)).sum()), 'entry is', 'entries are')} not finite, the "
+                    f"first at sample {where[0]}, column {where[1]}; leave such samples out, or fix their source"
                 )
         if n_samples < least:
             raise ValueError(
-                f"psi: got {n_samples} samples, want at least {least}: a test on fewer has no power; draw more"
+                f"psi: got {counted(n_samples, 'sample')}, want at least {least}: a test on fewer has no power; draw "
+                "more"
             )
         return self
 
@@ -128,7 +129,7 @@ def collect(
     policy: Any = None,
     samples: int = 10_000,
     horizon: int = 1,
-    discount: float = 1.0,
+    gamma: float = 1.0,
     n_envs: int = 64,
     seed: int = 0,
 ) -> Batch:
@@ -154,7 +155,7 @@ def collect(
             a, psi, special.ndtr(a), weights=problem.weights, kind="one-step", actions=net.actions, targets=net.targets
         )
     n_steps = -(-samples // n_envs) + horizon - 1
-    spec = Spec.of(problem)
+    spec = Spec.of(problem, bounded="clip")
     if spec.network_is_default:
         raise ValueError("problem: has no network to say how many targets there are; wrap it with fx.wrap")
     network = spec.network.static
@@ -165,7 +166,7 @@ def collect(
     space, local = spec.components, spec.local
     transitions = play(spec, _act(policy, space), n_envs=n_envs, n_steps=n_steps, seed=seed)
     ended = np.asarray(transitions.terminated | transitions.truncated)
-    psi, sure = _returns(np.asarray(transitions.psi, float), ended, horizon, discount)
+    psi, sure = _returns(np.asarray(transitions.psi, float), ended, horizon, gamma)
     obs = np.asarray(transitions.obs, float)[:sure]
     parameters, spread = _distribution(policy, space, obs)
     actions = np.asarray(transitions.action, float)[:sure]
@@ -190,12 +191,12 @@ def collect(
     )
 
 
-def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, discount: float) -> tuple[np.ndarray, int]:
+def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, gamma: float) -> tuple[np.ndarray, int]:
     """Returns over `horizon` steps from every time with that many steps left, ``(T − horizon + 1, B, m)``."""
     sure = len(psi) - horizon + 1
     total, alive = np.zeros_like(psi[:sure]), np.ones((sure, psi.shape[1], 1))
     for k in range(horizon):
-        total += discount**k * alive * psi[k : k + sure]
+        total += gamma**k * alive * psi[k : k + sure]
         alive *= ~ended[k : k + sure, :, None]
     return total, sure
 

@@ -12,7 +12,7 @@ from .result import Discovery
 from .score import score_test
 
 _OF_DATA = {"score": score_test, "dependence": dependence_test, "predictive": predictive, "gated": gated_critic}
-_OF_COLLECTING = ("policy", "samples", "horizon", "discount", "n_envs", "seed")
+_OF_COLLECTING = ("policy", "samples", "horizon", "gamma", "n_envs", "seed")
 
 
 def discover(problem: Any, method: MethodName = "interventional", **options: Any) -> Discovery:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..structure import InfluenceNetwork
-from ..structure.labels import edge_label, some, warn
+from ..structure.checks import as_network
+from ..structure.labels import counted, edge_label, some, warn
 from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
 from .result import Discovery
 from .simulators import Simulator, simulator_of
@@ -25,7 +25,7 @@ def intervene(
     trials: int = 20,
     groups: bool = True,
     one_step: bool = True,
-    start: InfluenceNetwork | None = None,
+    start: Any = None,
     seed: int = 0,
 ) -> Discovery:
     """Change what factors do, hold the random numbers and all else fixed, and see which targets move.
@@ -173,7 +173,8 @@ class _Evidence:
         self.change += groups.T @ np.where(sole, episode.change, 0.0) * edges
 
 
-def _granted(start: InfluenceNetwork, simulator: Simulator) -> np.ndarray:
+def _granted(start: Any, simulator: Simulator) -> np.ndarray:
+    start = as_network(start, "start")
     if start.shape != simulator.network.shape:
         raise ValueError(
             f"start: got shape {start.shape}, want {simulator.network.shape}, that of the problem's network"
@@ -207,7 +208,8 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     discovery = _discovery(simulator, name, evidence, number, simulator.steps - began)
     if granted.any():
         new = int((~granted & evidence.edges).sum())
-        note = f"{int(granted.sum())} edges of start were taken for granted, and {new} found"
+        known = counted(int(granted.sum()), "edge of start was", "edges of start were")
+        note = f"{known} taken for granted, and {new} found"
         return replace(discovery, notes=(*discovery.notes, note))
     return discovery
 
@@ -285,12 +287,15 @@ def _names(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
 
 def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int, steps: int) -> Discovery:
     edges, net = evidence.edges, simulator.network
-    notes = [f"{name}: {trials} episodes of {simulator.horizon} steps, {steps:,} simulated steps in all"]
+    notes = [
+        f"{name}: {counted(trials, 'episode')} of {counted(simulator.horizon, 'step')}, {steps:,} simulated steps in "
+        "all"
+    ]
     if not edges.all():
         least = int(evidence.trials[~edges].min())
         notes.append(
-            f"a pair without an edge was changed in {least} episodes or more: with a confidence of 95 % less than "
-            f"{1 - 0.05 ** (1 / max(least, 1)):.0%} of such episodes move the target"
+            f"a pair without an edge was changed in {counted(least, 'episode')} or more: with a confidence of 95 % "
+            f"less than {1 - 0.05 ** (1 / max(least, 1)):.0%} of such episodes move the target"
         )
     still, idle = np.atleast_1d(~edges.any(axis=0)), np.atleast_1d(~edges.any(axis=1))
     if still.any():
@@ -299,7 +304,7 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
         notes.append(f"moved nothing: action {some(_names(net.actions, idle))}")
     if evidence.not_finite:
         notes.append(
-            f"{len(evidence.not_finite)} re-runs had targets that are not finite, the first at "
+            f"{counted(len(evidence.not_finite), 're-run')} had targets that are not finite, the first at "
             f"{evidence.not_finite[0]}; what came after was not compared"
         )
     return Discovery(
@@ -342,9 +347,10 @@ def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:
     more = closed.found() & ~opened.found()
     if more.any():
         i, j = np.argwhere(more)[0]
+        edge = edge_label(closed.actions[i], closed.targets[j])
         warn(
-            f"policy: {int(more.sum())} edges, such as {edge_label(closed.actions[i], closed.targets[j])}, exist only "
-            "because other actors answer to what an action changes: with replayed actions they are absent, and a "
-            "network without them biases the gradient of this policy. Let actors read what is local, or use the "
+            f"policy: {counted(int(more.sum()), f'edge, {edge}, exists', f'edges, such as {edge}, exist')} only "
+            "because other actors answer to what an action changes: with replayed actions there is none, and a "
+            "network without it biases the gradient of this policy. Let actors read what is local, or use the "
             "closed-loop network"
         )

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ..structure import InfluenceNetwork, LaggedNetwork, StructureWarning
+from ..structure import LaggedNetwork, StructureWarning
+from ..structure.checks import as_network
 from .simulators import simulator_of
 
 
 def measure_lags(
-    problem: Any, network: InfluenceNetwork | None = None, *, horizon: int = 100, trials: int = 20, seed: int = 0
+    problem: Any, network: Any = None, *, horizon: int = 100, trials: int = 20, seed: int = 0
 ) -> LaggedNetwork:
     """Measure the lag of every edge in a simulator that is deterministic given a seed.
 
@@ -32,7 +33,7 @@ def measure_lags(
         raise ValueError(f"trials: got {trials}, want at least 1")
     simulator = simulator_of(problem, horizon)
     try:
-        net = simulator.network if network is None else network
+        net = simulator.network if network is None else as_network(network, "network")
         n, m = simulator.network.shape
         if net.shape != (n, m):
             raise ValueError(f"network: got shape {net.shape}, want ({n}, {m}), that of the problem's")

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._false_discovery import Control, adjusted, discoveries
 from ..structure import InfluenceNetwork
+from ..structure.labels import counted
 from .drawing import draw_matrix
 from .methods import PROMISES, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
 from .storage import load, save
@@ -174,29 +175,34 @@ class Discovery:
     def __str__(self) -> str:
         n, m = self.shape
         network = "network of one step" if self.kind == "one-step" else f"network of returns, {self.loop} loop"
-        lines = [f"{self.method}, {network}: {n} actions → {m} targets"]
+        lines = [f"{self.method}, {network}: {counted(n, 'action')} → {counted(m, 'target')}"]
         if self.method in THRESHOLD:
             lines.append(
-                f"{int(self.found().sum())} of {n * m} pairs are edges: {self.effect_unit} above "
-                f"{THRESHOLD[self.method]:g}, each from {_range(self.samples)} samples"
+                f"{_pairs(self.found())}: {self.effect_unit} above {THRESHOLD[self.method]:g}, each from "
+                f"{_range(self.samples)} samples"
             )
         elif not self.tested:
             lines.append(
                 f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) makes edges of it"
             )
         else:
-            count = int(self.found().sum())
-            lines.append(f"{count} of {n * m} pairs are edges at a false-discovery rate of 0.05, each from "
-                         f"{_range(self.samples)} samples")  # fmt: skip
+            lines.append(
+                f"{_pairs(self.found())} at a false-discovery rate of 0.05, each from {_range(self.samples)} samples"
+            )
         for other in self.also.values():
             edges, others = self.found(), other.found()
             lines.append(
-                f"{other.name}: {int(others.sum())} edges, {int((others & ~edges).sum())} of them not here, "
+                f"{other.name}: {counted(int(others.sum()), 'edge')}, {int((others & ~edges).sum())} of them not here, "
                 f"{int((edges & ~others).sum())} here not there"
             )
         return "\n".join([*lines, f"What it says: {PROMISES[self.method]}.", *self.notes])
 
     __repr__ = __str__
+
+
+def _pairs(edges: np.ndarray) -> str:
+    count = int(edges.sum())
+    return f"{count} of {counted(edges.size, 'pair')} {'is an edge' if count == 1 else 'are edges'}"
 
 
 def _range(samples: np.ndarray) -> str:

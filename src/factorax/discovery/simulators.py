@@ -1,7 +1,7 @@
 """Simulators that can be run again from a seed: the same random numbers, other actions.
 
-Actions are flat, ``(c,)``, as `ActionSpace` has them. A *policy* is a function of a JAX key and an observation ``(d,)``
-that gives one; a trained `FactoredPPO` will do.
+Actions are flat, ``(c,)``, in the units of the environment: those of an `ActionSpace` with ``bounded="clip"``. A
+*policy* is a function of a JAX key and an observation ``(d,)`` that gives one; a trained `FactoredPPO` will do.
 """
 
 from abc import ABC, abstractmethod
@@ -96,7 +96,7 @@ class JaxSimulator(Simulator):
     """A pure-JAX problem; the re-runs of a call are batched."""
 
     def __init__(self, problem: Problem, horizon: int, policy: ActingFunction | None):
-        super().__init__(Spec.of(problem), horizon, policy)
+        super().__init__(Spec.of(problem, bounded="clip"), horizon, policy)
         self.problem = problem
 
     def _keys(self, seed: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -191,13 +191,14 @@ class HostSimulator(Simulator):
 
     def __init__(self, make: Callable[[], Any], horizon: int, policy: ActingFunction | None):
         self.env = make()
-        space, network = ActionSpace.of(self.env.action_space), declared_network(self.env)
+        space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
         if network is None:
             self.env.reset(seed=0)
             _, reward, *_, info = self.env.step(space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
         observations = flatten_space(self.env.observation_space)  # only a policy looks at them
-        super().__init__(Spec.of_spaces(observations, self.env.action_space, network), horizon, policy)
+        spec = Spec.of_spaces(observations, self.env.action_space, network, bounded="clip")
+        super().__init__(spec, horizon, policy)
 
     def _episode(self, seed: int, choose: Callable[[int, Any], np.ndarray], steps: int) -> tuple[Any, Any]:
         psi = np.zeros((self.horizon, self.network.shape[1]))

@@ -17,6 +17,7 @@ from .categorical import Categorical as Categorical
 from .covariance import Spread as Spread
 from .gaussian import Gaussian as Gaussian
 from .product import Product as Product
+from .scaled_gaussian import ScaledGaussian as ScaledGaussian
 from .squashed_gaussian import SquashedGaussian as SquashedGaussian
 
 for _module in pkgutil.iter_modules(__path__):

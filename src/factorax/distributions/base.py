@@ -46,6 +46,8 @@ class Distribution(ABC):
 
     name: ClassVar[str]
     """What `ActionSpace.kinds` calls it."""
+    title: ClassVar[str] = ""
+    """What `ActionSpace.describe_actions` calls it; its name if empty."""
     discrete: ClassVar[bool] = False
     """Whether an action is a choice, numbered from 0."""
     has_spread: ClassVar[bool] = False
@@ -55,6 +57,8 @@ class Distribution(ABC):
     """Whether `choose` depends on ``parameters + noise`` alone; then `pick` is what a kind implements."""
     bounded: ClassVar[str | None] = None
     """The value of the setting `bounded` that gives this distribution to the bounded components of a Box."""
+    initial_log_std: ClassVar[float] = 0.0
+    """log σ of an untrained policy, unless the settings say otherwise."""
     rescales: ClassVar[bool] = False
     """Whether raw actions have to be mapped into the bounds of the space by `rescale`."""
 
@@ -104,8 +108,8 @@ class Distribution(ABC):
         """Return raw actions ``(..., k)`` for ``parameters + noise``, ``(..., k, width)``; of `additive` kinds."""
         raise NotImplementedError(f"{type(self).__name__}: want `pick` if the kind is additive, `choose` if it is not")
 
-    def rescale(self, action: Array, low: Array, high: Array) -> Array:
-        """Map raw actions into bounds, element by element; clipping follows. Only of kinds with ``rescales = True``."""
+    def rescale(self, action: Array) -> Array:
+        """Map raw actions ``(..., k)`` into the bounds; clipping follows. Only of kinds with ``rescales = True``."""
         return action
 
     @abstractmethod

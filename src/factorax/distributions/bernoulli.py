@@ -20,6 +20,7 @@ class Bernoulli(Distribution):
     """
 
     name = "bernoulli"
+    title = "Bernoulli"
     discrete = True
     additive = True
 

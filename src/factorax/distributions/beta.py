@@ -28,11 +28,12 @@ class Beta(Distribution):
 
     >>> beta = Beta(low=np.array([-1.0]), high=np.array([1.0]), choices=np.array([0]))
     >>> mode = beta.mode(np.zeros((1, 2)))
-    >>> mode, beta.rescale(mode, beta.low, beta.high)
+    >>> mode, beta.rescale(mode)
     (array([0.5]), array([0.]))
     """
 
     name = "beta"
+    title = "Beta"
     bounded = "beta"
     rescales = True
 
@@ -96,9 +97,9 @@ class Beta(Distribution):
         xp = namespace(action)
         return xp.minimum(xp.maximum(action, EDGE), 1 - EDGE)
 
-    def rescale(self, action: Array, low: Array, high: Array) -> Array:
+    def rescale(self, action: Array) -> Array:
         """low (1 − u) + high u, which does not overflow for very wide bounds."""
-        return low * (1 - action) + high * action
+        return self.low * (1 - action) + self.high * action
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray

@@ -26,6 +26,7 @@ class Gaussian(Distribution):
     """
 
     name = "gaussian"
+    title = "Gaussian"
     has_spread = True
     additive = True
     bounded = "clip"

@@ -79,15 +79,16 @@ class Product:
 
     @cached_property
     def has_spread(self) -> np.ndarray:
-        """Which components are Gaussian, with or without a tanh, booleans ``(c,)``."""
+        """Which components are Gaussian, whatever is done with what they draw, booleans ``(c,)``."""
         return np.array([KINDS[kind].has_spread for kind in self.kinds])
 
-    def spread(self, log_std: float) -> Spread:
-        """Return the spread of uncorrelated components with the same standard deviation, as JAX arrays."""
+    def spread(self, log_std: float | None = None) -> Spread:
+        """Return the spread of uncorrelated components with the same log σ, or that of their kinds, as JAX arrays."""
         import jax.numpy as jnp
 
         f, g = (0, 0) if self.blocks is None else self.blocks.shape
-        return Spread(jnp.full(len(self), log_std, jnp.float32), jnp.zeros((f, g, g)))
+        initial = [KINDS[kind].initial_log_std if log_std is None else log_std for kind in self.kinds]
+        return Spread(jnp.asarray(initial, jnp.float32), jnp.zeros((f, g, g)))
 
     # ---- figures ----------------------------------------------------------------------------------------------
 
@@ -240,18 +241,26 @@ class Product:
         return low, np.where(np.isfinite(self.high), self.high, np.float32(1e30))
 
     @cached_property
-    def _rescaled(self) -> list[tuple[Distribution, np.ndarray]]:
-        """The kinds that map raw actions into their bounds, and which components they have, booleans ``(c,)``."""
-        names = np.array(self.kinds)
-        return [(kind, names == kind.name) for kind, _ in self.groups if kind.rescales]
+    def _rescaled(self) -> list[tuple[Distribution, np.ndarray | None]]:
+        """The kinds that map raw actions into their bounds, each over all components, and which components are theirs,
+        booleans ``(c,)``; None if all are."""
+        names, rescaled = np.array(self.kinds), []
+        for kind, _ in self.groups:
+            if kind.rescales:
+                mask = names == kind.name
+                low, high = np.where(mask, self.low, np.float32(-1)), np.where(mask, self.high, np.float32(1))
+                over_all = KINDS[kind.name](low=low, high=high, choices=self.choices)
+                rescaled.append((over_all, None if mask.all() else mask))
+        return rescaled
 
     def within(self, action: Array, xp: Any) -> Array:
         """Return raw actions ``(..., c)`` as actions within the bounds of the space."""
         if self._bounds is None:
             return action
-        low, high = self._bounds
         for distribution, mask in self._rescaled:
-            action = xp.where(mask, distribution.rescale(action, low, high), action)
+            scaled = distribution.rescale(action)
+            action = scaled if mask is None else xp.where(mask, scaled, action)
+        low, high = self._bounds
         return xp.minimum(xp.maximum(action, low), high)
 
     # ---- components of a kind ---------------------------------------------------------------------------------

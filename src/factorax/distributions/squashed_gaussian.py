@@ -19,11 +19,12 @@ class SquashedGaussian(Gaussian):
     after.
 
     >>> squashed = SquashedGaussian(low=np.array([0.0]), high=np.array([10.0]), choices=np.array([0]))
-    >>> squashed.rescale(np.array([0.0]), squashed.low, squashed.high)
+    >>> squashed.rescale(np.array([0.0]))
     array([5.])
     """
 
     name = "squashed"
+    title = "Gaussian through a tanh"
     bounded = "tanh"
     rescales = True
 
@@ -34,9 +35,9 @@ class SquashedGaussian(Gaussian):
         slope = 2 * (math.log(2) - action - softplus(-2 * action, xp))
         return super().log_prob_of_residual(residual, action, log_std) - slope
 
-    def rescale(self, action: Array, low: Array, high: Array) -> Array:
+    def rescale(self, action: Array) -> Array:
         """low + (tanh a + 1)(high − low)/2."""
-        return low + (namespace(action).tanh(action) + 1) * (high - low) / 2
+        return self.low + (namespace(action).tanh(action) + 1) * (self.high - self.low) / 2
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
         """A standard normal before the tanh."""

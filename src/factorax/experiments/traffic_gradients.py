@@ -102,7 +102,7 @@ def _learner(settings: Settings) -> Learner:
         n_epochs=5,
         hidden=(32, 32, 32),
         learning_rate=1e-3,
-        discount=0.97,
+        gamma=0.97,
         gae_lambda=0.95,
     )
     return Learner.of(problem, config=config)
@@ -122,7 +122,7 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
         after,
         terminated=t.terminated[..., None],
         ended=(t.terminated | t.truncated)[..., None],
-        discount=c.discount,
+        gamma=c.gamma,
         trace=c.gae_lambda,
     )
     advantage = (advantage * spec.weights).reshape(-1, spec.n_targets)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .._credit import credit
-from ..structure import Blend, InfluenceNetwork
+from ..structure.schedule import as_fixed
 from .expectations import Estimate, estimate
 from .scores import LogProb
 from .variance import moments_of, spreads, terms_of
@@ -69,8 +69,8 @@ def bias_report(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork | Blend,
-    reference: InfluenceNetwork | Blend,
+    net: Any,
+    reference: Any,
     weights: Any = None,
     obs: Any = None,
     probabilities: Any = None,
@@ -82,7 +82,7 @@ def bias_report(
     always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`. With several
     states the figures are means of those at each state, and `mse` and `break_even` are of gradients taken at one state.
     """
-    net, reference = (n.network() if isinstance(n, Blend) else n for n in (net, reference))
+    net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, that of net")
     psi = jnp.asarray(psi)

@@ -31,7 +31,7 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
     return taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padding may hold anything
 
 
-def difference_returns(rewards: Any, counterfactual: Any, discount: float, *, published: bool = False) -> jax.Array:
+def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, published: bool = False) -> jax.Array:
     """Difference-reward returns of every factor; use them as ψ with K = I.
 
     **Arguments**
@@ -39,7 +39,7 @@ def difference_returns(rewards: Any, counterfactual: Any, discount: float, *, pu
     - `rewards`: the common reward, shape ``(time, ...)``.
     - `counterfactual`: for every factor the reward with its action averaged out, E_{aᵢ}[r(s, (aᵢ, āᵢ))], ``(time,
       ..., n)``.
-    - `discount`: γ.
+    - `gamma`: γ.
     - `published`: if true, Gᵢ,ₜ = Σₗ γˡ (r − cᵢ)ₜ₊ₗ as in Castellini et al. (2020). There the counterfactual of every
       *later* step averages to zero as well, so that the expected gradient holds immediate rewards only: it is
       myopic, and a warning says so. Otherwise Gᵢ,ₜ = Σₗ γˡ rₜ₊ₗ − cᵢ,ₜ, which subtracts at step t alone and is
@@ -56,13 +56,13 @@ def difference_returns(rewards: Any, counterfactual: Any, discount: float, *, pu
             "published=False subtracts the counterfactual at the first step alone and is unbiased",
             stacklevel=2,
         )
-        return _discounted(rewards[..., None] - counterfactual, discount)
-    return _discounted(rewards, discount)[..., None] - counterfactual
+        return _discounted(rewards[..., None] - counterfactual, gamma)
+    return _discounted(rewards, gamma)[..., None] - counterfactual
 
 
-def _discounted(rewards: jax.Array, discount: float) -> jax.Array:
+def _discounted(rewards: jax.Array, gamma: float) -> jax.Array:
     def step(later: jax.Array, reward: jax.Array) -> tuple[jax.Array, jax.Array]:
-        total = reward + discount * later
+        total = reward + gamma * later
         return total, total
 
     return jax.lax.scan(step, jnp.zeros_like(rewards[0]), rewards, reverse=True)[1]

@@ -9,6 +9,8 @@ from jax.scipy.sparse.linalg import cg
 
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
+from ..structure.checks import network_of
+from ..structure.labels import counted
 from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch
 
 
@@ -18,7 +20,7 @@ def factored(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork | Blend,
+    net: Any,
     weights: Any = None,
     obs: Any = None,
     baseline: Any = None,
@@ -52,6 +54,7 @@ def factored(
     >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
     Array([-0.5,  2. ], dtype=float32)
     """
+    net = network_of(net, "net")
     credits = credit(net, jnp.asarray(psi), weights)
     batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
@@ -89,7 +92,7 @@ def natural(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork | Blend,
+    net: Any,
     weights: Any = None,
     obs: Any = None,
     baseline: Any = None,
@@ -109,6 +112,7 @@ def natural(
     """
     if damping < 0 or iterations < 1:
         raise ValueError(f"damping, iterations: got {damping} and {iterations}, want damping ≥ 0 and iterations ≥ 1")
+    net = network_of(net, "net")
     credits = credit(net, jnp.asarray(psi), weights)
     batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
@@ -151,8 +155,8 @@ class _Batch:
         """Credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is broadcast."""
         if credits.shape[-1] not in (1, self.n):
             raise ValueError(
-                f"net: credits {credits.shape[-1]} factors, log_prob returned {self.n}; want one row of K for each "
-                "factor of the policy (net.factor merges rows)"
+                f"net: credits {counted(credits.shape[-1], 'factor')}, log_prob returned {self.n}; want one row of K "
+                "for each factor of the policy (net.factor merges rows)"
             )
         if baseline is None or jnp.ndim(baseline) == 0:
             return credits if baseline is None else credits - baseline

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..structure import Factorisation
+from ..structure.labels import counted
 from .scores import (
     LogProb,
     TracedLogProb,
@@ -80,7 +81,8 @@ def estimate(
     n_factors = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
     if n_factors != n:
         raise ValueError(
-            f"net: has {n} rows, log_prob returned {n_factors} factors; want one row for each (net.factor)"
+            f"net: has {counted(n, 'row')}, log_prob returned {counted(n_factors, 'factor')}; want one row for each "
+            "(net.factor)"
         )
     check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
     if disjoint:

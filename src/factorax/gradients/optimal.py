@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._credit import credit
-from ..structure import InfluenceNetwork
+from ..structure.checks import as_network
 from .expectations import check_probabilities
 from .scores import LogProb, score_matrix
 
@@ -36,7 +36,7 @@ def wu_baseline(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork,
+    net: Any,
     features: Any,
     weights: Any = None,
     obs: Any = None,
@@ -48,6 +48,7 @@ def wu_baseline(
     bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if factors
     share no parameters. Arguments as in `least_squares_baseline`.
     """
+    net = as_network(net, "net")
     overlap, k, phi, p = _parts(
         log_prob,
         params,
@@ -68,7 +69,7 @@ def least_squares_baseline(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork,
+    net: Any,
     features: Any,
     weights: Any = None,
     obs: Any = None,
@@ -93,7 +94,7 @@ def least_squares_baseline(
         params,
         actions=actions,
         psi=psi,
-        net=net,
+        net=as_network(net, "net"),
         features=features,
         weights=weights,
         obs=obs,
@@ -126,7 +127,7 @@ def _parts(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork,
+    net: Any,
     features: Any,
     weights: Any,
     obs: Any,

@@ -16,6 +16,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
 from ..structure import Factorisation
+from ..structure.labels import counted
 
 LogProb = Callable[[Any, Any, Any], jax.Array]
 
@@ -162,7 +163,8 @@ def check_product_form(
     groups = factorisation.groups if factorisation is not None else tuple((i,) for i in range(n))
     if len(groups) != n or sum(map(len, groups)) != _count(actions):
         raise ValueError(
-            f"log_prob: got {n} factors for {_count(actions)} actions; pass factorisation= to say which each draws"
+            f"log_prob: got {counted(n, 'factor')} for {counted(_count(actions), 'action')}; pass factorisation= to "
+            "say which each draws"
         )
     other = jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), actions)
     for digit in range(max(1, (n - 1).bit_length())):

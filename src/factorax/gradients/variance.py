@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._credit import credit, factor_baseline
-from ..structure import Blend, InfluenceNetwork
 from ..structure.labels import some, warn
+from ..structure.schedule import as_fixed
 from .expectations import Estimate, estimate
 from .scores import LogProb
 
@@ -80,7 +80,7 @@ def variance_report(
     *,
     actions: Any,
     psi: Any,
-    net: InfluenceNetwork | Blend,
+    net: Any,
     weights: Any = None,
     obs: Any = None,
     probabilities: Any = None,
@@ -110,6 +110,7 @@ def variance_report(
     A warning is given if the three terms do not add up to ΔVᵢ: then a dropped target depends on the factor's own
     action.
 
+    >>> from factorax import InfluenceNetwork
     >>> log_prob = lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0)
     >>> a = jax.random.normal(jax.random.key(0), (10_000, 3))
     >>> report = variance_report(
@@ -118,7 +119,7 @@ def variance_report(
     >>> bool(report.total_delta.value > 10 * report.total_delta.error)
     True
     """
-    net = net.network() if isinstance(net, Blend) else net
+    net = as_fixed(net, "net")
     kept, dropped = (f(net, jnp.asarray(psi), weights) for f in (credit, factor_baseline))
     figures = estimate(
         _variance_first_order,

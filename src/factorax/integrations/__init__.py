@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from . import rllib as rllib
     from .canonical import FactoredEnv as FactoredEnv
     from .parallel_view import to_pettingzoo as to_pettingzoo
+    from .sb3_ppo import PPO as PPO
     from .stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
     from .views import to_gymnasium as to_gymnasium
     from .wrapping import wrap as wrap
@@ -19,6 +20,7 @@ _HOMES = {
     "rddl": "rddl",
     "rllib": "rllib",
     "FactoredEnv": "canonical",
+    "PPO": "sb3_ppo",
     "to_gymnasium": "views",
     "to_pettingzoo": "parallel_view",
     "to_stable_baselines3": "stable_baselines3",

@@ -1,12 +1,15 @@
 """The reward of an RDDL model, term by term: what the targets are, what they depend on, and what they are worth."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._rddl_dependencies import Dependencies, Scope
 
+_CONSTANT = "constant"
+_NAMED = 3  # fluents in the name of a target
 _CHECKED = 10  # steps in which the terms are held against the simulator's own reward
 
 
@@ -44,7 +47,8 @@ class Terms:
         self._blocks: list[Block] = []
         self._constant = 0.0
         names, roots = [], []
-        for k, (scope, summands) in enumerate(blocks, 1):
+        bases = _unique(_base(summands, dependencies.model) for _, summands in blocks)
+        for base, (scope, summands) in zip(bases, blocks, strict=True):
             known, total, sources = True, 0.0, 0
             for scale, expr in summands:
                 value = dependencies.of(expr, scope, "the reward")
@@ -57,14 +61,14 @@ class Terms:
             self._constant += float(np.ravel(total)[merged].sum())
             if kept.size:
                 self._blocks.append(Block(scope, summands, kept))
-                labels = _labels("reward" if len(blocks) == 1 else f"reward{k}", scope, dependencies.model)
+                labels = _labels(base, scope, dependencies.model)
                 names += [labels[i] for i in kept]
                 roots += [int(np.ravel(sources)[i]) for i in kept]
-        if self._constant or not names:
-            names.append("constant")
+        self._has_constant = bool(self._constant) or not names
+        if self._has_constant:
+            names.append(_CONSTANT)
             roots.append(0)
         self.names, self.roots = tuple(names), tuple(roots)
-        self._has_constant = "constant" in names
         self._every = [block.kept.size == int(np.prod(dependencies._shape(block.scope))) for block in self._blocks]
 
     def __call__(self) -> float:
@@ -155,8 +159,27 @@ def _is_random(expr: Any) -> bool:
     return any(part.etype[0] in ("randomvar", "randomvector", "pyfunc") for part in _parts(expr))
 
 
+def _base(summands: list[Summand], model: Any) -> str:
+    """The fluents that a term reads, in the order of the model, ``pos-x+pos-y``; non-fluents if there are no others."""
+    parts = [part for _, expr in summands for part in _parts(expr) if part.etype[0] == "pvar"]
+    names = list(dict.fromkeys(str(part.args[0]) for part in parts))
+    names = [name for name in names if name in model.variable_types]
+    fluents = [name for name in names if model.variable_types[name] != "non-fluent"] or names
+    return "+".join(fluents[:_NAMED]) + "+…" * (len(fluents) > _NAMED) or "reward"
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """The same names, numbered from the second time on: ``temp, temp#2``."""
+    count = Counter([_CONSTANT])
+    unique = []
+    for name in names:
+        count[name] += 1
+        unique.append(name if count[name] == 1 else f"{name}#{count[name]}")
+    return unique
+
+
 def _labels(base: str, scope: Scope, model: Any) -> list[str]:
-    """One name for every combination of objects: ``reward[?a=a1]``."""
+    """One name for every combination of objects: ``temp[?h=h1]``."""
     labels = [""]
     for free, kind in scope:
         labels = [f"{label}, {free}={each}" for label in labels for each in model.type_to_objects[kind]]

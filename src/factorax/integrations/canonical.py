@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from ..structure import InfluenceNetwork
+from ..structure.labels import counted
 from .rewards import Parts
 
 Places = tuple[tuple[str, int, int], ...]
@@ -25,6 +26,8 @@ class FactoredEnv(gym.Env, abc.ABC):
     """The wrapped environment."""
     network: InfluenceNetwork
     """Which factor influences which target."""
+    network_is_given: bool = False
+    """Whether the user gave the network, or was warned that there is none, and it is not the environment's own."""
     weights: np.ndarray
     """The multipliers λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
@@ -56,7 +59,7 @@ class FactoredEnv(gym.Env, abc.ABC):
 
     def __repr__(self) -> str:
         n, m = self.network.shape
-        return f"<FactoredEnv of {n} factors and {m} targets around {self.env}>"
+        return f"<FactoredEnv of {counted(n, 'factor')} and {counted(m, 'target')} around {self.env}>"
 
     __str__ = __repr__
 
@@ -95,8 +98,8 @@ class FactoredGymnasium(FactoredEnv):
         weights = self.weights
         if psi.shape != weights.shape:
             raise ValueError(
-                f"reward: step {self._time} of the episode gave {psi.size} parts, want {weights.size}, one for each "
-                "column of the network; the number of targets must be the same in every step"
+                f"reward: step {self._time} of the episode gave {counted(psi.size, 'part')}, want {weights.size}, one "
+                "for each column of the network; the number of targets must be the same in every step"
             )
         total = float(weights @ psi)
         self.check_sum(total, reward, psi)

@@ -30,7 +30,6 @@ It needs packages that it does not declare: ``pip install 'factorax[ev2gym]'``.
 
 import copy
 import functools
-import importlib
 import random
 import tempfile
 import warnings
@@ -43,6 +42,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._lazy import import_quietly
 from ..structure import InfluenceNetwork
 
 CHARGERS, TRANSFORMERS, HORIZON = 25, 5, 20
@@ -53,8 +53,7 @@ TRAINING, HELD_OUT = range(100), range(2000, 2020)  # days, by number
 def need(module: str) -> Any:
     """Imports a module of EV2Gym, or of a package that it needs."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # it uses what setuptools calls deprecated
-            return importlib.import_module(module)
+        return import_quietly(module)
     except ImportError as error:
         raise ImportError(f"EV2Gym: cannot import {module} ({error}); pip install 'factorax[ev2gym]'") from error
 

@@ -10,8 +10,10 @@ import numpy as np
 from ..spaces import ActionSpace
 from ..structure import Factorisation, InfluenceNetwork
 from ..structure.checks import as_network
-from ..structure.labels import default_labels, some
+from ..structure.labels import counted, default_labels, some
 
+FIXED = "or its matrix; pass networks that vary to FactoredPPO"
+"""What to do with networks that an environment cannot have."""
 FactorRule = Literal["elements", "leaves", "minimum"]
 
 
@@ -72,22 +74,21 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
         network = InfluenceNetwork.complete(rows.n_components, m).relabel(rows.components)
         if targets is not None and len(targets) == m:
             network = network.relabel(targets=targets)
-    network = as_network(
-        network, "network", "make one with fx.InfluenceNetwork(matrix), and pass networks that vary to FactoredPPO"
-    )
+    network = as_network(network, "network", FIXED)
     if network.shape[1] != m:
         called = f" ({some(targets)})" if targets is not None and len(targets) == m else ""
         raise ValueError(
-            f"network: has {network.shape[1]} columns, and the reward {m} part{'s' * (m != 1)}{called}; want one for "
-            "each part"
+            f"network: got shape {network.shape}, want {_wanted(network, rows, factors)} × {m}: the reward has "
+            f"{counted(m, 'part')}{called}; want a column for each"
         )
     if targets is not None and len(targets) == m:
         network = _ordered(network, "targets", targets)
     if network.factorisation is not None:
         if network.factorisation.n_actions != rows.n_components or factors == "minimum":
             raise ValueError(
-                f"network: is factored, over {network.factorisation.n_actions} actions, and the action space has "
-                f"{rows.n_components} components; factor a network with a row for each, and leave `factors` out"
+                f"network: is factored, over {counted(network.factorisation.n_actions, 'action')}, and the action "
+                f"space has {counted(rows.n_components, 'component')}; factor a network with a row for each, and leave "
+                "`factors` out"
             )
         return network
     n = network.shape[0]
@@ -100,13 +101,20 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
         also = f", or {len(rows.sizes)}, one for each leaf" if factors != "elements" else ""
         hint = '; with factors="leaves" it may have one for each leaf' if n == len(rows.sizes) and not also else ""
         raise ValueError(
-            f"network: has {n} rows, and the action space {rows.n_components} components; want one for each{also}{hint}"
+            f"network: got shape {network.shape}, want {rows.n_components} × {m}: the action space has "
+            f"{counted(rows.n_components, 'component')}; want a row for each{also}{hint}"
         )
     if factors == "elements" or (factors == "leaves" and len(leaves) == n == rows.n_components):
         return network
     if factors == "minimum":
         return network.factor(network.minimum_factorisation())
     return network.factor(leaves).relabel(actions=rows.names or ("action",))
+
+
+def _wanted(network: InfluenceNetwork, rows: Rows, factors: FactorRule) -> int:
+    """How many rows the network should have: as many as it has, if those can stand for leaves or groups."""
+    n, grouped = network.shape[0], network.factorisation is not None
+    return n if grouped or (factors != "elements" and n == len(rows.sizes)) else rows.n_components
 
 
 def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None) -> InfluenceNetwork:

@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ..structure.labels import counted
 from .canonical import Places, flat_observations
 from .rewards import value_at
 
@@ -44,8 +45,8 @@ class Observed:
             numbers = _numbers(info, path)
             if numbers.size != end - start:
                 raise ValueError(
-                    f"observe: info[{path!r}] has {numbers.size} numbers, want {end - start}, as many as after the "
-                    "first reset"
+                    f"observe: info[{path!r}] has {counted(numbers.size, 'number')}, want {end - start}, as many as "
+                    "after the first reset"
                 )
             flat[start:end] = numbers
         return flat

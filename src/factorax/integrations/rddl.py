@@ -1,7 +1,5 @@
 """RDDL models as environments, with the influence network read from the model itself."""
 
-import importlib
-import os
 import warnings
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -12,7 +10,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ..structure.labels import some, warn
+from .._lazy import import_quietly
+from ..structure.labels import counted, some, warn
 from ._rddl_dependencies import Dependencies
 from ._rddl_influence import Influence, Reads, check_reads, read_influence
 from ._rddl_terms import Terms
@@ -96,7 +95,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
       ``MultiDiscrete`` for integers and objects, ``Discrete`` for such without parameters. If the model allows no more
       than k actions at a time (max-nondef-actions), the first k that are not the default are done, the others not.
     - **Reward**: the model's. Its terms are in ``info["vector_reward"]``: the summands of the reward, with a target for
-      every object that it sums over. `weights` are ones.
+      every object that it sums over, named after the fluents that it reads: ``temp[?h=h1]``. `weights` are ones.
     - **End**: *terminated* by the model's termination condition, or by its horizon if the time left is observed;
       *truncated* by the horizon if it is not, or by a broken state invariant, after which the model says nothing.
     """
@@ -204,9 +203,9 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         if not self._warned:
             self._warned = True
             warn(
-                f"a state invariant of {self.rddl.model.instance_name!r} was broken after {self.rddl.timestep} steps, "
-                "and the episode ends; the influence network takes invariants to hold. Bound the actions, or state "
-                "the condition as a termination"
+                f"a state invariant of {self.rddl.model.instance_name!r} was broken after "
+                f"{counted(self.rddl.timestep, 'step')}, and the episode ends; the influence network takes invariants "
+                "to hold. Bound the actions, or state the condition as a termination"
             )
 
 
@@ -232,9 +231,8 @@ def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
 
 
 def _import(module: str) -> Any:
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
-        return importlib.import_module(module)
+        return import_quietly(module)
     except ImportError as error:
         raise ImportError(f"{error}; RDDL models need the extra packages of factorax[rddl]") from error
 

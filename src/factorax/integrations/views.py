@@ -13,6 +13,7 @@ from ..problems.problem import Problem
 from ..spec import Spec, is_jax
 from ..structure import InfluenceNetwork
 from ..structure.checks import as_network
+from ..structure.labels import counted
 from .canonical import FactoredEnv
 
 Observe = Literal["local", "global"]
@@ -86,7 +87,8 @@ class FactorViews:
     ):
         if observe not in ("local", "global"):
             raise ValueError(f'observe: got {observe!r}, want "local" or "global"')
-        self.spec = Spec.of(problem, network, weights=weights, local=local)
+        # bounded="clip": trainers give actions in the units of the environment
+        self.spec = Spec.of(problem, network, weights=weights, local=local, bounded="clip")
         hint = "a view stays as it is; take a point of a schedule with .at(step).network()"
         self.network: InfluenceNetwork = as_network(self.spec.network, "network", hint)
         self.weights, self.space = self.spec.weights, self.spec.components
@@ -103,7 +105,8 @@ class FactorViews:
         if psi.size != m:
             got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "the reward alone"
             raise ValueError(
-                f'problem: a step gave {got}, and the network has {m} targets; want all in info["vector_reward"], or '
+                f"problem: a step gave {got}, and the network has {counted(m, 'target')}; want all in "
+                'info["vector_reward"], or '
                 "say where they are: fx.wrap(make, network, reward=…)"
             )
         return psi

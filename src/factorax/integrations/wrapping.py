@@ -8,9 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from ..spec import is_jax
+from ..structure.checks import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, Places, flat_observations
 from .defaults import declared, warn_if_complete, weights_of
-from .factors import FactorRule, Rows, fit
+from .factors import FIXED, FactorRule, Rows, fit
 from .observing import Observed
 from .rewards import parts_of
 
@@ -32,9 +33,9 @@ def wrap(
     **Arguments**
 
     - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, or a function that makes one. The learner
-      wants a function, since it makes several.
-    - `network`: which factor influences which target, now or later. The environment's own if left out; if it has none,
-      all influence all, with a warning.
+      wants a function, since it makes several. The first is made at once, to check everything else against it.
+    - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix alone. The
+      environment's own if left out; if it has none, all influence all, with a warning.
     - `reward`: where the targets are. Left out: the array an environment of MO-Gymnasium returns,
       ``info["vector_reward"]``, the rewards of the PettingZoo agents, or else the scalar, as one target.
       ``"info:profit,costs.energy"``: dotted paths into `info`, to numbers or arrays. A function ``(obs, action, reward,
@@ -63,6 +64,7 @@ def wrap(
     >>> env.step(0)[4]["vector_reward"].round(2)
     array([ 1.  , -0.01])
     """
+    network = None if network is None else as_network(network, "network", FIXED)
     options: dict[str, Any] = {"network": network, "reward": reward, "weights": weights, "factors": factors}
     options |= {"local": local, "observe": observe, "check_sum": check_sum, "check_seed": check_seed}
     if is_jax(env):
@@ -80,17 +82,31 @@ class Measured(NamedTuple):
 
 
 class Factory:
-    """A function that makes wrapped environments; the first is measured and checked, and the others are taken alike."""
+    """A function that makes wrapped environments; the first is measured and checked, and the others are taken alike.
+
+    The first is made at once, so that a network that does not fit is named where it was given; it is what the first
+    call returns.
+    """
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
         self.make, self.options = make, options
-        self.measured: Measured | None = None
+        env = make()
+        try:
+            first = _wrapped(env, options)
+        except Exception:
+            if hasattr(env, "close"):
+                env.close()
+            raise
+        self._first: FactoredEnv | None = first
+        self.measured = Measured(first.network.shape[1], first.observed_info)
 
     def __call__(self) -> FactoredEnv:
         """Make one more environment."""
-        env = _wrapped(self.make(), self.options, self.measured)
-        self.measured = Measured(env.network.shape[1], env.observed_info)
-        return env
+        first, self._first = self._first, None
+        return _wrapped(self.make(), self.options, self.measured) if first is None else first
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_first": None}  # a simulator stays in its process
 
 
 def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> FactoredEnv:
@@ -112,6 +128,7 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
     else:
         _refuse(env)
         wrapped = _wrap_gymnasium(env, measured, **options)
+    wrapped.network_is_given = options["network"] is not None or declared(env, "network") is None
     if check_seed and measured is None:
         _check_seed(wrapped)
     return wrapped
@@ -164,7 +181,7 @@ def _wrap_gymnasium(
         wrapped = FactoredGymnasium(
             env=env, parts=parts, observation_space=space, observe=lambda obs, info: flat(obs), check_sum=check_sum
         )
-    network = network if network is not None else declared(env, "network")
+    network = network_of(network if network is not None else declared(env, "network"), "network")
     space = declared(env, "reward_space") if reward is None else None
     step = None
     if space is not None and len(space.shape) == 1:

@@ -10,20 +10,40 @@ if TYPE_CHECKING:
     from .adaptive import AdaptiveNetwork as AdaptiveNetwork
     from .advantages import TrainingBatch as TrainingBatch
     from .advantages import gae as gae
+    from .callbacks import Callback as Callback
+    from .callbacks import CallbackList as CallbackList
+    from .callbacks import CheckpointCallback as CheckpointCallback
+    from .callbacks import EvalCallback as EvalCallback
+    from .callbacks import ProgressBarCallback as ProgressBarCallback
+    from .callbacks import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold
     from .factored_ppo import FactoredPPO as FactoredPPO
+    from .hints import ActionScaleWarning as ActionScaleWarning
     from .learner import Learner as Learner
     from .learner import Program as Program
+    from .logger import Logger as Logger
+    from .logger import configure as configure
+    from .named_networks import find_network as find_network
     from .policies import Agent as Agent
     from .ppo import Update as Update
     from .state import TrainState as TrainState
 
 _HOMES = {
+    "ActionScaleWarning": "hints",
     "AdaptiveNetwork": "adaptive",
+    "Callback": "callbacks",
+    "CallbackList": "callbacks",
+    "CheckpointCallback": "callbacks",
+    "EvalCallback": "callbacks",
+    "ProgressBarCallback": "callbacks",
+    "StopTrainingOnRewardThreshold": "callbacks",
     "FactoredPPO": "factored_ppo",
+    "Logger": "logger",
+    "configure": "logger",
     "TrainingBatch": "advantages",
     "gae": "advantages",
     "Learner": "learner",
     "Program": "learner",
+    "find_network": "named_networks",
     "Agent": "policies",
     "Update": "ppo",
     "TrainState": "state",

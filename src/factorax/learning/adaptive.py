@@ -55,7 +55,7 @@ class AdaptiveNetwork(BaseNetwork):
     margin: float = 8.0
 
     def __post_init__(self) -> None:
-        as_network(self.initial, "initial")
+        object.__setattr__(self, "initial", as_network(self.initial, "initial"))
         if self.every < 1 or self.window < 1 or self.margin < 0:
             raise ValueError(
                 f"every, window, margin: got {self.every}, {self.window}, {self.margin}, want at least 1, 1 and 0"

@@ -87,7 +87,7 @@ def gae(
     *,
     terminated: Any,
     ended: Any,
-    discount: float,
+    gamma: float,
     trace: float,
 ) -> tuple[jax.Array, jax.Array]:
     """Advantages and returns of every target (Schulman et al., 2016).
@@ -104,7 +104,7 @@ def gae(
       episode this is its last observation, not the first of the next episode.
     - `terminated`: ``(T, ..., m)``, or ``(T, ..., 1)`` if all targets end together.
     - `ended`: ``(T, ..., 1)``, terminated or truncated.
-    - `discount`, `trace`: γ and λ.
+    - `gamma`, `trace`: γ and λ.
 
     **Returns** the advantages and the returns v + A, both ``(T, ..., m)``.
     """
@@ -114,9 +114,9 @@ def gae(
             f"values, next_values: got shapes {values.shape} and {next_values.shape}, want that of psi, {psi.shape}"
         )
     continues = 1.0 - jnp.asarray(terminated, psi.dtype)
-    delta = psi + discount * continues * next_values - values
+    delta = psi + gamma * continues * next_values - values
     # A target that has terminated passes no advantage back, even if its episode continues.
-    decay = discount * trace * continues * (1.0 - jnp.asarray(ended, psi.dtype))
+    decay = gamma * trace * continues * (1.0 - jnp.asarray(ended, psi.dtype))
     decay = jnp.broadcast_to(decay, delta.shape)
 
     def back(after: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -141,7 +141,7 @@ class Estimates(NamedTuple):
     """``[T, B, m]`` or ``[T, B, 1]``."""
     ended: jax.Array
     """Terminated or truncated, ``[T, B, 1]``."""
-    discount: Any
+    gamma: Any
     factor_value: jax.Array | None = None
     """Values that the critic predicts in addition, for the network (`BaseNetwork.n_factor_values`), ``[T, B, n]``."""
 
@@ -153,17 +153,17 @@ class Estimates(NamedTuple):
 
         >>> whole, zeros = jnp.array([[7.0], [6.0], [4.0]]), jnp.zeros((3, 1))
         >>> ended = jnp.array([[False], [False], [True]])
-        >>> estimates = Estimates(whole, zeros, whole, zeros, terminated=ended, ended=ended, discount=1.0)
+        >>> estimates = Estimates(whole, zeros, whole, zeros, terminated=ended, ended=ended, gamma=1.0)
         >>> [x[:, 0].tolist() for x in estimates.returns_from([0, 2])]
         [[7.0, 6.0, 4.0], [4.0, 0.0, 0.0]]
         """
         continues = 1.0 - jnp.asarray(self.terminated, jnp.float32)
-        after = self.discount * continues * self.next_value
+        after = self.gamma * continues * self.next_value
         ended = jnp.broadcast_to(self.ended, after.shape)
 
         def shift(later: jax.Array, _: None) -> tuple[jax.Array, None]:
             """From γ^ℓ R(t + ℓ) to γ^(ℓ+1) R(t + ℓ + 1); where that lies beyond an end, the value there."""
-            shifted = (self.discount * continues)[:-1] * later[1:]
+            shifted = (self.gamma * continues)[:-1] * later[1:]
             return jnp.concatenate([jnp.where(ended[:-1], after[:-1], shifted), after[-1:]]), None
 
         later, reached = self.returns, 0

@@ -14,12 +14,15 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from .._files import write_whole
+from ..structure.labels import counted
 
-FORMAT = 3
+FORMAT = 4
 _BESIDE = "beside:"
 _RENAMED = {".evidence.weights": ".network.matrix", ".evidence": ".network", ".validity": ".missing_edges",
             ".weights[": ".kernels["}  # fmt: skip
 """Names in files of format 2, and what the same arrays are called now."""
+_SETTINGS = ".hyper."
+"""What the names of arrays begin with that files of the formats 2 and 3 have in addition."""
 
 
 def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.ndarray] | None = None) -> None:
@@ -37,17 +40,26 @@ def about(path: Path) -> dict[str, Any]:
     return _read(path)[1]
 
 
-def load(path: Path, like: Any) -> tuple[Any, dict[str, np.ndarray]]:
+def load(path: Path, like: Any, *, keep: tuple[str, ...] = ()) -> tuple[Any, dict[str, np.ndarray]]:
     """Read a checkpoint into a pytree of the same structure, shapes and types as `like`, all of it or nothing; and the
-    other arrays by name."""
+    other arrays by name.
+
+    - `keep`: what the names of arrays begin with that stay as `like` has them.
+    """
     arrays, _ = _read(path)
     beside = {name.removeprefix(_BESIDE): arrays.pop(name) for name in list(arrays) if name.startswith(_BESIDE)}
     names, leaves = _named(like)
     if sorted(names) != sorted(arrays):
         odd = sorted(set(names) ^ set(arrays))
-        raise ValueError(f"{path}: a checkpoint of something else: {len(odd)} entries do not match, such as {odd[0]}")
+        raise ValueError(
+            f"{path}: a checkpoint of something else: {counted(len(odd), 'entry does', 'entries do')} not match, such "
+            f"as {odd[0]}"
+        )
     new = []
     for name, leaf in zip(names, leaves, strict=True):
+        if name.startswith(keep) and keep:
+            new.append(leaf)
+            continue
         want, got = _plain(leaf), arrays[name]
         if want.shape != got.shape or want.dtype != got.dtype:
             raise ValueError(
@@ -80,12 +92,14 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         arrays = load_tensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
         raise ValueError(f"{path}: not a factorax checkpoint, or damaged") from error
-    if content.get("format") == 2:
-        arrays = {_renamed(name): array for name, array in arrays.items()}
-    elif content.get("format") != FORMAT:
+    if content.get("format") not in (2, 3, FORMAT):
         raise ValueError(
-            f"{path}: format {content.get('format')}, want {FORMAT} or 2; it is of another version of factorax"
+            f"{path}: format {content.get('format')}, want {FORMAT}, 3 or 2; it is of another version of factorax"
         )
+    if content["format"] == 2:
+        arrays = {_renamed(name): array for name, array in arrays.items()}
+    if content["format"] < FORMAT:
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(_SETTINGS)}
     return arrays, content
 
 

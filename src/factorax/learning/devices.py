@@ -22,10 +22,20 @@ AXIS = "environments"
 GIB = 2**30
 
 
+def local_devices(config: Config) -> list[Any]:
+    """The devices of this machine that the setting `device` allows."""
+    platform = {"auto": None, "cuda": "gpu"}.get(config.device, config.device)
+    try:
+        return jax.local_devices(backend=platform)
+    except RuntimeError:
+        kinds = ", ".join(sorted({device.platform for device in jax.devices()}))
+        raise ValueError(f"device: got {config.device!r}, and JAX finds {kinds} here; want 'auto' or that") from None
+
+
 def mesh(config: Config) -> Mesh | None:
     """The devices that share the environments: as many as the settings say, or as divide both `n_envs` and
     `batch_size`. None if it is one."""
-    local = jax.local_devices()
+    local = local_devices(config)
     together = gcd(config.n_envs, config.batch_size)
     if config.devices > len(local):
         raise ValueError(f"devices: got {config.devices}, and there are {len(local)} here")
@@ -67,10 +77,10 @@ def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
     return everywhere(state)._replace(environments=environments, discounted=first(state.discounted))
 
 
-def place(devices: Mesh | None, state: TrainState, lead: int = 0) -> TrainState:
+def place(devices: Mesh | None, state: TrainState, config: Config, lead: int = 0) -> TrainState:
     """The state with every array where it belongs."""
     if devices is None:
-        return state
+        return state if config.device == "auto" else jax.device_put(state, local_devices(config)[0])
     arrays, rest = eqx.partition(state, eqx.is_array)
     where = shardings(devices, arrays, lead)
     return eqx.combine(jax.tree.map(jax.device_put, arrays, where), rest)
@@ -92,14 +102,14 @@ def compiled(
 
     def placed(state: TrainState) -> Any:
         new, metrics = update(state)
-        return place(devices, new, lead), metrics
+        return (new if devices is None else place(devices, new, config, lead)), metrics
 
     jitted: Any = eqx.filter_jit(placed)
     program = jitted.lower(state).compile()
     sizes = program.compiled.memory_analysis()
     if sizes is not None:  # some backends do not say
         parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
-        check_memory(sum(parts) - sizes.alias_size_in_bytes, available_memory(), config, seeds or 1)
+        check_memory(sum(parts) - sizes.alias_size_in_bytes, available_memory(config), config, seeds or 1)
     return program
 
 
@@ -121,9 +131,9 @@ def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) 
     )
 
 
-def available_memory() -> int | None:
+def available_memory(config: Config) -> int | None:
     """Bytes that a program may still allocate on the device; None where that is unknown."""
-    stats = jax.local_devices()[0].memory_stats()
+    stats = local_devices(config)[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats["bytes_in_use"]
     try:
@@ -134,10 +144,10 @@ def available_memory() -> int | None:
     return None if kib is None else 1024 * int(kib)
 
 
-def peak_memory() -> dict[str, float]:
+def peak_memory(config: Config) -> dict[str, float]:
     """The most memory in use so far, of the device or, if that is the CPU, of this process, as a metric; empty where it
     is unknown."""
-    stats = jax.local_devices()[0].memory_stats()
+    stats = local_devices(config)[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return {"time/peak_gib": stats["peak_bytes_in_use"] / GIB}
     try:

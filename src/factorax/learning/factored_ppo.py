@@ -3,28 +3,37 @@
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import equinox as eqx
+import gymnasium as gym
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from .. import _progress
+from ..problems.registry import find_problem
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec
 from ..structure import InfluenceNetwork
 from . import checkpoints
-from .config import WHO_STEPS, Config
+from .callbacks import CallbackList, ProgressBarCallback
+from .config import WHO_STEPS, Config, OrNone
+from .describing import described
 from .devices import peak_memory
-from .learner import Learner, Metrics, Program
+from .hints import warn_if_short
+from .learner import Learner, Program
+from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
+from .metrics import Metrics, checked_metrics
 from .missing_edges import warn_if_missing
+from .named_networks import find_network
 from .policies import Agent
+from .presets import NONE, network_of, settings_with
 from .state import TrainState
-
-Callback = Callable[["FactoredPPO", Metrics], bool | None]
+from .stored import check_given, differences, existing, n_envs_in, named_in, saved_as, sizes
+from .validation import checked
 
 
 class FactoredPPO:
@@ -32,29 +41,70 @@ class FactoredPPO:
 
     **Arguments**
 
-    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, as in
+    - `problem`: a JAX `Problem`; a function that makes a Gymnasium environment, as in
       ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
-      vector, the one target there is.
+      vector, the one target there is; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or
+      ``"CartPole-v1"``.
     - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
       that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
-      `BaseNetwork` of your own. The problem's own if left out.
+      `BaseNetwork` of your own; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
+      problem's own if left out.
+    - `weights`, `local`: λ, and what every factor sees; the problem's own if left out.
+    - `preset`: tuned settings by name, such as ``"traffic"``, and with them a network unless one is given; settings by
+      name replace those of the preset. None by default, whatever the problem.
+    - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of every update.
     - `policy`, and all else by name: the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
-    >>> from factorax.problems import contextual_bandit
-    >>> model = FactoredPPO(contextual_bandit(4), n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
-    >>> model.learn(128, progress_bar=False).timesteps
+    >>> model = FactoredPPO("contextual-bandit:4", n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
+    >>> model.learn(128, progress_bar=False).num_timesteps
     128
     """
 
-    def __init__(self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, **settings: Any):
-        self.config = Config(**settings)
-        self.learner = Learner.of(problem, network, self.config, weights=weights, local=local)
+    def __init__(
+        self,
+        problem: Any,
+        network: Any = None,
+        *,
+        weights: Any = None,
+        local: Any = None,
+        preset: str = NONE,
+        tensorboard_log: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+        **settings: Any,
+    ):
+        if isinstance(problem, str) and problem.endswith("Policy"):
+            raise TypeError(
+                f"problem: got {problem!r}, want a problem; factorax.PPO has the arguments of Stable-Baselines3's PPO"
+            )
+        self.config = Config.of(settings_with(preset, settings))
+        network = network_of(preset) if network is None else network
+        self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
+        arguments = {"network": network, "weights": weights, "local": local}
+        self._given = [name for name, value in arguments.items() if value is not None and not isinstance(value, str)]
+        if isinstance(problem, str):
+            problem = find_problem(problem)
+        if isinstance(network, str):
+            network = find_network(problem, network)
+        self.learner = self._learner(problem, network, weights=weights, local=local)
         self.program = Program(self.learner)
         self.state: TrainState = self.learner.init()
         self.history: list[Metrics] = []
+        self.logger = Logger()
+        self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
+        self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, OrNone)
+        self.last_timestep = self.config.total_timesteps
+        self._has_own_logger = False
         self._episodes: Sequence[episodes_.Episode] | None = None
         self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
+
+    def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
+        return Learner.of(problem, network, self.config, **options)
+
+    def __repr__(self) -> str:
+        steps = f"{self.num_timesteps:,} steps"
+        rows = described(self.spec, self.config, self.names[0]) | {"trained": steps}
+        return f"{type(self).__name__}(\n" + "".join(f"  {name + ':':<14}{text}\n" for name, text in rows.items()) + ")"
 
     @property
     def spec(self) -> Spec:
@@ -64,31 +114,75 @@ class FactoredPPO:
     @property
     def network(self) -> InfluenceNetwork:
         """The network as it is now; where K depends on states or lags, every edge that it may have."""
-        return self.spec.network.present(self.state.network, self.timesteps)
+        return self.spec.network.present(self.state.network, self.num_timesteps)
 
     @property
-    def timesteps(self) -> int:
-        """Steps of all environments so far."""
+    def num_timesteps(self) -> int:
+        """Steps of all environments so far, since training began or `learn` was called with `reset_num_timesteps`."""
         return int(self.state.timesteps)
 
-    def learn(
-        self, total_timesteps: int | None = None, *, progress_bar: bool = True, callback: Callback | None = None
-    ) -> "FactoredPPO":
-        """Train until this many steps have been made in total, in whole rollouts; returns this object.
+    @property
+    def observation_space(self) -> gym.Space:
+        """The observation space of the problem."""
+        return self.spec.observation_space
 
-        `callback` is called after every update with this object and the metrics; if it returns False, training stops.
+    @property
+    def action_space(self) -> gym.Space:
+        """The action space of the problem."""
+        return self.spec.action_space
+
+    def get_env(self) -> Any:
+        """None: environments are made when they are needed. Callbacks of Stable-Baselines3 ask for it."""
+        return None
+
+    def get_vec_normalize_env(self) -> None:
+        """None: observations are normalised by `normalize_obs`. Callbacks of Stable-Baselines3 ask for it."""
+
+    def set_logger(self, logger: Logger) -> None:
+        """Use this logger in `learn`, as `factorax.learning.configure` makes it, instead of the model's own."""
+        self.logger, self._has_own_logger = logger, True
+
+    def learn(
+        self,
+        total_timesteps: int | None = None,
+        callback: Any = None,
+        log_interval: int | None = 1,
+        tb_log_name: str = "FactoredPPO",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = True,
+    ) -> "FactoredPPO":
+        """Train for this many more steps, in whole rollouts; returns this object.
+
+        - `total_timesteps`: steps of all environments; those of the settings if left out.
+        - `callback`: a function of the model and the metrics, called after every update, which stops training by
+          returning False; a `Callback` or any object with some of its methods; a callback of Stable-Baselines3; or a
+          list of those.
+        - `log_interval`: updates between two rows of the log, None for no rows.
+        - `tb_log_name`: what TensorBoard calls the run.
+        - `reset_num_timesteps`: begin to count at 0, with new episodes. With False, counting, schedules and episodes
+          continue.
+        - `progress_bar`: whether to show one.
         """
-        total = self.config.total_timesteps if total_timesteps is None else total_timesteps
-        last, warned, collector = np.nan, False, self.program.collector
-        if self.timesteps == 0 < total and self.state.missing_edges is not None:
+        steps = _steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
+        if reset_num_timesteps and self.num_timesteps:
+            self._restart()
+        self.last_timestep = last = self.num_timesteps + steps
+        if last >= 2**31:
+            raise ValueError(f"total_timesteps: got {steps:,} after {self.num_timesteps:,}, want less than 2³¹ in all")
+        if not self.num_timesteps:
+            warn_if_short(self.config, steps)
+        callbacks = CallbackList([callback, ProgressBarCallback()] if progress_bar else [callback])
+        warned, collector = False, self.program.collector
+        if self.num_timesteps == 0 < steps and self.state.missing_edges is not None:
             warn_if_actors_respond(self.spec, self.config.policy)
         if collector.episodes is None:
             collector.episodes = self._episodes  # from a checkpoint, or from before `close`
+        hyper = self.state.hyper._replace(total_timesteps=jnp.float32(last))
+        self.state = self.state._replace(hyper=hyper)
         begun = time.perf_counter()
-        with _progress.progress_bar(disable=not progress_bar) as progress:
-            bar = progress.add_task("", total=total, completed=self.timesteps)
-            while self.timesteps < total:
-                started, before = time.perf_counter(), self.timesteps
+        with self._logging(tb_log_name, new=reset_num_timesteps), _told(callbacks, self):
+            while self.num_timesteps < last:
+                started, before = time.perf_counter(), self.num_timesteps
                 state, metrics = self.program.update(self.state)
                 metrics = checked_metrics(
                     {name: np.asarray(value) for name, value in metrics.items()}, self.config, before
@@ -96,34 +190,80 @@ class FactoredPPO:
                 after, now = int(state.timesteps), time.perf_counter()
                 metrics["time/fps"] = (after - before) / (now - started)
                 metrics["time/time_elapsed"] = now - begun
-                metrics |= peak_memory()
-                last = float(metrics.get("rollout/ep_rew_mean", last))
+                metrics |= peak_memory(self.config)
                 self.state, self._episodes = state, collector.episodes
                 self.history.append(metrics)
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, metrics["time/iterations"])
-                shown = "–" if np.isnan(last) else f"{last:.4g}"
-                text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
-                progress.update(bar, completed=self.timesteps, description=text)
-                if callback is not None and callback(self, metrics) is False:
+                if not self._after_update(callbacks, metrics, log_interval):
                     break
         return self
 
-    def predict(self, obs: Any, deterministic: bool = False) -> Any:
-        """Actions, as elements of the action space, for one observation, or a list of them for a batch ``(B, d)``."""
-        obs = np.asarray(obs, np.float32)
-        one = self.spec.observation_space.shape or (1,)
-        if obs.ndim == 0 and one == (1,):
-            obs = obs[None]
+    def _after_update(self, callbacks: CallbackList, metrics: Metrics, log_interval: int | None) -> bool:
+        """Log an update and tell the callbacks of it; returns whether to go on."""
+        vectors = bool(getattr(self.logger, "writers", True))  # hundreds of numbers: named only if someone writes them
+        shown = {name: value for name, value in metrics.items() if vectors or np.ndim(value) == 0}
+        for name, value in scalars(shown, self.spec.network.static):
+            self.logger.record(name, value)
+        goes_on = callbacks.on_rollout_end(self, metrics)
+        if log_interval and metrics["time/iterations"] % log_interval == 0:
+            self.logger.dump(self.num_timesteps)
+        return goes_on
+
+    @contextmanager
+    def _logging(self, name: str, *, new: bool) -> Iterator[None]:
+        """With the logger that the arguments of this object ask for, unless it was set."""
+        if self._has_own_logger:
+            yield
+            return
+        writers: list[Any] = [TableWriter()] if self.verbose else []
+        folder = None
+        if self.tensorboard_log is not None:
+            folder = numbered_folder(self.tensorboard_log, name, latest=not new)
+            writers.append(TensorBoardWriter(folder))
+        self.logger = Logger(folder, writers)
+        try:
+            yield
+        finally:
+            self.logger.close()
+            self.logger.writers = []
+
+    def _restart(self) -> None:
+        """Count from 0, with new episodes; what was learnt stays."""
+        self.close()
+        self._episodes = None
+        key, for_environments = jax.random.split(self.state.key)
+        self.state = self.state._replace(
+            timesteps=jnp.zeros_like(self.state.timesteps),
+            environments=self.learner.collector.init(for_environments),
+            discounted=jnp.zeros_like(self.state.discounted),
+            key=key,
+        )
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[Any, Any]:
+        """Actions, as elements of the action space, and the next hidden state, which is None for these policies.
+
+        - `observation`: one observation, or a batch ``(B, ...)``, for which an array of actions is returned, or a list
+          of them if the action space is a Dict or a Tuple.
+        - `state`, `episode_start`: of recurrent policies; ignored.
+        """
+        if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
+            raise ValueError("observation: got a pair, as env.reset() returns it; want its first element")
+        obs = np.asarray(observation, np.float32)
+        one = self.spec.observation_space.shape or ()
         if obs.shape != one and obs.shape[1:] != one:
-            raise ValueError(f"obs: got shape {obs.shape}, want {one}, or a batch of them in front")
+            raise ValueError(f"observation: got shape {obs.shape}, want {one}, or a batch of them in front")
         flat = obs.reshape(-1, self.spec.n_inputs)
         self._predictions, key = jax.random.split(self._predictions)  # training draws from a key of its own
         actions = self.program.compiled_act(self.state, deterministic)(jax.random.key_data(key), flat)
-        elements = list(self.spec.components.to_environments(actions))
-        return elements[0] if obs.shape == one else elements
+        elements = self.spec.components.to_environments(actions)
+        return (elements[0] if obs.shape == one else elements), state
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Mean and standard error of the return over whole episodes, in environments of their own."""
+        if episodes < 1:
+            raise ValueError(f"episodes: got {episodes}, want at least 1")
         behaviour, collector = self.learner.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
@@ -142,17 +282,17 @@ class FactoredPPO:
         """
         # One environment: some simulators have room for only one in a process.
         settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1, "overlap": False}
-        settings = {name: value for name, value in settings.items() if name not in WHO_STEPS}
+        settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
         other = FactoredPPO(problem, network, **settings)
         theirs = other.state.agent.policy
         policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
-        obs = self.state.obs if self.config.normalise_obs else other.state.obs
+        obs = self.state.obs if self.config.normalize_obs else other.state.obs
         if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
             a, b = self.spec, other.spec
             raise ValueError(
                 f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
                 f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
-                "that was trained as shared, on local observations and without normalise_obs"
+                "that was trained as shared, on local observations and without normalize_obs"
             )
         other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=obs)
         return other
@@ -163,27 +303,62 @@ class FactoredPPO:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything needed to resume: the agent, the optimiser, the settings, and the state of a JAX problem, or
-        the seeds and actions of the episodes that other environments are in."""
-        settings = dataclasses.asdict(self.config)
+        the seeds and actions of the episodes that other environments are in. The suffix is .safetensors if none is
+        given."""
+        problem, network = self.names
+        about = {"config": dataclasses.asdict(self.config), "timesteps": self.num_timesteps}
+        about |= {"problem": problem, "network": network, "given": self._given, "trained_on": sizes(self.spec)}
         arrays = {} if self._episodes is None else episodes_.to_arrays(self._episodes)
-        checkpoints.save(Path(path), self.state, {"config": settings, "timesteps": self.timesteps}, arrays)
+        # Settings are the reader's to choose, so those that are leaves of the state stay out of the file.
+        checkpoints.save(saved_as(path), self.state._replace(hyper=None), about, arrays)
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], problem: Any, network: Any = None, *, weights: Any = None, local: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        problem: Any = None,
+        network: Any = None,
+        *,
+        weights: Any = None,
+        local: Any = None,
+        tensorboard_log: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+        **settings: Any,
     ) -> "FactoredPPO":
-        """A model from a file that `save` wrote, on the same problem and network."""
-        settings = dataclasses.asdict(Config.read(checkpoints.about(Path(path))["config"]))
-        model = cls(problem, network, weights=weights, local=local, **settings)
-        model.restore(path)
+        """A model from a file that `save` wrote, or from the folder of a run.
+
+        - `problem`, `network`: those it was trained on. They may be left out if the model was made from names, as
+          models of ``factorax train`` are.
+        - `settings`: replace those in the file.
+        """
+        file = existing(path)
+        if problem is None:
+            names = named_in(file)
+            problem, network = names.problem, names.network if network is None else network
+        check_given(file, network=network, weights=weights, local=local)
+        stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
+        options: dict[str, Any] = {"tensorboard_log": tensorboard_log, "verbose": verbose}
+        model = cls._rebuilt(problem, network, weights=weights, local=local, **options, **stored | settings)
+        model.restore(file)
         return model
+
+    @classmethod
+    def _rebuilt(cls, problem: Any, network: Any, **options: Any) -> "FactoredPPO":
+        return cls(problem, network, **options)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Continue from a file that `save` wrote, with the settings of this object.
 
         Environments that are stepped outside of JAX replay the episodes they were in at the next `learn`.
         """
-        state, arrays = checkpoints.load(Path(path), self.state)
+        path = existing(path)
+        try:
+            other_envs = n_envs_in(path) != self.config.n_envs  # then episodes begin anew
+            anew = (".environments", ".discounted") if other_envs else ()
+            state, arrays = checkpoints.load(path, self.state._replace(hyper=None), keep=anew)
+            arrays = {} if other_envs else arrays
+        except ValueError as error:
+            raise ValueError(f"{error}{differences(path, self.spec)}") from None
         episodes = None
         if arrays:
             size = self.config.n_envs, self.spec.n_inputs, len(self.spec.components)
@@ -195,32 +370,26 @@ class FactoredPPO:
         self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
 
 
-def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
-    """The metrics of the update after `before` steps, with the time; raises at non-finite values."""
-    _check_finite(metrics, before)
-    step = config.n_envs * config.n_steps
-    metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}
-    if metrics["rollout/episodes"] > 0:
-        return metrics
-    return {name: value for name, value in metrics.items() if not name.startswith("rollout/ep_")}  # no episode ended
+@contextmanager
+def _told(callbacks: CallbackList, model: FactoredPPO) -> Iterator[None]:
+    """Tell callbacks that training starts and, however it ends, that it has ended."""
+    callbacks.on_training_start(model)
+    try:
+        yield
+    finally:
+        callbacks.on_training_end(model)
+
+
+def _steps(total_timesteps: Any) -> int:
+    """A number of steps; 1e5 is one, too."""
+    try:
+        steps = int(total_timesteps)
+        if isinstance(total_timesteps, bool) or steps != total_timesteps or steps < 0:
+            raise ValueError
+    except (ValueError, TypeError, OverflowError):
+        raise ValueError(f"total_timesteps: got {total_timesteps!r}, want a whole number of at least 0") from None
+    return steps
 
 
 def _shapes(tree: Any) -> list[Any]:
     return [x.shape for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
-
-
-def _check_finite(metrics: Metrics, before: int) -> None:
-    t, i, j = metrics.pop("rollout/not_finite", (-1, -1, -1))
-    if t >= 0:
-        what = f"target {j}" if j < len(metrics["rollout/ep_targets_mean"]) else "the observation"
-        raise FloatingPointError(
-            f"environment {i}, step {t} of the rollout after step {before}: {what} is not finite; the state before it "
-            "is kept"
-        )
-    for name, value in metrics.items():
-        if not np.isfinite(value).all():
-            where = f"target {int(np.flatnonzero(~np.isfinite(value))[0])} of " if np.ndim(value) else ""
-            raise FloatingPointError(
-                f"{where}{name} is not finite in the update after step {before}; the state before it is kept. "
-                "A smaller learning rate, normalise_reward or a look at the problem's targets may help"
-            )

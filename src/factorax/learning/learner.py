@@ -24,11 +24,11 @@ from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch
 from .config import Config
 from .diagnostics import Evidence
+from .hints import warn_if_dense, warn_if_unscaled
+from .metrics import Metrics
 from .policies import Policy
 from .ppo import Update
 from .state import RunningMoments, TrainState, initial_state
-
-Metrics = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,11 @@ class Learner:
             )
         options: dict[str, Any] = {"bounded": config.bounded, "covariance": config.covariance}
         spec = Spec.of(problem, None if adaptive else network, weights=weights, local=local, **options)
-        if adaptive:
+        if not adaptive:
+            warn_if_dense(spec, config)
+        else:
             spec = spec.with_network(AdaptiveNetwork.from_complete(spec.network.static))
+        warn_if_unscaled(spec, config)
         return cls(spec, config)
 
     def __post_init__(self) -> None:
@@ -62,6 +65,7 @@ class Learner:
     @cached_property
     def devices(self) -> Mesh | None:
         """The devices that share the environments of a JAX problem; None if it is one."""
+        devices.local_devices(self.config)  # raises if there is no such device
         return devices.mesh(self.config) if self.spec.is_jax else None
 
     @cached_property
@@ -120,7 +124,7 @@ class Learner:
         act = Partial(self._choose, policy, moments)
 
         def arrays() -> Any:
-            if not self.config.normalise_obs:
+            if not self.config.normalize_obs:
                 return policy.to_numpy()
             return policy.to_numpy(moments.mean, np.sqrt(np.asarray(moments.variance) + np.float32(1e-8)))
 
@@ -136,7 +140,7 @@ class Learner:
 
     def normalised(self, moments: RunningMoments, obs: jax.Array) -> jax.Array:
         """Observations as the agent sees them."""
-        return moments.normalise(obs) if self.config.normalise_obs else obs
+        return moments.normalise(obs) if self.config.normalize_obs else obs
 
     def see(self, obs: jax.Array) -> Any:
         """What every component sees, ``(..., c, l)``; None for a joint policy."""
@@ -171,7 +175,7 @@ class Learner:
             agent=agent,
             optimiser=optimiser,
             kl_coef=kl_coef,
-            obs=state.obs.updated(transitions.obs) if c.normalise_obs else state.obs,
+            obs=state.obs.updated(transitions.obs) if c.normalize_obs else state.obs,
             reward=reward,
             discounted=discounted,
             key=key,
@@ -188,18 +192,18 @@ class Learner:
         c, t = self.config, transitions
 
         def accumulate(total: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            total = total * state.hyper.discount + step[0]
+            total = total * state.hyper.gamma + step[0]
             return jnp.where(step[1], 0.0, total), total
 
         steps = self._objective(t.psi), t.terminated | t.truncated
         discounted, history = jax.lax.scan(accumulate, state.discounted, steps)
-        reward = state.reward.updated(history) if c.normalise_reward else state.reward
+        reward = state.reward.updated(history) if c.normalize_reward else state.reward
         obs, next_obs = self.normalised(state.obs, t.obs), self.normalised(state.obs, t.next_obs)
         batch = TrainingBatch(
             obs=obs,
             local=self.see(obs),
             action=t.action,
-            psi=t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalise_reward else t.psi,
+            psi=t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalize_reward else t.psi,
             next_obs=next_obs,
             next_local=self.see(next_obs),
             terminated=t.terminated,
@@ -249,8 +253,8 @@ class Program:
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Collect a rollout and learn from it."""
+        state = devices.place(self.learner.devices, state, self.learner.config)
         if self.collector.traced:
-            state = devices.place(self.learner.devices, state)
             return self._compiled(state, None)(state)
         behaviour = self.learner.behaviour(state)
         environments, key, transitions = self.collector.collect(behaviour, state.environments, state.key)
@@ -259,7 +263,7 @@ class Program:
 
     def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
         """`update` of several states of a JAX problem, stacked along a first axis, as one program."""
-        states = devices.place(self.learner.devices, states, lead=1)
+        states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
         return self._compiled(states, len(states.timesteps))(states)
 
     def _compiled(self, state: TrainState, seeds: int | None) -> Callable[..., Any]:
@@ -275,6 +279,7 @@ class Program:
 
     def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[[Any, np.ndarray], np.ndarray]:
         """`Learner.act`, compiled: from the data of a key and raw observations ``(B, d)`` to flat actions."""
+        state = devices.place(self.learner.devices, state, self.learner.config)
         return self.collector.compiled_act(self.learner.behaviour(state), deterministic)
 
     def close(self) -> None:

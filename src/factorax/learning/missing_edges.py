@@ -16,7 +16,7 @@ from scipy import special
 from .._false_discovery import discoveries
 from ..spec import Spec
 from ..structure import InfluenceNetwork
-from ..structure.labels import edge_label, some, warn
+from ..structure.labels import counted, edge_label, some, warn
 
 LARGEST = 2 * 10**6
 """Sums that are kept. Where all features would take more, only the feature 1 is used; beyond that nothing is tested."""
@@ -88,7 +88,7 @@ def warn_if_missing(spec: Spec, sums: MissingEdges | None, rollouts: int) -> boo
 def _warn(pairs: list[tuple[int, int]], network: InfluenceNetwork, factors: np.ndarray | None) -> None:
     rows = range(network.shape[0]) if factors is None else factors
     names = list(dict.fromkeys(edge_label(network.actions[rows[i]], network.targets[j]) for i, j in pairs))
-    count = "1 edge is" if len(names) == 1 else f"{len(names)} edges are"
+    count = counted(len(names), "edge is", "edges are")
     warn(
         f"network: the data say that {count} missing, the surest {some(names)}: without them the "
         "gradient is biased. Add them (fx.discover finds such edges), or leave them out on purpose, for less noise, "

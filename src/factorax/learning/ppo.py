@@ -7,7 +7,7 @@ estimator ``"vanilla"``.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import equinox as eqx
@@ -24,8 +24,12 @@ from . import diagnostics
 from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, gae
 from .config import Config, Hyper
 from .devices import shard_minibatch
+from .epochs import run_epochs, run_until, shuffled
 from .natural import natural_step
 from .policies import Agent, Policy
+
+JOINT_KL = "train/joint_kl"
+"""The metric that `Config.target_kl` limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class Update:
                 terminated = credit(k, (~terminated).astype(jnp.float32)) == 0  # none of its targets continues
         elif c.critic == "target":  # behind the values of targets come those of factors, if the network wants them
             value, factor_value, following = value[..., :m], value[..., m:], following[..., :m]
-        common = {"terminated": terminated, "ended": ended, "discount": hyper.discount}
+        common = {"terminated": terminated, "ended": ended, "gamma": hyper.gamma}
         advantage, returns = gae(psi, value, following, **common, trace=hyper.gae_lambda)
         return Estimates(
             advantage=advantage, value=value, returns=returns, next_value=following, **common, factor_value=factor_value
@@ -109,7 +113,7 @@ class Update:
     def normalised(self, samples: Samples) -> jax.Array:
         """The credits; centred and scaled by one common scale where factors acted, if the settings say so."""
         advantage = samples.credit
-        if not self.config.normalise_advantage or advantage.size == 1:
+        if not self.config.normalize_advantage or advantage.size == 1:
             return advantage
         if samples.factor_mask is None or self.config.estimator == "vanilla":
             return (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
@@ -153,7 +157,7 @@ class Update:
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
         entropy = by_factor(self.spec, self.spec.components.entropy(*out)) * acted
         kl = self.divergence(samples, old, out)
-        actions = acted.sum(axis=0)
+        actions, joint = acted.sum(axis=0), log_ratio.sum(axis=-1)
         if c.estimator == "vanilla":
             score, log_ratio = (x.sum(axis=-1, keepdims=True) for x in (score, log_ratio))
             acted = jnp.ones_like(log_ratio)
@@ -165,7 +169,7 @@ class Update:
             gain = score * advantage
         policy_loss = -(gain * acted).sum(axis=-1).mean()
         loss = policy_loss - hyper.ent_coef * entropy.sum(axis=-1).mean()
-        if c.kl_coef or (c.kl_target is not None and c.objective != "natural"):
+        if c.kl_coef or c.kl_coef_target is not None:
             loss = loss + kl_coef * kl.sum(axis=-1).mean()
         outside = (jnp.abs(ratio - 1) > hyper.clip_range) * acted
         metrics = diagnostics.policy_metrics(
@@ -173,6 +177,8 @@ class Update:
         )
         if c.estimator == "factored":
             metrics["factor/clip_fraction"] = outside.sum(axis=0) / jnp.maximum(actions, 1)
+        if c.target_kl is not None:  # as `approx_kl` of Stable-Baselines3, which knows one ratio for the whole action
+            metrics[JOINT_KL] = (jnp.expm1(joint) - joint).mean()
         return loss, metrics
 
     def optimiser(self, hyper: Hyper | None = None) -> optax.GradientTransformation:
@@ -206,7 +212,7 @@ class Update:
                 agent.policy,
                 loss=lambda policy: self.policy_loss(policy, samples, old, jnp.float32(0.0), hyper)[0],
                 divergence=lambda policy: self.divergence(samples, old, policy(samples.obs, samples.local)),
-                length=c.kl_target or 0.0,  # which `Config` refuses
+                length=c.natural_kl,
                 damping=c.damping,
             )
             agent = eqx.tree_at(lambda a: a.policy, agent, policy)
@@ -219,30 +225,14 @@ class Update:
             updates, state = optimiser.update(gradient, state, agent)
             return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
 
-        def epoch(carry: tuple[Any, Any], key: jax.Array) -> tuple[Any, Any]:
-            order = shuffled(key, c.n_envs * c.n_steps).reshape(-1, c.batch_size)
-            carry, metrics = jax.lax.scan(minibatch, carry, order)
-            return carry, jax.tree.map(lambda x: x.mean(axis=0), metrics)
-
-        (agent, optimiser_state), metrics = jax.lax.scan(
-            epoch, (agent, optimiser_state), jax.random.split(key, c.passes)
-        )
-        last = jax.tree.map(lambda x: x[-1], metrics)
-        if c.kl_target is not None:
+        order = lambda key: shuffled(key, c.rollout_steps).reshape(-1, c.batch_size)  # noqa: E731
+        run = run_epochs if c.target_kl is None else partial(run_until, measure=JOINT_KL, limit=1.5 * c.target_kl)
+        keys = jax.random.split(key, c.passes)
+        (agent, optimiser_state), last = run(minibatch, (agent, optimiser_state), keys, order)
+        if c.kl_coef_target is not None:
             kl = last["train/kl"]
-            kl_coef = kl_coef * jnp.where(kl > 2 * c.kl_target, 1.5, jnp.where(kl < c.kl_target / 2, 0.5, 1.0))
+            kl_coef = kl_coef * jnp.where(
+                kl > 2 * c.kl_coef_target, 1.5, jnp.where(kl < c.kl_coef_target / 2, 0.5, 1.0)
+            )
         last |= {"train/kl_coef": kl_coef, "train/learning_rate": jnp.asarray(hyper.learning_rate)}
         return agent, optimiser_state, kl_coef, last | report
-
-
-def shuffled(key: jax.Array, size: int) -> jax.Array:
-    """The numbers below `size` in random order.
-
-    Sorts one array with random bits in front and the number behind them: XLA takes several times as long for the sort
-    of pairs in `jax.random.permutation`. Two numbers whose random bits agree, 16 of them at least, stay in order.
-    """
-    behind = max(size - 1, 1).bit_length()
-    if behind > 16:
-        return jax.random.permutation(key, size)
-    front = jax.random.bits(key, (size,), jnp.uint32) << behind
-    return (jnp.sort(front | jnp.arange(size, dtype=jnp.uint32)) & ((1 << behind) - 1)).astype(jnp.int32)

@@ -99,7 +99,7 @@ def initial_state(
     return TrainState(
         agent=agent,
         optimiser=optimiser.init(eqx.filter(agent, eqx.is_array)),
-        kl_coef=jnp.float32(config.kl_coef or (0.2 if config.kl_target is not None else 0.0)),
+        kl_coef=jnp.float32(config.kl_coef or (0.2 if config.kl_coef_target is not None else 0.0)),
         obs=RunningMoments.of((spec.n_inputs,)),
         reward=RunningMoments.of(()),
         discounted=jnp.zeros(config.n_envs),

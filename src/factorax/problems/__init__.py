@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .gymnasium_bandits import BanditEnv as BanditEnv
     from .problem import Problem as Problem
     from .problem import Step as Step
+    from .registry import find_problem as find_problem
+    from .registry import register as register
     from .toy_problems import chain as chain
     from .toy_problems import contextual_bandit as contextual_bandit
     from .toy_problems import queues as queues
@@ -31,6 +33,8 @@ _HOMES = {
     "BanditEnv": "gymnasium_bandits",
     "Problem": "problem",
     "Step": "problem",
+    "find_problem": "registry",
+    "register": "registry",
     "chain": "toy_problems",
     "contextual_bandit": "toy_problems",
     "queues": "toy_problems",

@@ -12,13 +12,13 @@ class BanditEnv(gym.Env[np.int64, np.ndarray]):
     """A bandit in the form that passes every stock wrapper and vectoriser.
 
     - **Observation**: ``Discrete(1)``, always 0: there is one state.
-    - **Action**: ``Box`` of shape ``(n,)``, unbounded.
+    - **Action**: ``Box`` of shape ``(n,)``, unbounded, in raw units.
     - **Reward**: the scalar Σⱼ λⱼ ψⱼ. The vector ψ is in ``info["vector_reward"]``, and `reward_space` is its space,
       as in MO-Gymnasium. `weights` holds λ and `network` the influence network.
     - **End**: every step is terminal.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    metadata: dict[str, Any] = {"render_modes": [], "raw_actions": True}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(self, bandit: Bandit):
         m = bandit.network.shape[1]

@@ -51,7 +51,7 @@ class Chain(Problem):
         """``"near"``, every action its own target alone, which leaves a true edge out; or ``"lagged"``, the network of
         returns by lag: everything after `delay` steps."""
         if preset not in ("near", "lagged"):
-            raise ValueError(f"preset: got {preset!r}, want 'near' or 'lagged'")
+            raise ValueError(f"network: got {preset!r}, want 'near' or 'lagged'")
         return InfluenceNetwork.identity(self.network.shape[0]) if preset == "near" else self._by_lag
 
     @cached_property

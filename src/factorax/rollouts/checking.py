@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..spec import Spec
+from ..structure.labels import counted
 
 
 class ProblemError(ValueError):
@@ -28,7 +29,8 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     >>> check_problem(queues())
     """
     try:
-        spec = Spec.of(problem, None if network == "adaptive" else network, weights=weights)  # of the same shape
+        adaptive = isinstance(network, str) and network == "adaptive"  # of the same shape as the problem's own
+        spec = Spec.of(problem, None if adaptive else network, weights=weights)
     except (TypeError, ValueError) as error:
         raise ProblemError(str(error)) from error
     faults = _check_jax(spec, steps, seed) if spec.is_jax else _check_host(spec, steps, seed)
@@ -106,7 +108,8 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
         if psi is None:
             if m > 1:
                 faults.append(
-                    f"info: has no 'vector_reward', and the network has {m} targets; put the vector of targets there"
+                    f"info: has no 'vector_reward', and the network has {counted(m, 'target')}; put the vector of "
+                    "targets there"
                 )
                 break
             psi = np.atleast_1d(reward)

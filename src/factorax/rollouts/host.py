@@ -11,6 +11,7 @@ import numpy as np
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
+from ..structure.labels import counted
 from .transitions import OPTIONAL, RunningEpisodes, Transition, before
 
 _KNOWN = OPTIONAL.keys()
@@ -184,8 +185,8 @@ class HostEnvironments:
         observed = np.asarray(observed)
         if np.size(observed) != row[0]:
             raise ValueError(
-                f"observations: got {np.size(observed)} numbers from environment {self.first + i}, want {row[0]}, as "
-                "many as it gave first"
+                f"observations: got {counted(np.size(observed), 'number')} from environment {self.first + i}, want "
+                f"{row[0]}, as many as it gave first"
             )
         return np.reshape(observed, row)
 
@@ -194,8 +195,8 @@ class HostEnvironments:
         vector = np.asarray(vector)
         if np.size(vector) != self.n_targets:
             raise ValueError(
-                f"info['vector_reward']: got {np.size(vector)} targets, want {self.n_targets}, one for each column of "
-                f"the influence network; it is environment {self.first + i} that gave them"
+                f"info['vector_reward']: got {counted(np.size(vector), 'target')}, want {self.n_targets}, one for each "
+                f"column of the influence network; it is environment {self.first + i} that gave them"
             )
         return np.reshape(vector, (self.n_targets,))
 

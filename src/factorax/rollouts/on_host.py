@@ -10,6 +10,7 @@ import numpy as np
 
 from ..problems.failures import EpisodeLost
 from ..spec import Spec
+from ..structure.labels import counted
 from .backend import Backend, LostWarning
 from .collector import Behaviour, Collector, CollectorSettings
 from .episodes import Episode
@@ -32,6 +33,7 @@ class HostCollector(Collector):
         self._backend: Backend | None = None
         self._restored: Sequence[Episode] | None = None
         self._policy_lag: int | None = None
+        self._began = False
 
     def init(self, key: Any) -> Any:
         """Nothing: the environments hold their own state."""
@@ -63,7 +65,8 @@ class HostCollector(Collector):
         from jax import random
 
         words = np.asarray(random.key_data(key)).ravel()  # different after every update
-        seed = self.settings.seed if int(behaviour.timesteps) == 0 else None  # a resumed run begins other episodes
+        # A resumed run begins other episodes, and so does training that starts over with the same model.
+        seed = None if self._began or int(behaviour.timesteps) else self.settings.seed
         return Iteration(behaviour.arrays(), (*(int(word) for word in words), ahead), seed)
 
     def metrics(self) -> dict[str, Any]:
@@ -100,7 +103,7 @@ class HostCollector(Collector):
     def _start(self) -> Backend:
         s, alone = self.settings, self.spec.one_per_process
         if alone and s.n_envs > 1 and (s.rollouts == "inline" or 0 < s.workers < s.n_envs):
-            got = f"rollouts: got {s.rollouts!r}" + (f" with {s.workers} workers" if s.workers else "")
+            got = f"rollouts: got {s.rollouts!r}" + (f" with {counted(s.workers, 'worker')}" if s.workers else "")
             raise ValueError(
                 f"{got} for {s.n_envs} environments, and a process has room for one of these; want 'processes' or "
                 f"'ray' with workers={s.n_envs}, or n_envs=1"
@@ -142,4 +145,5 @@ class HostCollector(Collector):
         """End all environments and workers. Set `episodes` to continue with those that were in progress."""
         if self._backend is not None:
             self._backend.close()
+            self._began = True
         self._backend = self._restored = None

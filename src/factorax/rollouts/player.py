@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from ..problems.failures import EpisodeLost
+from ..structure.labels import counted
 from .episodes import Episode
 from .host import HostEnvironments
 from .numpy_policy import NumpyPolicy, PolicyArrays
@@ -110,7 +111,7 @@ class Player:
         assert hosts.obs is not None
         if hosts.obs.shape[1] != self.plan.n_inputs:
             raise ValueError(
-                f"observations: got {hosts.obs.shape[1]} numbers from environment {hosts.first}, want "
+                f"observations: got {counted(hosts.obs.shape[1], 'number')} from environment {hosts.first}, want "
                 f"{self.plan.n_inputs}, as its observation space says"
             )
 
@@ -145,9 +146,9 @@ class Player:
                     ended = ended or bool((replayed.terminated | replayed.truncated).any())
             if not gone and (ended or not np.array_equal(row.running.obs[0], episode.obs)):
                 gone[0] = EpisodeLost(
-                    f"with the seed {episode.seed} and the same {episode.length} actions it gave something else than "
-                    "before, so the episode cannot be continued where its worker left it; an environment should draw "
-                    "everything random from the seed of its reset"
+                    f"with the seed {episode.seed} and the same {counted(episode.length, 'action')} it gave something "
+                    "else than before, so the episode cannot be continued where its worker left it; an environment "
+                    "should draw everything random from the seed of its reset"
                 )
                 row.lose(0, gone[0], gone)
             hosts.adopt(i, row)

@@ -1,4 +1,4 @@
-"""What surrounds training on disk and on screen: names of problems, run folders, comparisons, films."""
+"""What surrounds training on disk and on screen: run folders, comparisons, films."""
 
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from .folder import read_config as read_config
     from .folder import read_metrics as read_metrics
     from .folder import train as train
-    from .registry import find_network as find_network
-    from .registry import find_problem as find_problem
-    from .registry import register as register
+    from .gain import split_gains as split_gains
     from .seeds import train_seeds as train_seeds
     from .statistics import Interval as Interval
     from .statistics import gamma_mean as gamma_mean
     from .statistics import iqm as iqm
+    from .statistics import iqm_difference as iqm_difference
     from .statistics import normal_mean as normal_mean
     from .statistics import probability_of_improvement as probability_of_improvement
 
@@ -34,13 +33,12 @@ _HOMES = {
     "read_config": "folder",
     "read_metrics": "folder",
     "train": "folder",
-    "find_network": "registry",
-    "find_problem": "registry",
-    "register": "registry",
+    "split_gains": "gain",
     "train_seeds": "seeds",
     "Interval": "statistics",
     "gamma_mean": "statistics",
     "iqm": "statistics",
+    "iqm_difference": "statistics",
     "normal_mean": "statistics",
     "probability_of_improvement": "statistics",
 }

@@ -1,7 +1,10 @@
 """Comparing runs: learning curves, interquartile means over seeds, and how likely one method is to beat another."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import cycle, permutations
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..learning.config import Config
+from ..structure.labels import counted
 from . import plots
 from .folder import read_config, read_metrics
 from .statistics import iqm, probability_of_improvement
@@ -23,6 +28,10 @@ class Group:
     """``(T,)``"""
     returns: np.ndarray
     """Mean episode return, ``(seeds, T)``."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Problem, network and settings that the runs have in common."""
+    seeds: tuple[int, ...] = ()
+    folders: tuple[Path, ...] = ()
 
     @property
     def final(self) -> np.ndarray:
@@ -36,13 +45,30 @@ def group_runs(folders: Sequence[Path]) -> list[Group]:
         raise ValueError("runs: got none, want the folders of one or more runs")
     configs = [read_config(Path(folder)) for folder in folders]
     kept = ("problem", "network")
-    flat = [{k: c[k] for k in kept} | {k: v for k, v in c["config"].items() if k != "seed"} for c in configs]
+    settings_of = [default_settings() | c["config"] for c in configs]  # earlier versions had fewer settings
+    flat = [
+        {k: c[k] for k in kept} | {k: v for k, v in settings.items() if k != "seed"}
+        for c, settings in zip(configs, settings_of, strict=True)
+    ]
     differing = [key for key in flat[0] if any(f.get(key) != flat[0].get(key) for f in flat)]
-    members: dict[str, list[Path]] = {}
-    for folder, settings in zip(folders, flat, strict=True):
+    members: dict[str, list[int]] = {}
+    for i, settings in enumerate(flat):
         name = ", ".join(f"{settings[key]}" if key == "problem" else f"{key} {settings[key]}" for key in differing)
-        members.setdefault(name or str(flat[0]["problem"]), []).append(Path(folder))
-    return [_group(name, paths) for name, paths in members.items()]
+        members.setdefault(name or str(flat[0]["problem"]), []).append(i)
+    return [
+        replace(
+            _group(name, [Path(folders[i]) for i in those]),
+            settings=flat[those[0]],
+            seeds=tuple(int(settings_of[i]["seed"]) for i in those),
+        )
+        for name, those in members.items()
+    ]
+
+
+@cache
+def default_settings() -> dict[str, Any]:
+    """Returns the default of every setting, as it stands in a ``config.json``."""
+    return json.loads(json.dumps(dataclasses.asdict(Config())))
 
 
 def _group(name: str, folders: list[Path]) -> Group:
@@ -55,7 +81,8 @@ def _group(name: str, folders: list[Path]) -> Group:
     steps = max((c[0] for c in curves), key=len)
     end = min(c[0][-1] for c in curves)
     steps = steps[steps <= end]
-    return Group(name=name, steps=steps, returns=np.stack([np.interp(steps, x, y) for x, y in curves]))
+    returns = np.stack([np.interp(steps, x, y) for x, y in curves])
+    return Group(name=name, steps=steps, returns=returns, folders=tuple(folders))
 
 
 def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
@@ -74,7 +101,7 @@ def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE)
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
-        ax.plot(g.steps, [p.mean for p in points], color=colour, label=f"{g.name} ({len(g.returns)} seeds)")
+        ax.plot(g.steps, [p.mean for p in points], color=colour, label=f"{g.name} ({counted(len(g.returns), 'seed')})")
         if len(g.returns) > 1:
             low, high = [p.low for p in points], [p.high for p in points]
             ax.fill_between(g.steps, low, high, color=colour, alpha=0.2, linewidth=0)

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 
 from ..learning.factored_ppo import FactoredPPO
+from ..problems.registry import find_problem
 from ..problems.traffic import LaneSimulator, Traffic
 from ..problems.traffic.animation import animate
 from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
 from ..problems.traffic.episode import play, play_in_sumo
 from .folder import load, read_config
-from .registry import find_problem
 
 
 def write_film(

@@ -2,18 +2,21 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .._files import remove_leftovers, write_json, write_whole
-from ..learning.config import WHO_STEPS, Config, upgraded
-from ..learning.factored_ppo import FactoredPPO, Metrics
+from ..learning.config import WHO_STEPS, Config
+from ..learning.factored_ppo import FactoredPPO
+from ..learning.logger import configure
+from ..learning.metrics import Metrics
+from ..learning.named_networks import is_file
+from ..problems.registry import runs_code
 from ..structure import InfluenceNetwork
 from .lock import LOCK, held
 from .recorder import Recorder, room
-from .registry import find_network, find_problem, is_file, runs_code
 
 FORMAT = 1
 SCORE = "evaluation.json"
@@ -29,12 +32,14 @@ def train(
     network: str = "own",
     force: bool = False,
     progress_bar: bool = True,
-    tensorboard: bool = False,
+    loggers: Sequence[str] = (),
 ) -> FactoredPPO:
     """Trains into the folder `out`, or resumes the run there; returns the trained model.
 
     `problem` and `network` are names, as for `find_problem` and `find_network`; a network that is a file is copied into
     the folder.
+
+    `loggers` names other formats for the metrics, as `factorax.learning.configure` knows them; they go to ``logs/``.
 
     The folder holds ``config.json``, ``metrics.jsonl`` (one line per update) and ``checkpoints/`` with the last state
     and the one before it. With `force` changed settings are accepted, as long as the shapes still fit.
@@ -42,7 +47,9 @@ def train(
     out = Path(out)
     model = make_model(problem, network, dataclasses.asdict(config))
     with opened(out, model, problem=problem, config=config, network=network, force=force) as has_last:
-        recorder = Recorder(out, model, has_last=has_last, tensorboard=tensorboard)
+        recorder = Recorder(out, model, has_last=has_last)
+        if loggers:
+            model.set_logger(configure(out / "logs", loggers))
 
         def after(model: FactoredPPO, metrics: Metrics) -> None:
             recorder.write(metrics)
@@ -50,9 +57,11 @@ def train(
                 recorder.keep()
 
         try:
-            model.learn(config.total_timesteps, progress_bar=progress_bar, callback=after)
+            steps = max(config.total_timesteps - model.num_timesteps, 0)
+            model.learn(steps, after, reset_num_timesteps=False, progress_bar=progress_bar)
         finally:
             model.close()
+            model.logger.close()
             recorder.keep()
     return model
 
@@ -71,7 +80,7 @@ def opened(
         _check_network(model.spec.network.static, out / _NETWORK, force)
         has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
         # Written only now: settings that fit no checkpoint must leave the folder unchanged.
-        with room(out, model.timesteps):
+        with room(out, model.num_timesteps):
             if force:
                 (out / SCORE).unlink(missing_ok=True)
             write_json(out / "config.json", requested)
@@ -104,8 +113,7 @@ def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
 
 def make_model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
     """Returns an untrained model, from names and settings."""
-    instance = find_problem(problem)
-    return FactoredPPO(instance, find_network(instance, network), **settings)
+    return FactoredPPO(problem, network, **settings)
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
@@ -127,9 +135,9 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
     restored = _restore(model, out / "checkpoints")
     path = out / "metrics.jsonl"
     if path.exists():
-        kept = [row for row in read_metrics(out) if row["time/total_timesteps"] <= model.timesteps]
+        kept = [row for row in read_metrics(out) if row["time/total_timesteps"] <= model.num_timesteps]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
-        with room(out, model.timesteps):
+        with room(out, model.num_timesteps):
             write_whole(path, lambda file: file.write(text.encode()))
     return restored
 
@@ -157,8 +165,8 @@ def read_config(run: Path) -> dict[str, Any]:
         entries = {key: content[key] for key in ("format", "problem", "network", "config")}
         if entries["format"] != FORMAT or not all(isinstance(entries[key], str) for key in ("problem", "network")):
             raise ValueError(f"format {entries['format']!r:.60}, want {FORMAT}, and names of a problem and a network")
-        Config.read(entries["config"])
-        return entries | {"config": upgraded(entries["config"])}
+        config = dataclasses.asdict(Config.read(entries["config"]))  # with the settings that an earlier version lacks
+        return entries | {"config": json.loads(json.dumps(config))}
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:

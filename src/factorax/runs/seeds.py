@@ -15,7 +15,9 @@ import numpy as np
 from .. import _progress
 from ..learning.config import Config
 from ..learning.devices import peak_memory
-from ..learning.factored_ppo import FactoredPPO, checked_metrics
+from ..learning.factored_ppo import FactoredPPO
+from ..learning.hints import warn_if_short
+from ..learning.metrics import checked_metrics
 from ..learning.missing_edges import warn_if_missing
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
@@ -65,7 +67,7 @@ def train_seeds(
 
 def _check_steps(models: Sequence[FactoredPPO]) -> None:
     """Raises if a crash between two checkpoints has left some seeds further than others."""
-    steps = [model.timesteps for model in models]
+    steps = [model.num_timesteps for model in models]
     if len(set(steps)) > 1:
         raise ValueError(
             f"seeds: their runs are at {sorted(set(steps))} steps, want the same for all; resume those behind one by "
@@ -76,12 +78,13 @@ def _check_steps(models: Sequence[FactoredPPO]) -> None:
 def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progress_bar: bool) -> None:
     first = models[0]
     config, spec = first.config, first.spec
-    if first.timesteps >= config.total_timesteps:
+    if first.num_timesteps >= config.total_timesteps:
         return
-    if not first.timesteps and first.state.missing_edges is not None:
+    warn_if_short(config, config.total_timesteps - first.num_timesteps)
+    if not first.num_timesteps and first.state.missing_edges is not None:
         warn_if_actors_respond(spec, config.policy)
     states = _stacked([model.state for model in models])
-    began, steps, warned = time.perf_counter(), first.timesteps, False
+    began, steps, warned = time.perf_counter(), first.num_timesteps, False
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         try:
@@ -91,7 +94,7 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
                 metrics = {name: np.asarray(value) for name, value in metrics.items()}
                 now = time.perf_counter()
                 times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}
-                times |= peak_memory()
+                times |= peak_memory(config)
                 each = [
                     checked_metrics({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))
                 ]

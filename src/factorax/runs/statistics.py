@@ -122,6 +122,21 @@ def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     return Interval(interquartile_mean(x), float(low), float(high))
 
 
+def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Returns IQM(a) − IQM(b) with a percentile-bootstrap interval, `a` and `b` resampled independently.
+
+    Where the two share their seeds and so their noise, the interval is too wide rather than too narrow.
+
+    >>> iqm_difference([3.0, 3.0], [1.0, 1.0])
+    Interval(mean=2.0, low=2.0, high=2.0)
+    """
+    a, b = np.asarray(a, float), np.asarray(b, float)
+    rng = np.random.default_rng(seed)
+    boot = [stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1) for x in (a, b)]
+    low, high = np.quantile(boot[0] - boot[1], [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(interquartile_mean(a) - interquartile_mean(b), float(low), float(high))
+
+
 def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Returns P(a > b) over pairs of seeds, ties counting half, with a percentile-bootstrap interval.
 

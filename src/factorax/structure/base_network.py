@@ -78,6 +78,13 @@ class BaseNetwork(ABC):
         """Raise ValueError if this network cannot be trained with these settings, a `factorax.learning.Config`."""
         return
 
+    def check_observations(self, obs: Any, info: Mapping[str, Any]) -> None:
+        """Raise if this network cannot work on observations like these; called once, before training.
+
+        `obs` and `info` are those of a `RolloutView`, as arrays that JAX traces: they have shapes and no values.
+        """
+        return
+
     def init_state(self, sizes: TrainingSizes) -> Any:
         """The state before training; None if there is none."""
         return None

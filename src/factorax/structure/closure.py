@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .checks import as_network
 from .labels import some, warn
 from .network import InfluenceNetwork
 
 
-def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = True) -> InfluenceNetwork:
+def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> InfluenceNetwork:
     """The network of *returns*: which action can change which target now or at any later step.
 
     A one-step reward network says which rewards an action changes at once. A return also holds what comes later,
@@ -41,6 +42,7 @@ def close_over(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = Tru
     >>> close_over(heaters, rooms, local_actors=False).density  # both thermostats read both temperatures
     1.0
     """
+    net = as_network(net, "net")
     n, m = net.shape
     edges, size = influences(net, dynamics, local_actors=local_actors)
     return InfluenceNetwork._derive(_reach(matrix_of(edges, size), n)[:, n : n + m], net.actions, net.targets)

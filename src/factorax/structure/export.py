@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .factorisation import Factorisation
+from .labels import counted
 
 if TYPE_CHECKING:
     from .network import InfluenceNetwork
@@ -160,7 +161,7 @@ def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tup
             "with Factorisation.from_labels(groups, net.actions)"
         )
     if factorisation.n_actions != n:
-        raise ValueError(f"factorisation: groups {factorisation.n_actions} actions, the network has {n}")
+        raise ValueError(f"factorisation: groups {counted(factorisation.n_actions, 'action')}, the network has {n}")
     groups = sorted(sorted(group) for group in factorisation.groups)
     return [i for group in groups for i in group], [group for group in groups if len(group) > 1]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .labels import check_labels, positions, refuse_string, some
+from .labels import check_labels, counted, positions, refuse_string, some
 from .partition import PartitionMap, as_index, merge_parts
 
 
@@ -130,7 +130,7 @@ class Factorisation:
 
     def __repr__(self) -> str:
         if self.n_actions > 20:
-            return f"Factorisation({len(self)} factors of {self.n_actions} actions)"
+            return f"Factorisation({counted(len(self), 'factor')} of {self.n_actions} actions)"
         return f"Factorisation({[list(g) for g in self.groups]}, {self.n_actions})"
 
 

@@ -10,18 +10,32 @@ class StructureWarning(UserWarning):
     """Something in an influence network is legal but probably not meant."""
 
 
-def warn(message: str) -> None:
-    """A `StructureWarning` that points at the user's own line, however deep in the package it arises."""
+def warn(message: str, category: type[Warning] = StructureWarning) -> None:
+    """A warning that points at the user's own line, however deep in the package it arises."""
     depth, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, StructureWarning, stacklevel=depth)
+    warnings.warn(message, category, stacklevel=depth)
 
 
 def some(names: Sequence[str], limit: int = 5) -> str:
     """A list of names short enough for a message: ``'a1', 'a2' and 7 more``."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A count and what is counted: `one` where it is 1, otherwise `many`, which is `one` with an s if left out.
+
+    >>> counted(1, "edge is", "edges are"), counted(3, "target")
+    ('1 edge is', '3 targets')
+    """
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
+    """The sizes of a network, as its `repr` shows them: ``2 actions → 1 target, 2 edges``."""
+    return f"{counted(n, 'action')} → {counted(m, 'target')}, {counted(n_edges, f'{kind}edge')}"
 
 
 def edge_label(action: str, target: str) -> str:
@@ -45,7 +59,7 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
     names = tuple(str(label) for label in labels)
     if size is not None and len(names) != size:
         raise ValueError(
-            f"{argument}: got {len(names)} labels, want {size}, one for each "
+            f"{argument}: got {counted(len(names), 'label')}, want {size}, one for each "
             f"{'row' if argument == 'actions' else 'column'} of the influence matrix"
         )
     if len(set(names)) < len(names):

@@ -11,7 +11,7 @@ from scipy import sparse
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
 from .checks import as_network
 from .closure import influences, matrix_of
-from .labels import edge_label
+from .labels import edge_label, sizes_label
 from .network import InfluenceNetwork
 
 
@@ -41,11 +41,12 @@ class LaggedNetwork(BaseNetwork):
     def __init__(self, parts: Mapping[int, InfluenceNetwork]):
         if not parts:
             raise ValueError("parts: got none, want at least one lag and its network")
-        for lag, net in parts.items():
-            as_network(net, f"parts[{lag!r}]")
+        for lag in parts:
             if int(lag) != lag or lag < 0:
                 raise ValueError(f"parts: got the lag {lag!r}, want whole numbers of steps, from 0 on")
-        self.parts: dict[int, InfluenceNetwork] = {int(lag): parts[lag] for lag in sorted(parts)}
+        self.parts: dict[int, InfluenceNetwork] = {
+            int(lag): as_network(parts[lag], f"parts[{lag!r}]") for lag in sorted(parts)
+        }
         first = next(iter(self.parts.values()))
         if any((net.actions, net.targets) != (first.actions, first.targets) for net in self.parts.values()):
             raise ValueError("parts: got networks of different actions or targets, want the same for all lags")
@@ -78,7 +79,7 @@ class LaggedNetwork(BaseNetwork):
         )
 
     @classmethod
-    def over(cls, net: InfluenceNetwork, dynamics: Any, *, local_actors: bool = True) -> "LaggedNetwork":
+    def over(cls, net: Any, dynamics: Any, *, local_actors: bool = True) -> "LaggedNetwork":
         """From a one-step network and a dynamics graph, as `close_over` takes them: one step for each change of state.
 
         A reward reads the state as it is, so an action that moves a state changes what reads it from the next step on.
@@ -89,6 +90,7 @@ class LaggedNetwork(BaseNetwork):
         array([[ 0,  2],
                [-1,  0]])
         """
+        net = as_network(net, "net")
         n, m = net.shape
         edges, size = influences(net, dynamics, local_actors=local_actors)
         # A state moves with the next step; rewards and actors read what there is.
@@ -169,7 +171,7 @@ class LaggedNetwork(BaseNetwork):
     def __repr__(self) -> str:
         n, m = self.shape
         first, last = min(self.parts), max(self.parts)
-        return f"LaggedNetwork({n} actions → {m} targets, {self.returns_network.n_edges} edges, lags {first} to {last})"
+        return f"LaggedNetwork({sizes_label(n, m, self.returns_network.n_edges)}, lags {first} to {last})"
 
 
 def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_ma
 from .equal_rows import group_equal_rows
 from .factorisation import Factorisation, merge_rows
 from .forms import Form, Ones, choose_form
-from .labels import check_labels, default_labels, join_labels, own_labels, positions, some, warn
+from .labels import check_labels, counted, default_labels, join_labels, own_labels, positions, sizes_label, some, warn
 from .partition import PartitionMap, as_index
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class InfluenceNetwork(BaseNetwork):
     """How K is applied to a target vector: the cheapest way there is, chosen when the network is made."""
     factorisation: Factorisation | None = None
     """Which actions each row stands for, if `factor` made this network; None if one each."""
+    made_complete: bool = False
+    """Whether `complete` made this network, so that every edge is meant, as in a control."""
 
     # ---- other ways to make one ---------------------------------------------------------------------------
 
@@ -110,7 +112,7 @@ class InfluenceNetwork(BaseNetwork):
         if min(self.shape) < 1:
             raise ValueError(f"n, m: got {self.shape}, want at least one action and one target")
         self._actions = self._targets = None
-        self.form = Ones(n)
+        self.form, self.made_complete = Ones(n), True
         return self
 
     @classmethod
@@ -215,7 +217,7 @@ class InfluenceNetwork(BaseNetwork):
             factorisation = Factorisation.from_labels(factorisation, self.actions)
         if factorisation.n_actions != self.shape[0]:
             raise ValueError(
-                f"factorisation: groups {factorisation.n_actions} actions, the network has {self.shape[0]}"
+                f"factorisation: groups {counted(factorisation.n_actions, 'action')}, the network has {self.shape[0]}"
             )
         names = None
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
@@ -324,7 +326,8 @@ class InfluenceNetwork(BaseNetwork):
     # ---- internals ----------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__.get(name) for name in ("matrix", "_shape", "_actions", "_targets", "factorisation")}
+        kept = ("matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete")
+        return {name: self.__dict__.get(name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         matrix = state.pop("matrix")
@@ -343,7 +346,7 @@ class InfluenceNetwork(BaseNetwork):
     def __repr__(self) -> str:
         n, m = self.shape
         soft = "soft " if self.is_soft else ""
-        return f"InfluenceNetwork({n} actions → {m} targets, {self.n_edges} {soft}edges, density {self.density:.3g})"
+        return f"InfluenceNetwork({sizes_label(n, m, self.n_edges, soft)}, density {self.density:.3g})"
 
     @cached_property
     def _digest(self) -> bytes:

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from .base_network import BaseNetwork, RolloutView
 from .checks import as_network
 from .factorisation import Factorisation
+from .labels import counted
 from .network import InfluenceNetwork
 
 RAMPS: dict[str, Callable[[Any, Any], Any]] = {
@@ -47,6 +48,11 @@ class Blend:
         mixed = (1 - w) * self.start.matrix.astype(np.float64) + w * self.end.matrix.astype(np.float64)
         mixed.data = np.clip(mixed.data, 0, 1)  # (1 − w) + w may round to a hair above 1
         return InfluenceNetwork(mixed, self.start.actions, self.start.targets)
+
+
+def as_fixed(net: Any, argument: str) -> InfluenceNetwork:
+    """A network as it is now: a point of a schedule as a network of its own, a plain matrix as a network."""
+    return net.network() if isinstance(net, Blend) else as_network(net, argument)
 
 
 class NetworkSchedule(BaseNetwork):
@@ -110,4 +116,5 @@ class NetworkSchedule(BaseNetwork):
         return self.at(timesteps).network()
 
     def __repr__(self) -> str:
-        return f"NetworkSchedule({self.start!r} → {self.end!r}, {self.steps} steps after {self.delay}, {self.ramp})"
+        steps = counted(self.steps, "step")
+        return f"NetworkSchedule({self.start!r} → {self.end!r}, {steps} after {self.delay}, {self.ramp})"

@@ -8,6 +8,15 @@ from .checks import as_network
 from .k_array import KArray
 from .network import InfluenceNetwork
 
+_UNTRACEABLE = {
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+    "ConcretizationTypeError",
+    "NonConcreteBooleanIndexError",
+}
+"""Errors of JAX where a function asks for the values of an array that has none yet."""
+
 
 class StateNetwork(BaseNetwork):
     """K(observation, info): which action influences which target, *given the state it is taken in*.
@@ -20,8 +29,8 @@ class StateNetwork(BaseNetwork):
 
     - `function`: from observations ``(..., d)``, as the environment gives them, and a mapping, to influence matrices
       ``(..., n, m)`` with entries from 0 to 1. The mapping has ``"factor_mask"`` ``(..., n)`` where the environment
-      says who can act, and the entries of the environment's `info` that ``fx.wrap(…, observe=[…])`` names. JAX must be
-      able to trace the function.
+      says who can act, and the entries of the environment's `info` that ``fx.wrap(…, observe=[…])`` names. Write it
+      with `jax.numpy`: JAX must be able to trace it, and `FactoredPPO` tries once.
     - `support`: the network of every edge there may ever be: it gives names and shapes, and is used in checks.
 
     >>> import jax.numpy as jnp
@@ -43,7 +52,17 @@ class StateNetwork(BaseNetwork):
 
     def at(self, obs: Any, info: Mapping[str, Any]) -> KArray:
         """The influence matrix of each of these states, ``(..., n, m)``."""
-        matrix = self.function(obs, info)
+        try:
+            matrix = self.function(obs, info)
+        except Exception as error:
+            if type(error).__name__ not in _UNTRACEABLE:
+                raise
+            name = getattr(self.function, "__qualname__", repr(self.function))
+            raise TypeError(
+                f"function: {name} cannot be traced by JAX ({type(error).__name__}): training compiles it, so that it "
+                "gets arrays without values. Write it with jax.numpy: jnp.where and jnp.asarray in place of np.where "
+                "and np.asarray, and jnp.where in place of if"
+            ) from error
         want = (*obs.shape[:-1], *self.support.shape)
         if tuple(matrix.shape) != want:
             raise ValueError(
@@ -60,6 +79,10 @@ class StateNetwork(BaseNetwork):
     def check_settings(self, config: Any) -> None:
         """A critic of factors predicts credits, and those change with the state."""
         refuse_critic_of_factors(self, config)
+
+    def check_observations(self, obs: Any, info: Mapping[str, Any]) -> None:
+        """Raise if JAX cannot trace the function."""
+        self.at(obs, info)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
         """K of every observation of the rollout, ``[T, B, n, m]``."""

@@ -8,8 +8,9 @@ from traffic_outcomes import traffic_outcome
 from factorax.experiments import find, traffic_2x6, traffic_3x3
 from factorax.experiments.harness import traffic_study
 from factorax.experiments.traffic_3x3 import LOCAL
+from factorax.learning import find_network
 from factorax.learning.config import Config
-from factorax.runs import find_network, find_problem
+from factorax.problems import find_problem
 
 OPTIONS = {"traffic-3x3": traffic_3x3.OPTIONS, "traffic-2x6": traffic_2x6.OPTIONS}
 

@@ -13,7 +13,7 @@ import factorax as fx
 from factorax.integrations import to_gymnasium
 from factorax.integrations.rllib import JointEnv, _packages, to_rllib
 from factorax.problems import chain, queues
-from factorax.runs.registry import find_problem
+from factorax.problems.registry import find_problem
 
 pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():

@@ -24,7 +24,7 @@ def test_advantages_of_episodes_end_to_end_are_ours():
         dead = (rng.random((length, m)) < 0.15).cumsum(axis=0) > 0
         dead[-1] |= k % 2 == 0
         last = np.arange(length)[:, None] == length - 1
-        options = {"terminated": dead, "ended": last, "discount": GAMMA, "trace": TRACE}
+        options = {"terminated": dead, "ended": last, "gamma": GAMMA, "trace": TRACE}
         theirs += [gae(r.astype("f4"), v[:-1].astype("f4"), v[1:].astype("f4"), **options)[0], np.zeros((1, m))]
         psi += [r, np.zeros((1, m))]
         values.append(v)
@@ -34,7 +34,7 @@ def test_advantages_of_episodes_end_to_end_are_ours():
         *map(np.concatenate, (psi, values)),
         terminated=np.concatenate(stop),
         ended=np.concatenate(ended),
-        discount=GAMMA,
+        gamma=GAMMA,
         trace=TRACE,
     )
     np.testing.assert_allclose(advantages, np.concatenate(theirs), rtol=1e-5, atol=1e-6)

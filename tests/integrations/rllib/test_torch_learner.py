@@ -52,13 +52,13 @@ def test_batch_and_gradient_are_those_of_our_learner(space, grouped, masks):
     module, data = of.module["default_policy"], Data(SPACES[space], n, m, masks)
     batch = data.train_batch(of)
     config = Config(
-        discount=GAMMA,
+        gamma=GAMMA,
         gae_lambda=TRACE,
         clip_range=CLIP,
         ent_coef=ENTROPY,
         kl_coef=KL,
         vf_coef=VALUE,
-        normalise_advantage=False,
+        normalize_advantage=False,
     )
     observations = gym.spaces.Box(-np.inf, np.inf, (INPUTS,))
     rule = Update(Spec.of_spaces(observations, SPACES[space], network, weights=LAM), config)

@@ -16,7 +16,7 @@ import numpy as np
 import tyro
 
 from ..._files import write_json
-from ...runs.registry import find_problem
+from ...problems.registry import find_problem
 from ...spaces import ActionSpace
 
 
@@ -33,7 +33,7 @@ class SB3Settings:
     batch_size: int = 64
     n_epochs: int = 10
     learning_rate: float = 3e-4
-    discount: float = 0.99
+    gamma: float = 0.99
     gae_lambda: float = 0.95
     hidden: tuple[int, ...] = (64, 64)
 
@@ -43,7 +43,7 @@ class Scaled(gym.Wrapper):
 
     def __init__(self, env: gym.Env):
         super().__init__(env)
-        self.flat = ActionSpace.of(env.action_space)
+        self.flat = ActionSpace.of(env.action_space, bounded="clip")
         if not np.isfinite([self.flat.low, self.flat.high]).all() or self.flat.discrete.any():
             raise ValueError(f"action space: got {env.action_space}, want a bounded Box, or a Dict or Tuple of them")
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(self.flat),), np.float32)
@@ -67,7 +67,7 @@ def ppo(environments: Any, settings: Any, seed: int) -> Any:
         batch_size=settings.batch_size,
         n_epochs=settings.n_epochs,
         learning_rate=settings.learning_rate,
-        gamma=settings.discount,
+        gamma=settings.gamma,
         gae_lambda=settings.gae_lambda,
         seed=seed,
         policy_kwargs={"net_arch": list(settings.hidden)},
@@ -97,7 +97,7 @@ def main(settings: SB3Settings) -> None:
                 file.flush()
 
     envs = DummyVecEnv([lambda: Monitor(Scaled(make())) for _ in range(settings.n_envs)])
-    normalised = VecNormalize(envs, gamma=settings.discount)
+    normalised = VecNormalize(envs, gamma=settings.gamma)
     model = ppo(normalised, settings, settings.seed)
     with (settings.out / "metrics.jsonl").open("w", encoding="utf-8") as file:
         model.learn(settings.total_timesteps, callback=Write())

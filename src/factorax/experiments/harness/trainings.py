@@ -53,7 +53,8 @@ def train(
     method: str, problem: str, *options: Any, seed: int, steps: int, seeds: int = 1, in_sumo: int = 0
 ) -> Training:
     """Returns runs of ``factorax train`` with these options of the command line."""
-    arguments = ["train", problem, "--seed", seed, "--total-timesteps", steps, "--seeds", seeds, *options]
+    arguments = ["train", problem, "--preset", "none", "--seed", seed, "--total-timesteps", steps, "--seeds", seeds]
+    arguments += options
     return Training(
         method=method,
         seed=seed,

@@ -28,10 +28,10 @@ _COMMON = {
     "batch_size": 200,
     "n_epochs": 10,
     "learning_rate": 3e-3,
-    "discount": 0.95,
+    "gamma": 0.95,
     "gae_lambda": 0.95,
 }
-_OURS = ["--policy", "independent", "--bounded", "tanh", "--normalise-obs", "--normalise-reward"]
+_OURS = ["--policy", "independent", "--bounded", "tanh", "--normalize-obs", "--normalize-reward"]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """What we take from RLlib and PyTorch; stand-ins without them, so that the package can still be read and documented."""
 
-import importlib
-import warnings
 from typing import Any
+
+from ..._lazy import import_quietly
 
 MISSING: ImportError | None = None
 """Why there are stand-ins."""
@@ -12,9 +12,7 @@ def _of(module: str, name: str = "", stand_in: Any = None) -> Any:
     """What a module calls so, or the module itself."""
     global MISSING
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            imported = importlib.import_module(module)
+        imported = import_quietly(module)
         return getattr(imported, name) if name else imported
     except ImportError as error:
         MISSING = error

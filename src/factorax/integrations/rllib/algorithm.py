@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ...structure.checks import as_network
+from ...structure.checks import as_network, network_of
 from ..views import FactorViews
 from ._packages import PPO, PPOConfig, RLModuleSpec, need
 from .joint import JointEnv
@@ -52,7 +52,8 @@ class FactoredPPOConfig(PPOConfig):
         """
         super().training(**settings)
         if network is not None:
-            self.network = network
+            # RLlib compares its settings with ==, which arrays answer entry by entry.
+            self.network = network_of(network, "network")
         if weights is not None:
             # No array: RLlib compares its settings with ==.
             self.weights = tuple(weights.tolist()) if isinstance(weights, np.ndarray) else weights

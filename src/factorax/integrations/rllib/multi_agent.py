@@ -5,7 +5,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...runs.registry import find_network, find_problem
+from ...learning.named_networks import find_network
+from ...problems.registry import find_problem
 from ..parallel_view import ParallelView
 from ..views import FactorViews, Observe
 from ._packages import MultiAgentEnv, need

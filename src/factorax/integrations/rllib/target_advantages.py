@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._credit import credit
 from ...structure import InfluenceNetwork
+from ...structure.labels import counted
 from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
 
 FACTOR_MASK = "factor_mask"
@@ -58,7 +59,7 @@ class TargetAdvantages(ConnectorV2):
             terminated = terminated | stops
         values = predicted.cpu().numpy().astype(np.float64)
         advantages = target_advantages(
-            psi, values, terminated=terminated, ended=ended, discount=self.gamma, trace=self.lambda_
+            psi, values, terminated=terminated, ended=ended, gamma=self.gamma, trace=self.lambda_
         )
         acted = _told(infos, FACTOR_MASK, self.network.shape[0], otherwise=True)
         credits = credit(self.network, advantages, self.weights)
@@ -79,15 +80,15 @@ def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
         psi = info.get("vector_reward")
         if psi is None and n_targets > 1:
             raise ValueError(
-                f'environment: the info of a step has no "vector_reward", and the network has {n_targets} targets; put '
-                "the parts of the reward there, or say where they are: FactoredPPOConfig().problem(fx.wrap(make, "
-                "network, reward=…))"
+                f'environment: the info of a step has no "vector_reward", and the network has '
+                f"{counted(n_targets, 'target')}; put the parts of the reward there, or say where they are: "
+                "FactoredPPOConfig().problem(fx.wrap(make, network, reward=…))"
             )
         psi = np.ravel(np.asarray(rewards[t] if psi is None else psi, np.float64))
         if psi.shape != (n_targets,):
             raise ValueError(
-                f'environment: info["vector_reward"] has {psi.size} parts, and the network {n_targets} columns; want '
-                "one column for each part"
+                f'environment: info["vector_reward"] has {counted(psi.size, "part")}, and the network '
+                f"{counted(n_targets, 'column')}; want one column for each part"
             )
         infos.append({**info, "vector_reward": psi})
     return [*infos, {"vector_reward": np.zeros(n_targets)}]
@@ -107,7 +108,7 @@ def _told(infos: list[dict[str, Any]], name: str, size: int, *, otherwise: bool)
 
 
 def target_advantages(
-    psi: np.ndarray, values: np.ndarray, *, terminated: np.ndarray, ended: np.ndarray, discount: float, trace: float
+    psi: np.ndarray, values: np.ndarray, *, terminated: np.ndarray, ended: np.ndarray, gamma: float, trace: float
 ) -> np.ndarray:
     """δ_t = ψ_t + γ (1 − terminated_t) v(s_{t+1}) − v(s_t),  A_t = δ_t + γλ (1 − ended_t) A_{t+1}, for every target.
 
@@ -120,15 +121,15 @@ def target_advantages(
 
     >>> psi, values = np.array([[1.0], [2.0], [0.0]]), np.array([[0.0], [0.0], [4.0]])
     >>> ended = np.array([[False], [True], [False]])
-    >>> target_advantages(psi, values, terminated=ended & False, ended=ended, discount=0.5, trace=1.0).T
+    >>> target_advantages(psi, values, terminated=ended & False, ended=ended, gamma=0.5, trace=1.0).T
     array([[3., 4., 0.]])
     """
     goes_on = 1.0 - terminated
     following = np.append(values[1:], np.zeros_like(values[:1]), axis=0)
-    delta = psi + discount * goes_on * following - values
+    delta = psi + gamma * goes_on * following - values
     appended = np.roll(ended[:, 0], 1)
     delta[appended] = 0.0
-    decay = np.broadcast_to(discount * trace * goes_on * (1.0 - ended), delta.shape)
+    decay = np.broadcast_to(gamma * trace * goes_on * (1.0 - ended), delta.shape)
     for t in range(len(delta) - 2, -1, -1):
         if not appended[t]:
             delta[t] += decay[t] * delta[t + 1]

@@ -106,7 +106,7 @@ def _scene(ax: Axes, ways: Ways, title: str, episode: TrafficEpisode, states: La
     lights = LineCollection(list(ways.stop_lines), linewidths=2.6 * scale, zorder=2)
     ax.add_collection(lights)
     cars = ax.scatter([], [], s=7 * scale**2, c=[], cmap=_CARS, vmin=0, vmax=30, zorder=3, linewidths=0)
-    heading = ax.set_title(" ", fontsize=9, loc="left")
+    heading = ax.set_title(" ", fontsize=8, loc="left")
     ax.margins(0.01)
     ax.autoscale()
     place, v, section, present, signals = (

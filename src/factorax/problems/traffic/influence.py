@@ -43,7 +43,7 @@ def influence(
     array([14, 20, 20, 20, 20, 14])
     """
     if preset not in get_args(Preset):
-        raise ValueError(f"preset: got {preset!r}, want one of {', '.join(get_args(Preset))}")
+        raise ValueError(f"network: got {preset!r}, want one of {', '.join(get_args(Preset))}")
     lights, targets = grid.lights, grid.edges if kind == "edges" else grid.lights
     if preset == "complete":
         return InfluenceNetwork.complete(grid.n_lights, len(targets)).relabel(lights, targets)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...structure import InfluenceNetwork
+from ...structure.checks import as_network
 from ..problem import Problem, Step
 from .lane_simulator import Lanes, LaneSimulator
 from .observations import observe
@@ -73,7 +74,7 @@ def lanes(
         step=step,
         observation_space=gym.spaces.Box(space.low, space.high, dtype=np.float32),
         action_space=traffic.action_space,
-        network=traffic.influence(network) if isinstance(network, str) else network,
+        network=traffic.influence(network) if isinstance(network, str) else as_network(network, "network"),
         weights=traffic.weights,
         local=traffic.local,
         simulator=simulator,

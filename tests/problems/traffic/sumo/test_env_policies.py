@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from factorax.experiments.traffic_3x3 import GLOBAL, JOINT, LOCAL, OPTIONS, TARGETS
-from factorax.learning import FactoredPPO
-from factorax.runs.registry import find_network, find_problem, in_sumo
+from factorax.learning import FactoredPPO, find_network
+from factorax.problems.registry import find_problem, in_sumo
 
 pytestmark = pytest.mark.sumo
 SETTINGS = {"n_envs": 2, "n_steps": 200, "batch_size": 100, "n_epochs": 5, "hidden": (16,), "learning_rate": 0.01}

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from ....structure import InfluenceNetwork
+from ....structure.checks import as_network
 from ...failures import EpisodeLost
 from ..grid import SPEED_LIMIT, Grid
 from ..observations import SEEN, Readings, observe
@@ -60,7 +61,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     ):
         self.traffic = traffic or Traffic()
         self.grid = self.traffic.grid
-        self.network = self.traffic.influence(network) if isinstance(network, str) else network
+        self.network = self.traffic.influence(network) if isinstance(network, str) else as_network(network, "network")
         self.weights, self.local, self.influence = self.traffic.weights, self.traffic.local, self.traffic.influence
         self.program, self.flow_persist = program, flow_persist
         self.observation_space = self.traffic.observation_space

@@ -87,7 +87,7 @@ class Streets:
         routes that pass a light, which must be written out in the file of routes.
         """
         if preset not in get_args(Preset):
-            raise ValueError(f"preset: got {preset!r}, want one of {', '.join(get_args(Preset))}")
+            raise ValueError(f"network: got {preset!r}, want one of {', '.join(get_args(Preset))}")
         shape = len(self.lights), len(self.edges)
         if preset == "complete":
             return InfluenceNetwork.complete(*shape).relabel(self.lights, self.edges)

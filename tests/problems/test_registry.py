@@ -2,10 +2,8 @@
 
 import pytest
 
-from factorax import InfluenceNetwork
-from factorax.problems.traffic import Grid, influence
-from factorax.runs import registry
-from factorax.runs.registry import find_network, find_problem, in_sumo, is_file, register, runs_code
+from factorax.problems import registry
+from factorax.problems.registry import find_problem, in_sumo, register, runs_code
 
 
 def test_problems_by_name():
@@ -38,24 +36,6 @@ def test_traffic_takes_settings():
 def test_what_is_wrong_with_a_name(name, said):
     with pytest.raises(ValueError, match=said):
         find_problem(name)
-
-
-def test_networks_by_name(tmp_path):
-    traffic, queues = find_problem("traffic:2x6"), find_problem("queues:2x2")
-    assert find_network(traffic, "own") is None
-    assert find_network(queues, "complete") == InfluenceNetwork.complete(4, 4)
-    assert find_network(find_problem("CartPole-v1"), "complete") == InfluenceNetwork.complete(1, 1)
-    assert find_network(traffic, "n-level:2") == influence(Grid(2, 6), "n-level", n=2)
-    assert find_network(traffic, "decay:0.25") == influence(Grid(2, 6), "decay", alpha=0.25)
-    path = tmp_path / "k.json"
-    InfluenceNetwork.identity(3).save(path)
-    assert find_network(queues, str(path)) == InfluenceNetwork.identity(3)
-    with pytest.raises(ValueError, match="network: got 'corridor', want own, complete, or a file"):
-        find_network(queues, "corridor")
-    with pytest.raises(ValueError, match="network: got 'corridor:3', want a number after n-level: or decay: alone"):
-        find_network(traffic, "corridor:3")
-    with pytest.raises(ValueError, match="preset: got 'nearby', want one of in, incident"):
-        find_network(traffic, "nearby")
 
 
 @pytest.fixture
@@ -96,7 +76,7 @@ def test_a_family_of_your_own_is_imported_when_it_is_used(tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("prefix", "entry_point", "message"),
     [
-        ("chain", "my_families:problem", "prefix: got 'chain', which is factorax.runs.families:chain already"),
+        ("chain", "my_families:problem", "prefix: got 'chain', which is factorax.problems.families:chain already"),
         ("my.chain", "my_families:problem", "prefix: got 'my.chain', want lower-case letters"),
         ("a:b", "my_families:problem", "prefix: got 'a:b', want lower-case letters"),
         ("", "my_families:problem", "prefix: got '', want lower-case letters"),
@@ -114,7 +94,7 @@ def test_what_cannot_be_registered(prefix, entry_point, message):
 @pytest.mark.usefixtures("registered")
 def test_a_family_that_cannot_be_imported(tmp_path):
     register("mine", "no_such_module:problem")
-    register("other", "factorax.runs.families:nothing")
+    register("other", "factorax.problems.families:nothing")
     for name in ("mine:3", "other:3"):
         with pytest.raises(ValueError, match=f"problem: cannot import '{name}'"):
             find_problem(name)
@@ -135,13 +115,6 @@ def test_the_same_traffic_in_sumo():
     assert in_sumo("sumo:2x6,norm=fixed") == "sumo:2x6,norm=fixed"
     with pytest.raises(ValueError, match="sim: got sumo for 'chain:3', which is not a traffic problem"):
         in_sumo("chain:3")
-
-
-def test_what_is_a_file():
-    assert is_file("k.json")
-    assert is_file("adaptive:k.json")
-    assert is_file("folder/k")
-    assert not any(map(is_file, ("own", "n-level:2", "decay:0.5", "adaptive:own")))
 
 
 def test_rddl_is_made_when_it_is_needed():

@@ -1,36 +1,37 @@
 """The families of problems that the library names itself: from the text after the colon to a problem.
 
 Each function takes that text, such as ``"3x3,slots=16"`` in ``traffic:3x3,slots=16``, and returns a `Problem` or a
-function that makes a Gymnasium environment. `factorax.runs.registry` finds them by their prefix.
+function that makes a Gymnasium environment. `factorax.problems.registry` finds them by their prefix.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .. import problems
-from ..problems.problem import Problem
-from ..problems.traffic import sumo as sumo_simulator
+from . import toy_problems
+from . import traffic as traffic_lights
+from .problem import Problem
+from .traffic import sumo as sumo_simulator
 
 
 def contextual_bandit(text: str) -> Problem:
     """Returns the problem that ``contextual-bandit:8`` names."""
-    return _in_jax(problems.contextual_bandit, "contextual-bandit", text)
+    return _in_jax(toy_problems.contextual_bandit, "contextual-bandit", text)
 
 
 def chain(text: str) -> Problem:
     """Returns the problem that ``chain:16,delay=8`` names."""
-    return _in_jax(problems.chain, "chain", text)
+    return _in_jax(toy_problems.chain, "chain", text)
 
 
 def queues(text: str) -> Problem:
     """Returns the problem that ``queues:4x4`` names."""
-    return _in_jax(problems.queues, "queues", text)
+    return _in_jax(toy_problems.queues, "queues", text)
 
 
 def traffic(text: str) -> Problem:
     """Returns the problem that ``traffic:3x3,norm=fixed`` names: traffic lights in the lane simulator."""
-    return _in_jax(problems.traffic.lanes, "traffic", text)
+    return _in_jax(traffic_lights.lanes, "traffic", text)
 
 
 def sumo(text: str) -> Callable[[], Any]:

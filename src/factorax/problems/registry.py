@@ -1,4 +1,4 @@
-"""Problems and networks by name: what the command line, run folders and the RLlib adapter understand."""
+"""Problems by name: what `FactoredPPO`, the command line, run folders and the RLlib adapter understand."""
 
 import importlib
 import os
@@ -9,18 +9,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..learning.adaptive import AdaptiveNetwork
-from ..spaces import ActionSpace
-from ..spec import declared_network, is_jax, opened
-from ..structure import InfluenceNetwork
-from .families import parse_value
+from .problem import Problem
 
 _BUILT_IN = {
-    "contextual-bandit": "factorax.runs.families:contextual_bandit",
-    "chain": "factorax.runs.families:chain",
-    "queues": "factorax.runs.families:queues",
-    "traffic": "factorax.runs.families:traffic",
-    "sumo": "factorax.runs.families:sumo",
+    "contextual-bandit": "factorax.problems.families:contextual_bandit",
+    "chain": "factorax.problems.families:chain",
+    "queues": "factorax.problems.families:queues",
+    "traffic": "factorax.problems.families:traffic",
+    "sumo": "factorax.problems.families:sumo",
     "rddl": "factorax.integrations.rddl:named",
 }
 _FAMILIES = dict(_BUILT_IN)
@@ -39,7 +35,7 @@ def register(prefix: str, entry_point: str) -> None:
     A run folder that names a registered problem is loaded only if the problem is named again, as for
     ``package.module:function``: see `factorax.runs.load`.
 
-    >>> register("my-chain", "factorax.runs.families:chain")
+    >>> register("my-chain", "factorax.problems.families:chain")
     >>> find_problem("my-chain:5").network.shape
     (5, 5)
     """
@@ -118,64 +114,7 @@ def _from_module(name: str, module: str, function: str) -> Any:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     make = _import(name, module, function)
     problem = make()
-    if is_jax(problem):
+    if isinstance(problem, Problem):
         return problem
     problem.close()
     return make
-
-
-def is_file(network: str) -> bool:
-    """Whether this names a file, and not a network that the problem knows."""
-    network = network.removeprefix("adaptive:")
-    return "." in network.partition(":")[0] or os.sep in network
-
-
-def find_network(problem: Any, name: str) -> Any:
-    """Returns the network of this name for a problem of `find_problem`; None for the problem's own network.
-
-    - ``own``: the problem's; ``complete``: all edges;
-    - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
-      ``adaptive:K.json``: with these;
-    - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
-      one;
-    - a file that `InfluenceNetwork.save` wrote.
-
-    >>> find_network(find_problem("traffic:2x6"), "n-level:1")
-    InfluenceNetwork(12 actions → 64 targets, 216 edges, density 0.281)
-    """
-    if name == "own":
-        return None
-    head, _, rest = name.partition(":")
-    if head == "adaptive":
-        if not rest:
-            return head
-        initial = find_network(problem, rest)
-        return AdaptiveNetwork(_own(problem) if initial is None else initial.static)
-    if is_file(name):
-        return InfluenceNetwork.load(name)
-    with opened(problem) as instance:
-        source = getattr(instance, "unwrapped", instance)
-        if name == "complete":
-            return _complete(source)
-        influence = getattr(source, "influence", None)
-        if influence is None:
-            raise ValueError(f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote")
-        preset, _, number = name.partition(":")
-        option = {"n-level": "n", "decay": "alpha"}.get(preset)
-        if number and option is None:
-            raise ValueError(f"network: got {name!r}, want a number after n-level: or decay: alone")
-        return influence(preset, **({str(option): parse_value(number)} if number else {}))
-
-
-def _own(problem: Any) -> InfluenceNetwork:
-    with opened(problem) as source:
-        network = declared_network(source)
-    if network is None:
-        raise ValueError("network: got adaptive:own, and the problem has no network; want adaptive")
-    return network.static
-
-
-def _complete(source: Any) -> InfluenceNetwork:
-    network = declared_network(source)
-    n, m = network.static.shape if network is not None else (len(ActionSpace.of(source.action_space)), 1)
-    return InfluenceNetwork.complete(n, m)

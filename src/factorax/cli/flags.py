@@ -1,0 +1,93 @@
+"""The settings as flags of the command line: read here, and checked by `Config`, with the messages of Python."""
+
+from dataclasses import dataclass
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from tyro.constructors import PrimitiveConstructorSpec
+
+from ..learning.config import Config
+
+
+class Flags(Config):
+    """The fields of `Config` as they are typed, not yet checked; `config` checks them.
+
+    A text that does not belong into a field stays a text, which `Config` refuses with its own message.
+    """
+
+    def __post_init__(self) -> None:
+        """Nothing is checked yet."""
+
+    @classmethod
+    def from_config(cls, config: Config) -> "Flags":
+        """The flags that give these settings, to be the defaults."""
+        return cls(**vars(config))
+
+    @property
+    def config(self) -> Config:
+        """The settings, checked."""
+        return Config(**vars(self))
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a field accepts, for the help and for reading its text."""
+
+    metavar: str
+    is_number: bool = False
+    may_be_none: bool = False
+    is_sequence: bool = False
+
+    def read(self, text: str) -> Any:
+        """The number that a text stands for, or the text."""
+        if self.may_be_none and text.lower() == "none":
+            return None
+        for convert in (int, float) if self.is_number else ():
+            try:
+                return convert(text)
+            except ValueError:
+                pass
+        return text
+
+
+def _kind(kind: Any) -> _Kind:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _kind(arguments[0])
+    if origin in (UnionType, Union):
+        inner = _kind(arguments[0])
+        return _Kind(f"{inner.metavar}|None", inner.is_number, may_be_none=True)
+    if origin is tuple:
+        inner = _kind(arguments[0])
+        return _Kind(f"[{inner.metavar} [...]]", inner.is_number, is_sequence=True)
+    if origin is Literal:
+        return _Kind("{" + ",".join(arguments) + "}")
+    return _Kind({int: "INT", float: "FLOAT"}.get(kind, "TEXT"), is_number=kind in (int, float))
+
+
+def _flag(kind: Any) -> Any:
+    """The type of a field, with how its text is read."""
+    if kind is bool:
+        return kind
+    described = _kind(kind)
+
+    def read(texts: list[str]) -> Any:
+        values = tuple(map(described.read, texts))
+        return values if described.is_sequence else values[0]
+
+    def written(value: Any) -> list[str]:
+        return [str(each) for each in value] if described.is_sequence else [str(value)]
+
+    return Annotated[
+        kind,
+        PrimitiveConstructorSpec(
+            nargs="*" if described.is_sequence else 1,
+            metavar=described.metavar,
+            instance_from_str=read,
+            is_instance=lambda value: True,
+            str_from_instance=written,
+        ),
+    ]
+
+
+Flags.__annotations__ = {name: _flag(kind) for name, kind in get_type_hints(Config, include_extras=True).items()}

@@ -1,0 +1,228 @@
+"""`PPO`: factored PPO with the constructor of Stable-Baselines3, for scripts that were written for it."""
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import gymnasium as gym
+
+from ..learning.factored_ppo import FactoredPPO
+from ..learning.learner import Learner
+from .views import to_gymnasium
+
+_WITHOUT_EFFECT = {"use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
+                   "stats_window_size": 100, "_init_setup_model": True}  # fmt: skip
+"""Arguments of Stable-Baselines3 that have no counterpart, and the only values they may have."""
+
+
+class PPO(FactoredPPO):
+    """`FactoredPPO` with the arguments, their order and the defaults of ``stable_baselines3.PPO``.
+
+    - `policy`: ``"MlpPolicy"``, which is the policy ``"joint"`` here, or ``"joint"``, ``"shared"``, ``"independent"``.
+    - `env`: the name of an environment, an environment, or a vectorised environment of Stable-Baselines3 in this
+      process (`DummyVecEnv`, as `make_vec_env` gives it); or what `FactoredPPO` takes, a `Problem` or a function that
+      makes an environment, of which `n_envs` are stepped.
+    - `network`: the influence network; without one, or one that the environment has, this is textbook PPO
+      (``estimator="vanilla"``).
+    - All other settings of `factorax.learning.Config` by name.
+
+    ```python
+    from factorax import PPO  # instead of: from stable_baselines3 import PPO
+
+    model = PPO("MlpPolicy", "CartPole-v1", verbose=1).learn(10_000)
+    ```
+    """
+
+    def __init__(
+        self,
+        policy: str,
+        env: Any,
+        learning_rate: Any = 3e-4,
+        n_steps: int = 2048,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: Any = 0.2,
+        clip_range_vf: Any = None,
+        normalize_advantage: bool = True,
+        ent_coef: Any = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        *,
+        network: Any = None,
+        n_envs: int | None = None,
+        policy_kwargs: Mapping[str, Any] | None = None,
+        tensorboard_log: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+        **settings: Any,
+    ):
+        for name, only in _WITHOUT_EFFECT.items():
+            if settings.pop(name, only) not in (only,):
+                raise ValueError(f"{name}: not available in factorax, want {only!r} or leave it out")
+        if "preset" in settings:
+            raise ValueError("preset: PPO has the defaults of Stable-Baselines3; give presets to FactoredPPO")
+        self._env = env
+        problem, count = _problem_of(env)
+        if count is not None and n_envs not in (None, count):
+            raise ValueError(f"n_envs: got {n_envs}, and env holds {count}; leave it out")
+        settings |= _of_policy(policy_kwargs or {})
+        settings = {"initial_log_std": 0.0, "seed": None} | settings
+        self._estimator_is_given = "estimator" in settings
+        super().__init__(
+            problem,
+            network,
+            tensorboard_log=tensorboard_log,
+            verbose=verbose,
+            policy="joint" if policy == "MlpPolicy" else policy,
+            learning_rate=learning_rate,
+            n_envs=(count or 1) if n_envs is None else n_envs,
+            n_steps=n_steps,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            gamma=gamma,
+            gae_lambda=gae_lambda,
+            clip_range=clip_range,
+            clip_range_vf=clip_range_vf,
+            normalize_advantage=normalize_advantage,
+            ent_coef=ent_coef,
+            vf_coef=vf_coef,
+            max_grad_norm=max_grad_norm,
+            **settings,
+        )
+        if isinstance(problem, _Given):
+            self.names = (problem.id, self.names[1])
+
+    def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
+        """Vanilla if nobody has given a network, unless the settings say otherwise."""
+        learner = super()._learner(problem, network, **options)
+        if self._estimator_is_given or not learner.spec.network_is_default:
+            return learner
+        self.config = replace(self.config, estimator="vanilla")
+        return Learner(learner.spec, self.config)
+
+    def get_env(self) -> Any:
+        """The environment that the model was made with, or a new one if that was a name or a function; vectorised, if
+        Stable-Baselines3 is installed."""
+        if not isinstance(self._env, gym.Env) and not hasattr(self._env, "num_envs"):
+            self._env = to_gymnasium(self.spec.problem)
+        if isinstance(self._env, gym.Env):
+            try:
+                from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
+            except ImportError:
+                return self._env
+            env = self._env
+            self._env = DummyVecEnv([lambda: env])
+        return self._env
+
+    def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
+        """As `FactoredPPO.evaluate`: in environments of its own, not in those that the user gave for training."""
+        problem = self.spec.problem
+        if not isinstance(problem, _Given):
+            return super().evaluate(episodes, deterministic=deterministic, seed=seed)
+        other = self.on(problem.another)
+        return other.evaluate(episodes, deterministic=deterministic, seed=seed)
+
+    def learn(
+        self,
+        total_timesteps: int | None = None,
+        callback: Any = None,
+        log_interval: int | None = 1,
+        tb_log_name: str = "PPO",
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> "PPO":
+        """As `FactoredPPO.learn`, with the defaults of Stable-Baselines3."""
+        super().learn(total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar)
+        return self
+
+    @classmethod
+    def load(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls,
+        path: str | os.PathLike[str],
+        env: Any = None,
+        device: str = "auto",
+        custom_objects: Any = None,
+        print_system_info: bool = False,
+        force_reset: bool = True,
+        **options: Any,
+    ) -> "PPO":
+        """As `FactoredPPO.load`; `env` is an environment to continue training in, as in the constructor.
+
+        `custom_objects`, `print_system_info` and `force_reset` are arguments of Stable-Baselines3 without effect.
+        """
+        count = _problem_of(env)[1]
+        if count is not None:
+            options = {"n_envs": count} | options
+        model = super().load(path, env, device=device, **options)
+        assert isinstance(model, PPO)
+        return model
+
+    @classmethod
+    def _rebuilt(cls, problem: Any, network: Any, **options: Any) -> "PPO":
+        return cls(options.pop("policy"), problem, network=network, **options)
+
+
+class _Lent(gym.Wrapper):
+    """An environment that belongs to the user: it stays open."""
+
+    def close(self) -> None:
+        pass
+
+
+class _Given:
+    """Makes environments by handing out those of the user, one after the other."""
+
+    def __init__(self, envs: Sequence[gym.Env]):
+        self.envs, self.spec = itertools.cycle(envs), envs[0].spec
+        self.id = None if self.spec is None else self.spec.id
+        self.__name__ = self.id or type(envs[0].unwrapped).__name__
+
+    def __call__(self) -> gym.Env:
+        return _Lent(next(self.envs))
+
+    def another(self) -> gym.Env:
+        """A new environment of the same kind."""
+        if self.spec is None:
+            raise ValueError(
+                "evaluate: the environment is not registered with Gymnasium, so another one cannot be made; use "
+                "evaluate_policy(model, env) or EvalCallback(eval_env=…)"
+            )
+        return gym.make(self.spec)
+
+
+def _problem_of(env: Any) -> tuple[Any, int | None]:
+    """What `FactoredPPO` takes for an environment, and how many there are, if they are given."""
+    if isinstance(env, gym.Env):
+        return _Given([env]), 1
+    if not hasattr(env, "num_envs"):
+        return env, None
+    if hasattr(env, "venv"):
+        raise TypeError(
+            f"env: got {type(env).__name__}, a wrapper of a vectorised environment, which would be ignored; for "
+            "VecNormalize set normalize_obs and normalize_reward, else wrap every environment before it is vectorised"
+        )
+    if not hasattr(env, "envs"):
+        raise TypeError(
+            f"env: got {type(env).__name__}, whose environments are in other processes; want a DummyVecEnv, or a "
+            "function that makes one environment, with n_envs and rollouts='processes'"
+        )
+    return _Given(env.envs), int(env.num_envs)
+
+
+def _of_policy(policy_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that stand for Stable-Baselines3's `policy_kwargs`."""
+    settings: dict[str, Any] = {}
+    for name, value in policy_kwargs.items():
+        if name == "net_arch":
+            layers = [value.get("pi", ()), value.get("vf", ())] if isinstance(value, Mapping) else [value, value]
+            if list(layers[0]) != list(layers[1]):
+                raise ValueError(f"policy_kwargs['net_arch']: got {value!r}, want the same layers for both networks")
+            settings["hidden"] = tuple(layers[0])
+        elif name == "log_std_init":
+            settings["initial_log_std"] = value
+        elif not (name == "activation_fn" and getattr(value, "__name__", "") == "Tanh"):
+            raise ValueError(f"policy_kwargs: got {name!r}, want net_arch, log_std_init, or Tanh as activation_fn")
+    return settings

@@ -1,0 +1,9 @@
+"""Callbacks: what is called while `FactoredPPO.learn` runs. `base` has the interface, `ready` those ready for use."""
+
+from .base import Callback as Callback
+from .base import CallbackList as CallbackList
+from .base import as_callback as as_callback
+from .ready import CheckpointCallback as CheckpointCallback
+from .ready import EvalCallback as EvalCallback
+from .ready import ProgressBarCallback as ProgressBarCallback
+from .ready import StopTrainingOnRewardThreshold as StopTrainingOnRewardThreshold

@@ -1,0 +1,156 @@
+"""The interface of a callback, what it may ask of a model, and the forms in which callbacks may be given."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..config import Config
+from ..logger import Logger
+from ..metrics import Metrics
+
+
+class Model(Protocol):
+    """What callbacks ask of a model; `factorax.learning.FactoredPPO` has all of it."""
+
+    config: Config
+    logger: Logger
+    last_timestep: int
+    """The step at which training will end."""
+
+    @property
+    def num_timesteps(self) -> int: ...  # noqa: D102
+    def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, Any]: ...  # noqa: D102
+    def evaluate(self, episodes: int = 10, *, deterministic: bool = True) -> dict[str, Any]: ...  # noqa: D102
+    def on(self, problem: Any) -> Any: ...  # noqa: D102
+    def save(self, path: Any) -> None: ...  # noqa: D102
+
+
+class Callback:
+    """Called at the start of training, after every rollout and the update from it, and at the end.
+
+    A subclass overrides what it needs. Any object with some of these methods will do, and so will a function
+    ``f(model, metrics)``, which is called as `on_rollout_end` is.
+
+    >>> class StopAt(Callback):
+    ...     def __init__(self, steps):
+    ...         self.steps = steps
+    ...
+    ...     def on_rollout_end(self, model, metrics):
+    ...         return model.num_timesteps < self.steps
+    """
+
+    def on_training_start(self, model: Model) -> None:
+        """Called once, before the first rollout."""
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool | None:
+        """Called after every rollout and the update from it, with its metrics; training stops if it returns False."""
+
+    def on_training_end(self, model: Model) -> None:
+        """Called once when training ends, also by an error."""
+
+
+def stops(result: Any) -> bool:
+    """Whether what a callback returned is False, Python's or NumPy's; None and anything else continue."""
+    return isinstance(result, bool | np.bool_) and not result
+
+
+class CallbackList(Callback):
+    """Several callbacks, called in order. All of them are called, even if one has said to stop."""
+
+    def __init__(self, callbacks: Sequence[Any]):
+        self.callbacks = [as_callback(each) for each in callbacks]
+
+    def on_training_start(self, model: Model) -> None:
+        """Start each."""
+        for callback in self.callbacks:
+            callback.on_training_start(model)
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
+        """False if one of them says so."""
+        return not any([stops(callback.on_rollout_end(model, metrics)) for callback in self.callbacks])  # noqa: C419
+
+    def on_training_end(self, model: Model) -> None:
+        """End each."""
+        for callback in self.callbacks:
+            callback.on_training_end(model)
+
+
+def each_of(callback: Callback) -> list[Callback]:
+    """A callback, or those in a list, and in the lists therein."""
+    if not isinstance(callback, CallbackList):
+        return [callback]
+    return [inner for each in callback.callbacks for inner in each_of(each)]
+
+
+class _Function(Callback):
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool | None:
+        return self.function(model, metrics)
+
+
+class _Partial(Callback):
+    """An object that has some of the methods of a callback."""
+
+    def __init__(self, wrapped: Any):
+        self.wrapped = wrapped
+
+    def on_training_start(self, model: Model) -> None:
+        if hasattr(self.wrapped, "on_training_start"):
+            self.wrapped.on_training_start(model)
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool | None:
+        return self.wrapped.on_rollout_end(model, metrics) if hasattr(self.wrapped, "on_rollout_end") else None
+
+    def on_training_end(self, model: Model) -> None:
+        if hasattr(self.wrapped, "on_training_end"):
+            self.wrapped.on_training_end(model)
+
+
+class _OfStableBaselines3(Callback):
+    """A callback of Stable-Baselines3.
+
+    It expects a call after every step of the environments. A rollout is one program here, so the calls of its steps
+    follow all at once when it is over, and see the policy after the update.
+    """
+
+    def __init__(self, wrapped: Any):
+        self.wrapped = wrapped
+
+    def on_training_start(self, model: Model) -> None:
+        self.wrapped.init_callback(model)
+        self.wrapped.on_training_start({"self": model, "total_timesteps": model.last_timestep}, {})
+        self.wrapped.on_rollout_start()
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
+        self.wrapped.update_locals({"self": model, "metrics": metrics})
+        goes_on = not any(stops(self.wrapped.on_step()) for _ in range(model.config.n_steps))
+        self.wrapped.on_rollout_end()
+        if goes_on:
+            self.wrapped.on_rollout_start()
+        return goes_on
+
+    def on_training_end(self, model: Model) -> None:
+        self.wrapped.on_training_end()
+
+
+def as_callback(callback: Any) -> Callback:
+    """A callback from what users give: None, a function, an object, one of Stable-Baselines3, or a list of those."""
+    if callback is None:
+        return Callback()
+    if isinstance(callback, Callback):
+        return callback
+    if hasattr(callback, "init_callback") and hasattr(callback, "on_step"):
+        return _OfStableBaselines3(callback)
+    if any(hasattr(callback, name) for name in ("on_training_start", "on_rollout_end", "on_training_end")):
+        return _Partial(callback)
+    if callable(callback):
+        return _Function(callback)
+    if isinstance(callback, Iterable) and not isinstance(callback, str):
+        return CallbackList(list(callback))
+    raise TypeError(
+        f"callback: got {type(callback).__name__}, want a function f(model, metrics), an object with "
+        "on_training_start, on_rollout_end or on_training_end, or a list of those"
+    )

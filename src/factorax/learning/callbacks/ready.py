@@ -1,0 +1,194 @@
+"""Callbacks ready for use: evaluation with the best model kept, checkpoints, stopping at a return, a progress bar.
+
+Names and arguments are those of Stable-Baselines3. Frequencies count steps of each environment; a callback acts at the
+end of the first rollout at which a multiple of its frequency has been reached.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import gymnasium as gym
+import numpy as np
+
+from ... import _progress
+from ..._files import write_whole
+from ..metrics import Metrics
+from ..validation import Range, checked
+from .base import Callback, Model, as_callback, each_of, stops
+
+MODEL_SUFFIX = ".safetensors"
+
+
+class _Every:
+    """Whether a multiple of a frequency, in steps of each environment, was reached since it was last asked."""
+
+    def __init__(self, name: str, frequency: int):
+        self.frequency, self.reached = checked(name, frequency, Annotated[int, Range(1)]), 0
+
+    def start(self, model: Model) -> None:
+        self.reached = model.num_timesteps // model.config.n_envs // self.frequency
+
+    def due(self, model: Model) -> bool:
+        before, self.reached = self.reached, model.num_timesteps // model.config.n_envs // self.frequency
+        return self.reached > before
+
+
+class EvalCallback(Callback):
+    """Evaluates the policy every so often, and keeps the best model.
+
+    - `eval_env`: where to evaluate: None for environments of the training problem, a problem or a function that makes
+      an environment, an environment, or a vectorised environment of Stable-Baselines3.
+    - `eval_freq`: steps of each environment between evaluations.
+    - `best_model_save_path`: a folder for ``best_model.safetensors``.
+    - `log_path`: a folder for ``evaluations.npz``, with ``timesteps`` and ``results`` as in Stable-Baselines3.
+    - `callback_on_new_best`, `callback_after_eval`: callbacks whose `on_rollout_end` is called then; training stops if
+      one of them returns False.
+
+    `best_mean_reward` and `last_mean_reward` are the results; the logger receives ``eval/mean_reward``.
+    """
+
+    def __init__(
+        self,
+        eval_env: Any = None,
+        callback_on_new_best: Any = None,
+        callback_after_eval: Any = None,
+        n_eval_episodes: int = 5,
+        eval_freq: int = 10_000,
+        log_path: str | os.PathLike[str] | None = None,
+        best_model_save_path: str | os.PathLike[str] | None = None,
+        deterministic: bool = True,
+        verbose: int = 1,
+    ):
+        self.eval_env, self.deterministic = eval_env, deterministic
+        self.n_eval_episodes = checked("n_eval_episodes", n_eval_episodes, Annotated[int, Range(1)])
+        self.on_best, self.after_eval = as_callback(callback_on_new_best), as_callback(callback_after_eval)
+        for inner in (*each_of(self.on_best), *each_of(self.after_eval)):
+            if isinstance(inner, StopTrainingOnRewardThreshold):
+                inner.parent = self
+        self.every = _Every("eval_freq", eval_freq)
+        self.log_path = None if log_path is None else Path(log_path)
+        self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
+        self.verbose = verbose
+        self.best_mean_reward = self.last_mean_reward = -np.inf
+        self.timesteps: list[int] = []
+        self.results: list[np.ndarray] = []
+
+    def on_training_start(self, model: Model) -> None:
+        """Make the folders, so that a path that cannot be written to is an error now."""
+        self.every.start(model)
+        for folder in (self.log_path, self.best_model_save_path):
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+        self.on_best.on_training_start(model)
+        self.after_eval.on_training_start(model)
+
+    def on_training_end(self, model: Model) -> None:
+        """End the callbacks of evaluations."""
+        self.on_best.on_training_end(model)
+        self.after_eval.on_training_end(model)
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
+        """Evaluate, if it is time."""
+        if not self.every.due(model):
+            return True
+        returns = returns_in(model, self.eval_env, self.n_eval_episodes, self.deterministic)
+        self.last_mean_reward = float(returns.mean())
+        self.timesteps.append(model.num_timesteps)
+        self.results.append(returns)
+        model.logger.record("eval/mean_reward", self.last_mean_reward)
+        if self.verbose:
+            print(f"evaluation after {model.num_timesteps:,} steps: {returns.mean():.2f} ± {returns.std():.2f}")
+        if self.log_path is not None:
+            arrays: Any = {"timesteps": np.array(self.timesteps), "results": np.array(self.results)}
+            write_whole(self.log_path / "evaluations.npz", lambda file: np.savez(file, **arrays))
+        goes_on = True
+        if self.last_mean_reward > self.best_mean_reward:
+            self.best_mean_reward = self.last_mean_reward
+            if self.best_model_save_path is not None:
+                model.save(self.best_model_save_path / f"best_model{MODEL_SUFFIX}")
+            goes_on = not stops(self.on_best.on_rollout_end(model, metrics))
+        return not stops(self.after_eval.on_rollout_end(model, metrics)) and goes_on
+
+
+class CheckpointCallback(Callback):
+    """Saves the model every `save_freq` steps of each environment, as ``PREFIX_STEPS_steps.safetensors``."""
+
+    def __init__(self, save_freq: int, save_path: str | os.PathLike[str], name_prefix: str = "rl_model"):
+        self.every, self.folder, self.name_prefix = _Every("save_freq", save_freq), Path(save_path), name_prefix
+
+    def on_training_start(self, model: Model) -> None:
+        """Make the folder."""
+        self.every.start(model)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
+        """Save, if it is time."""
+        if self.every.due(model):
+            model.save(self.folder / f"{self.name_prefix}_{model.num_timesteps}_steps{MODEL_SUFFIX}")
+
+
+class StopTrainingOnRewardThreshold(Callback):
+    """Stops training at a mean return: that of the evaluations of an `EvalCallback` that has this one as its
+    `callback_on_new_best`, else that of the episodes which ended in a rollout."""
+
+    def __init__(self, reward_threshold: float, verbose: int = 0):
+        self.reward_threshold, self.verbose = reward_threshold, verbose
+        self.parent: EvalCallback | None = None
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
+        """False once the return has reached the threshold."""
+        reached = metrics.get("rollout/ep_rew_mean", -np.inf)
+        if self.parent is not None:
+            reached = self.parent.best_mean_reward
+        if reached < self.reward_threshold:
+            return True
+        if self.verbose:
+            print(f"stopped: the mean return {float(reached):.2f} has reached {self.reward_threshold}")
+        return False
+
+
+class ProgressBarCallback(Callback):
+    """A progress bar for the steps of a call of `learn`, with the last mean return, steps per second and the KL
+    divergence."""
+
+    def on_training_start(self, model: Model) -> None:
+        """Show the bar."""
+        self.bar = _progress.progress_bar()
+        self.bar.start()
+        self.task = self.bar.add_task("", total=model.last_timestep, completed=model.num_timesteps)
+        self.last = np.nan
+
+    def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
+        """Move it."""
+        self.last = float(metrics.get("rollout/ep_rew_mean", self.last))
+        shown = "–" if np.isnan(self.last) else f"{self.last:.4g}"
+        text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
+        self.bar.update(self.task, completed=model.num_timesteps, description=text)
+
+    def on_training_end(self, model: Model) -> None:
+        """Remove it."""
+        self.bar.stop()
+
+
+def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np.ndarray:
+    """The returns λ·ψ of whole episodes, ``(episodes,)``; `env` as for `EvalCallback`."""
+    if isinstance(env, gym.Env):
+        return np.array([_play(model, env, deterministic) for _ in range(episodes)])
+    if hasattr(env, "step_wait"):  # a vectorised environment of Stable-Baselines3
+        from stable_baselines3.common.evaluation import evaluate_policy
+
+        options: Any = {"n_eval_episodes": episodes, "deterministic": deterministic, "warn": False}
+        return np.asarray(evaluate_policy(model, env, return_episode_rewards=True, **options)[0])  # pyright: ignore
+    played = model if env is None else model.on(env)
+    return played.evaluate(episodes, deterministic=deterministic)["episodes"]
+
+
+def _play(model: Model, env: gym.Env, deterministic: bool) -> float:
+    obs, _ = env.reset()
+    total, over = 0.0, False
+    while not over:
+        action, _ = model.predict(obs, deterministic=deterministic)
+        obs, reward, terminated, truncated, _ = env.step(action)
+        total, over = total + float(reward), terminated or truncated
+    return total

@@ -1,0 +1,81 @@
+"""The passes over a rollout: shuffled minibatches, all of them or until the policy has moved far enough."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Metrics = dict[str, jax.Array]
+Carry = Any
+"""What a minibatch changes: the agent and the state of its optimiser."""
+Minibatch = Callable[[Carry, jax.Array], tuple[Carry, Metrics]]
+"""From what is learnt and the indices of samples, ``(batch_size,)``, to what is learnt, and metrics."""
+
+
+def run_epochs(
+    minibatch: Minibatch, carry: Carry, keys: jax.Array, order: Callable[[jax.Array], jax.Array]
+) -> tuple[Carry, Metrics]:
+    """Learn from every minibatch; returns the metrics of the last pass, averaged over its minibatches.
+
+    - `keys`: a key for every pass.
+    - `order`: from a key to the indices of its minibatches, ``(minibatches, batch_size)``.
+    """
+
+    def epoch(carry: Carry, key: jax.Array) -> tuple[Carry, Metrics]:
+        carry, metrics = jax.lax.scan(minibatch, carry, order(key))
+        return carry, jax.tree.map(lambda x: x.mean(axis=0), metrics)
+
+    carry, metrics = jax.lax.scan(epoch, carry, keys)
+    return carry, jax.tree.map(lambda x: x[-1], metrics)
+
+
+def run_until(
+    minibatch: Minibatch,
+    carry: Carry,
+    keys: jax.Array,
+    order: Callable[[jax.Array], jax.Array],
+    *,
+    measure: str,
+    limit: float,
+) -> tuple[Carry, Metrics]:
+    """As `run_epochs`, but stop before the first minibatch on which the metric `measure` exceeds `limit`.
+
+    That minibatch changes nothing. Its metrics are part of the means over the last pass that was begun, and
+    ``train/n_minibatches`` counts those that were learnt from.
+    """
+    metrics = jax.eval_shape(lambda: minibatch(carry, order(keys[0])[0]))[1]
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
+
+    def one(state: tuple[Carry, jax.Array], indices: jax.Array) -> tuple[Any, Any]:
+        carry, goes_on = state
+
+        def learn() -> tuple[Carry, jax.Array, Metrics]:
+            new, metrics = minibatch(carry, indices)
+            near = metrics[measure] <= limit
+            return jax.tree.map(lambda a, b: jnp.where(near, a, b), new, carry), near, metrics
+
+        new, near, metrics = jax.lax.cond(goes_on, learn, lambda: (carry, goes_on, nothing))
+        return (new, near), (metrics, goes_on, near)
+
+    def epoch(state: tuple[Carry, jax.Array], key: jax.Array) -> tuple[Any, Any]:
+        state, (metrics, begun, learnt) = jax.lax.scan(one, state, order(key))
+        count = begun.sum()
+        return state, (jax.tree.map(lambda x: x.sum(axis=0) / jnp.maximum(count, 1), metrics), count, learnt.sum())
+
+    (carry, _), (metrics, begun, learnt) = jax.lax.scan(epoch, (carry, jnp.bool_(True)), keys)
+    last = (begun > 0).sum() - 1
+    return carry, jax.tree.map(lambda x: x[last], metrics) | {"train/n_minibatches": learnt.sum()}
+
+
+def shuffled(key: jax.Array, size: int) -> jax.Array:
+    """The numbers below `size` in random order.
+
+    Sorts one array with random bits in front and the number behind them: XLA takes several times as long for the sort
+    of pairs in `jax.random.permutation`. Two numbers whose random bits agree, 16 of them at least, stay in order.
+    """
+    behind = max(size - 1, 1).bit_length()
+    if behind > 16:
+        return jax.random.permutation(key, size)
+    front = jax.random.bits(key, (size,), jnp.uint32) << behind
+    return (jnp.sort(front | jnp.arange(size, dtype=jnp.uint32)) & ((1 << behind) - 1)).astype(jnp.int32)

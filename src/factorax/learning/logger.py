@@ -1,0 +1,230 @@
+"""`Logger`: collects named numbers during training and hands them to writers: the screen, a CSV file, TensorBoard,
+Weights & Biases."""
+
+import contextlib
+import csv
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+
+from ..structure import InfluenceNetwork
+from .validation import nearest
+
+LONG = 256
+"""Vectors longer than this are summarised by their median."""
+
+
+class Writer(Protocol):
+    """Writes the numbers of an update to one place."""
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Write the values after this many steps."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is being written."""
+        ...
+
+
+class Logger:
+    """Numbers that have been recorded since the last `dump`, and the writers that receive them then.
+
+    The names of the methods are those of Stable-Baselines3. A callback may record numbers of its own:
+    ``model.logger.record("custom/value", 1.0)``.
+
+    >>> logger = Logger()
+    >>> logger.record("custom/value", 2)
+    >>> logger.name_to_value
+    {'custom/value': 2.0}
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, writers: Sequence[Writer] = ()):
+        self.dir = None if folder is None else os.fspath(folder)
+        self.writers = list(writers)
+        self.name_to_value: dict[str, float] = {}
+        self._means: dict[str, tuple[float, int]] = {}
+
+    def record(self, key: str, value: Any, exclude: Any = None) -> None:
+        """Record a number under a name until the next `dump`; a later one replaces it. `exclude` is ignored."""
+        self.name_to_value[key] = float(value)
+
+    def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
+        """Record one of several numbers, of which the mean is written at the next `dump`."""
+        total, count = self._means.get(key, (0.0, 0))
+        self._means[key] = total + float(value), count + 1
+        self.name_to_value[key] = (total + float(value)) / (count + 1)
+
+    def dump(self, step: int = 0) -> None:
+        """Hand all recorded numbers to the writers, and forget them."""
+        for writer in self.writers:
+            writer.write(self.name_to_value, step)
+        self.name_to_value, self._means = {}, {}
+
+    def get_dir(self) -> str | None:
+        """The folder that was configured, if any."""
+        return self.dir
+
+    def close(self) -> None:
+        """Close all writers."""
+        for writer in self.writers:
+            writer.close()
+
+
+class TableWriter:
+    """Prints a table, grouped by the part of each name before the slash."""
+
+    def __init__(self, file: TextIO | None = None):
+        self.file = file
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Print the values."""
+        rows: list[tuple[str, str]] = []
+        group = None
+        for name in sorted(values):
+            head, slash, rest = name.partition("/")
+            if slash and head != group:
+                group = head
+                rows.append((f"{head}/", ""))
+            rows.append((f"   {rest}" if slash else name, f"{values[name]:.6g}"))
+        widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
+        line = "-" * (sum(widths) + 7)
+        table = [f"| {name:<{widths[0]}} | {value:<{widths[1]}} |" for name, value in rows]
+        print("\n".join([line, *table, line]), file=self.file or sys.stdout, flush=True)
+
+    def close(self) -> None:
+        """Nothing to finish."""
+
+
+class TensorBoardWriter:
+    """Writes TensorBoard events into a folder, with tensorboardX."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise ImportError(
+                "tensorboard: needs the package tensorboardX; pip install 'factorax[tensorboard]'"
+            ) from None
+        self.events: Any = SummaryWriter(os.fspath(folder))
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Add the values as scalars."""
+        for name, value in values.items():
+            self.events.add_scalar(name, value, step)
+        self.events.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.events.close()
+
+
+class WandbWriter:
+    """Writes to Weights & Biases; offline unless `mode` or the variable WANDB_MODE says otherwise.
+
+    Offline, the run is a folder below `folder`, which ``wandb sync`` uploads when you choose to.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, mode: str | None = None, **options: Any):
+        try:
+            import wandb  # pyright: ignore[reportMissingImports]
+        except ImportError:
+            raise ImportError("wandb: needs the package wandb; pip install 'factorax[wandb]'") from None
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        mode = mode or os.environ.get("WANDB_MODE", "offline")
+        options = {"project": "factorax", "dir": os.fspath(folder), "mode": mode} | options
+        self.run: Any = wandb.init(**options)
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Log the values."""
+        self.run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        """Finish the run."""
+        self.run.finish()
+
+
+class CSVWriter:
+    """Writes one row per update into ``progress.csv``; a new column rewrites the file."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.path = Path(folder) / "progress.csv"
+        self.columns: list[str] = []
+        self.rows: list[Mapping[str, float]] = []
+
+    def write(self, values: Mapping[str, float], step: int) -> None:
+        """Append a row."""
+        self.rows.append(dict(values))
+        new = [name for name in sorted(values) if name not in self.columns]
+        self.columns += new
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.columns, restval="")
+        if new:
+            writer.writeheader()
+        writer.writerows(self.rows if new else self.rows[-1:])
+        with self.path.open("w" if new else "a", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
+
+    def close(self) -> None:
+        """Nothing to finish."""
+
+
+FORMATS = ("stdout", "tensorboard", "csv", "wandb")
+
+
+def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[str] = ("stdout",)) -> Logger:
+    """A logger that writes in these formats, into a folder, for `FactoredPPO.set_logger`.
+
+    - `formats`: some of ``"stdout"``, ``"tensorboard"``, ``"csv"`` and ``"wandb"``.
+    """
+    with contextlib.ExitStack() as opened:  # if one cannot be opened, close those before it
+        writers: list[Writer] = []
+        for name in formats:
+            writers.append(_writer(name, folder))
+            opened.callback(writers[-1].close)
+        opened.pop_all()
+    return Logger(folder, writers)
+
+
+def _writer(name: str, folder: str | os.PathLike[str] | None) -> Writer:
+    if name not in FORMATS:
+        close = nearest(name, FORMATS)
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"formats: got {name!r}, want some of {', '.join(FORMATS)}{hint}")
+    if name == "stdout":
+        return TableWriter()
+    if folder is None:
+        raise ValueError(f"folder: got None for the format {name!r}, want a folder to write to")
+    writers = {"tensorboard": TensorBoardWriter, "csv": CSVWriter, "wandb": WandbWriter}
+    return writers[name](folder)
+
+
+def numbered_folder(parent: str | os.PathLike[str], name: str, *, latest: bool = False) -> Path:
+    """The folder ``name_1``, ``name_2``, … of a new run below `parent`, as Stable-Baselines3 numbers them.
+
+    - `latest`: return the last one that exists, if there is one.
+    """
+    parent = Path(parent)
+    endings = (path.name.removeprefix(f"{name}_") for path in parent.glob(f"{name}_*"))
+    last = max((int(ending) for ending in endings if ending.isdecimal()), default=0)
+    return parent / f"{name}_{max(last, 1) if latest else last + 1}"
+
+
+def scalars(metrics: Mapping[str, Any], network: InfluenceNetwork) -> Iterator[tuple[str, float]]:
+    """Named numbers: vectors by the names of their factors or targets, long vectors by their median, names left out."""
+    for name, value in metrics.items():
+        value = np.asarray(value)
+        if value.dtype.kind == "U" or name == "network/changed":
+            continue
+        labels: Iterable[str] = network.actions if name.startswith(("factor/", "variance/")) else network.targets
+        if value.ndim == 0:
+            yield name, float(value)
+        elif value.size > LONG:
+            yield f"{name}/median", float(np.median(value))
+        else:
+            yield from ((f"{name}/{label}", float(x)) for label, x in zip(labels, value, strict=True))

@@ -1,0 +1,135 @@
+"""Presets: tuned settings by name, one TOML file each in the folder ``presets``.
+
+A file has the entries
+
+- ``about``: one sentence with the measured result and the command that gives it;
+- ``problems``: patterns, as of `fnmatch`, of the problems that train with this preset by default; may be empty;
+- ``network``: the name of the influence network, as for ``factorax train --network``; the problem's own if left out;
+- ``[settings]``: fields of `Config`; the others keep their defaults.
+"""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .config import WHO_STEPS, Config
+from .validation import nearest, shown
+
+NONE = "none"
+"""The name for no preset: the defaults of `Config`."""
+_FOLDER = Path(__file__).with_name("presets")
+_NOT_TUNED = {"seed", *WHO_STEPS}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Tuned settings with a name."""
+
+    name: str
+    about: str
+    """One sentence with the measured result and the command that gives it."""
+    settings: dict[str, Any]
+    """Values of fields of `Config`; those left out have their defaults."""
+    problems: tuple[str, ...] = ()
+    """Patterns of the problems that train with it by default, such as ``traffic:*``."""
+    network: str | None = None
+    """Name of the network; None for the problem's own."""
+
+    @property
+    def config(self) -> Config:
+        """All settings, those of the preset and the defaults of the others."""
+        return Config.of(self.settings)
+
+
+def preset_names() -> list[str]:
+    """The names of all presets.
+
+    >>> "traffic" in preset_names()
+    True
+    """
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def read_preset(name: str) -> Preset:
+    """Return the preset of this name; raises ValueError for an unknown name, with the nearest one.
+
+    >>> read_preset("traffic").network
+    'incident'
+    >>> read_preset("trafic")
+    Traceback (most recent call last):
+    ValueError: preset: got 'trafic', want none, ...; did you mean 'traffic'?
+    """
+    names = preset_names()
+    if name not in names:
+        close = nearest(name, [NONE, *names])
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"preset: got {shown(name)}, want {', '.join([NONE, *names[:-1]])} or {names[-1]}{hint}")
+    return _read(_FOLDER / f"{name}.toml")
+
+
+def preset_for(problem: str) -> Preset | None:
+    """Return the preset that a problem trains with by default; None if it has none.
+
+    >>> preset_for("traffic:2x6").name, preset_for("CartPole-v1")
+    ('traffic', None)
+    """
+    for name in preset_names():
+        preset = read_preset(name)
+        if any(fnmatchcase(problem, pattern) for pattern in preset.problems):
+            return preset
+    return None
+
+
+def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a preset, or of none, with some replaced: arguments of `Config` and `FactoredPPO`.
+
+    >>> Config(**settings_with("traffic", {"n_envs": 32})).policy
+    'shared'
+    >>> settings_with("none", {"n_envs": 32})
+    {'n_envs': 32}
+    """
+    return dict(overrides) if preset == NONE else read_preset(preset).settings | overrides
+
+
+def network_of(preset: str) -> str | None:
+    """Return the name of the network that belongs to a preset; None for the problem's own."""
+    return None if preset == NONE else read_preset(preset).network
+
+
+@cache
+def _read(path: Path) -> Preset:
+    """The preset in a file; raises ValueError that names the file and the entry."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: is not TOML ({error})") from error
+    known = {field.name for field in fields(Preset)} - {"name"}
+    for entry in content.keys() - known:
+        close = nearest(entry, known)
+        raise ValueError(f"{path}: {entry}: no such entry" + (f"; did you mean {close}?" if close else ""))
+    about, problems, network = (content.get(entry) for entry in ("about", "problems", "network"))
+    if not isinstance(about, str) or not about.strip():
+        raise ValueError(f"{path}: about: got {shown(about)}, want a sentence with the result and the command")
+    if not isinstance(problems, list) or not all(isinstance(each, str) for each in problems):
+        raise ValueError(f'{path}: problems: got {shown(problems)}, want a list of patterns, as in ["traffic:*"]')
+    if network is not None and not isinstance(network, str):
+        raise ValueError(f"{path}: network: got {shown(network)}, want the name of a network, or no such entry")
+    settings = _checked_settings(path, content.get("settings"))
+    return Preset(name=path.stem, about=about, settings=settings, problems=tuple(problems), network=network)
+
+
+def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
+    """Settings in the types of their fields; raises ValueError that names the one that does not belong there."""
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path}: settings: got {shown(settings)}, want a table [settings] of fields of Config")
+    for name in settings.keys() & _NOT_TUNED:
+        raise ValueError(f"{path}: settings.{name}: belongs to a run, and not to a preset; remove it")
+    try:
+        config = dataclasses.asdict(Config.of(settings))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: settings.{error}") from error
+    return {name: config[name] for name in settings}

@@ -1,0 +1,42 @@
+"""Scores of the reference controllers of traffic lights, to compare runs with."""
+
+import jax
+import numpy as np
+
+from ..problems.families import parse_settings, parse_size
+from ..problems.registry import in_sumo
+from ..problems.traffic import LaneSimulator, Traffic
+from ..problems.traffic.controllers import CONTROLLERS
+from ..problems.traffic.episode import play, play_in_sumo
+
+
+def controller_returns(
+    name: str, problem: str = "traffic:3x3", *, episodes: int = 10, seed: int = 0, sumo: bool = False
+) -> np.ndarray:
+    """Returns the global return of every episode under a controller, ``(episodes,)``.
+
+    **Arguments**
+
+    - `name`: one of `factorax.problems.traffic.controllers.CONTROLLERS`, such as ``"gap-out"``.
+    - `problem`: the name of a traffic problem, such as ``"traffic:2x6"``.
+    - `sumo`: play in SUMO instead of the lane simulator, episodes with the seeds `seed`, `seed` + 1, …
+    """
+    if name not in CONTROLLERS:
+        raise ValueError(f"controller: got {name!r}, want one of {', '.join(CONTROLLERS)}")
+    text = in_sumo(problem).partition(":")[2]  # without what only the lane simulator has
+    size, *pairs = text.split(",")
+    rows, columns = parse_size(size or "3x3", "traffic", text)
+    traffic = Traffic(rows, columns, **parse_settings(pairs))
+    controller = CONTROLLERS[name](traffic.grid)
+    if not sumo:
+        simulator = LaneSimulator(traffic)
+        keys = jax.random.split(jax.random.key(seed), episodes)
+        rewards = jax.jit(jax.vmap(lambda key: play(simulator, controller, key)[0].reward))(keys)
+        return np.asarray(rewards, float).sum(axis=1)
+    from ..problems.traffic.sumo import TrafficEnv
+
+    env = TrafficEnv(traffic)
+    try:
+        return np.array([play_in_sumo(env, controller, seed + i).reward.sum() for i in range(episodes)])
+    finally:
+        env.close()

@@ -1,0 +1,97 @@
+"""Settings that are refused, and the message of each. `docs/settings_tables.py` makes a table of it."""
+
+import math
+
+NAN, INF = math.nan, math.inf
+COUNT = "a whole number from 1 to 2,147,483,647"
+OR_NONE = "a whole number from 0 to 2,147,483,647"
+FUNCTION = ", or a function of the remaining progress"
+
+
+def growing(progress):
+    """A schedule that ends below zero."""
+    return progress - 0.5
+
+
+BAD = [
+    ({"objective": "PPO"}, "objective: got 'PPO', want 'ppo', 'a2c' or 'natural'; did you mean 'ppo'?"),
+    ({"objective": "trpo"}, "objective: got 'trpo', want 'ppo', 'a2c' or 'natural'; did you mean 'natural'?"),
+    ({"objective": None}, "objective: got None, want 'ppo', 'a2c' or 'natural'"),
+    ({"estimator": "fpg"}, "estimator: got 'fpg', want 'factored' or 'vanilla'; did you mean 'factored'?"),
+    ({"estimator": "vanila"}, "estimator: got 'vanila', want 'factored' or 'vanilla'; did you mean 'vanilla'?"),
+    (
+        {"policy": "MlpPolicy"},
+        "policy: got 'MlpPolicy', want 'joint', 'shared' or 'independent'; did you mean 'joint'?",
+    ),
+    ({"policy": "share"}, "policy: got 'share', want 'joint', 'shared' or 'independent'; did you mean 'shared'?"),
+    ({"critic": "foo"}, "critic: got 'foo', want 'target', 'factor' or 'none'"),
+    ({"critic": None}, "critic: got None, want 'target', 'factor' or 'none'; did you mean 'none'?"),
+    ({"bootstrap": "maybe"}, "bootstrap: got 'maybe', want 'auto', 'never' or 'always'"),
+    ({"bootstrap": True}, "bootstrap: got True, want 'auto', 'never' or 'always'"),
+    ({"covariance": "blah"}, "covariance: got 'blah', want 'diagonal' or 'full'"),
+    ({"bounded": "squash"}, "; did you mean 'tanh'?"),
+    ({"rollouts": "process"}, "'inline', 'processes' or 'ray'; did you mean 'processes'?"),
+    ({"device": "cuda:0"}, "device: got 'cuda:0', want 'auto', 'cpu', 'gpu', 'cuda' or 'tpu'; did you mean 'cuda'?"),
+    ({"learning_rate": -3e-4}, f"learning_rate: got -0.0003, want a number of at least 0{FUNCTION}"),
+    ({"learning_rate": NAN}, f"learning_rate: got nan, want a number of at least 0{FUNCTION}"),
+    ({"learning_rate": INF}, f"learning_rate: got inf, want a number of at least 0{FUNCTION}"),
+    ({"learning_rate": "3e-4"}, f"learning_rate: got '3e-4', want a number of at least 0{FUNCTION}"),
+    ({"learning_rate": growing}, "it is -0.5 at the remaining progress 0"),
+    ({"learning_rate": [1e-3]}, f"learning_rate: got [0.001], want a number of at least 0{FUNCTION}"),
+    ({"clip_range": -0.1}, f"clip_range: got -0.1, want a number above 0{FUNCTION}"),
+    ({"clip_range": 0}, f"clip_range: got 0, want a number above 0{FUNCTION}"),
+    ({"clip_range_vf": 0}, "clip_range_vf: got 0, want a number above 0, or None"),
+    ({"clip_range_vf": "none"}, "clip_range_vf: got 'none', want a number above 0, or None"),
+    ({"ent_coef": -0.01}, f"ent_coef: got -0.01, want a number of at least 0{FUNCTION}"),
+    ({"vf_coef": -1}, "vf_coef: got -1, want a number of at least 0"),
+    ({"max_grad_norm": 0}, "max_grad_norm: got 0, want a number above 0"),
+    ({"max_grad_norm": None}, "max_grad_norm: got None, want a number above 0"),
+    ({"gamma": 1.5}, "gamma: got 1.5, want a number from 0 to 1"),
+    ({"gamma": "0.99"}, "gamma: got '0.99', want a number from 0 to 1"),
+    ({"gamma": True}, "gamma: got True, want a number from 0 to 1"),
+    ({"gae_lambda": -0.1}, "gae_lambda: got -0.1, want a number from 0 to 1"),
+    ({"target_kl": 0.0}, "target_kl: got 0.0, want a number above 0, or None"),
+    ({"kl_coef": -0.2}, "kl_coef: got -0.2, want a number of at least 0"),
+    ({"kl_coef_target": -1}, "kl_coef_target: got -1, want a number above 0, or None"),
+    ({"natural_kl": 0}, "natural_kl: got 0, want a number above 0"),
+    ({"damping": NAN}, "damping: got nan, want a number of at least 0"),
+    ({"initial_log_std": 1000}, "initial_log_std: got 1000, want a number from -20 to 10"),
+    ({"n_envs": 0}, f"n_envs: got 0, want {COUNT}"),
+    ({"n_envs": 1.5}, f"n_envs: got 1.5, want {COUNT}"),
+    ({"n_envs": 2**62}, f"n_envs: got 4611686018427387904, want {COUNT}"),
+    ({"n_steps": -1}, f"n_steps: got -1, want {COUNT}"),
+    ({"n_epochs": 0}, f"n_epochs: got 0, want {COUNT}"),
+    ({"total_timesteps": 10**12}, f"total_timesteps: got 1000000000000, want {COUNT}"),
+    ({"batch_size": 7}, "batch_size: got 7, want a divisor of n_envs × n_steps = 2048, such as 4"),
+    ({"batch_size": 4096}, "batch_size: got 4096, want a divisor of n_envs × n_steps = 2048, such as 2048"),
+    ({"seed": -1}, "seed: got -1, want a whole number from 0 to 4,294,967,295, or None"),
+    ({"seed": 0.5}, "seed: got 0.5, want a whole number from 0 to 4,294,967,295, or None"),
+    ({"hidden": 64}, "hidden: got 64, want a sequence, each entry a whole number from 1 to 65,536"),
+    ({"hidden": (64, 0)}, "hidden: got (64, 0), want a sequence, each entry a whole number from 1 to 65,536"),
+    ({"hidden": (10**9,)}, "hidden: got (1000000000,), want a sequence, each entry a whole number from 1 to 65,536"),
+    ({"identity": -8}, "identity: got -8, want a whole number from 0 to 4,096"),
+    ({"anneal": ("gamma",)}, "anneal: got ('gamma',), want a sequence, each entry 'learning_rate', 'clip_range' or"),
+    ({"anneal": "learning_rate"}, "anneal: got 'learning_rate', want a sequence, each entry"),
+    ({"normalize_advantage": 1}, "normalize_advantage: got 1, want True or False"),
+    ({"normalize_obs": "yes"}, "normalize_obs: got 'yes', want True or False"),
+    ({"overlap": True, "objective": "a2c"}, "overlap: got objective 'a2c', want 'ppo': only its ratios know who acted"),
+    ({"workers": 9}, "workers: got 9, want at most one for each of n_envs = 8"),
+    ({"workers": -1}, f"workers: got -1, want {OR_NONE}"),
+    ({"worker_cpus": -1}, "worker_cpus: got -1, want a number of at least 0"),
+    ({"fragment_seconds": 0}, "fragment_seconds: got 0, want a number above 0"),
+    ({"ray_address": 6379}, "ray_address: got 6379, want a text"),
+    ({"devices": -1}, f"devices: got -1, want {OR_NONE}"),
+]
+UNKNOWN = [
+    ("learning_rat", "learning_rat: no such setting; did you mean learning_rate?"),
+    ("normalise_obs", "normalise_obs: no such setting; did you mean normalize_obs?"),
+    ("discount", "discount: no such setting; use gamma"),
+    ("lr", "lr: no such setting; use learning_rate"),
+    (
+        "policy_kwargs",
+        "policy_kwargs: no such setting; use hidden for its net_arch, initial_log_std for its log_std_init",
+    ),
+    ("use_sde", "use_sde: no such setting; use initial_log_std: state-dependent exploration is not available"),
+    ("foo", "foo: no such setting; see factorax.learning.Config"),
+]
+"""Settings that do not exist."""

@@ -1,0 +1,95 @@
+"""Messages before training starts: who is told that K leaves nothing out, and that a run is shorter than a rollout."""
+
+import dataclasses
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import factorax as fx
+from factorax.learning import Config
+from factorax.learning.hints import warn_if_dense, warn_if_short
+from factorax.problems import chain
+from factorax.spec import Spec
+
+COMPLETE = fx.InfluenceNetwork.complete(3, 3)
+DENSE = dataclasses.replace(chain(3), network=fx.InfluenceNetwork(np.ones((3, 3))))
+SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8}
+
+
+def test_a_problem_whose_own_network_has_every_edge_is_named_once_when_a_model_is_made():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fx.FactoredPPO(DENSE, **SMALL)
+    assert [w.category for w in caught] == [fx.StructureWarning]
+    message = str(caught[0].message)
+    assert message.startswith("network: the problem's own has an edge from each of 3 actions to each of 3 targets")
+    for advice in ("network='adaptive'", "reads='uncoupled'", "fx.discover", "InfluenceNetwork.complete(3, 3)"):
+        assert advice in message
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("problem", "network", "settings"),
+    [
+        (DENSE, COMPLETE, {}),
+        (DENSE, np.ones((3, 3)), {}),
+        (dataclasses.replace(chain(3), network=COMPLETE.relabel(targets=["x", "y", "z"])), None, {}),
+        (DENSE, "adaptive", {}),
+        (DENSE, None, {"estimator": "vanilla"}),
+        (chain(3), None, {}),
+        (dataclasses.replace(chain(1), network=fx.InfluenceNetwork.complete(1, 1)), None, {}),
+        (lambda: gym.make("CartPole-v1"), None, {}),
+    ],
+    ids=[
+        "complete",
+        "an array of ones",
+        "its own, made complete",
+        "adaptive",
+        "vanilla",
+        "sparse",
+        "one action",
+        "one target",
+    ],
+)
+def test_nobody_is_told_who_chose_it_or_has_no_choice(problem, network, settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fx.FactoredPPO(problem, network, **SMALL, **settings)
+
+
+class Declares(gym.Env):
+    """Two actions, two targets, and a network of its own if it is given one."""
+
+    observation_space = action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    reward_space = gym.spaces.Box(-1, 1, (2,))
+
+    def __init__(self, network=None):
+        if network is not None:
+            self.network = network
+
+
+def test_what_was_given_to_wrap_was_chosen_and_what_the_environment_declares_was_not():
+    ones = fx.InfluenceNetwork(np.ones((2, 2)))
+    assert not Spec.of(fx.wrap(Declares, ones)).network_is_own
+    with pytest.warns(fx.StructureWarning, match="network: none is given"):
+        assert not Spec.of(fx.wrap(Declares)).network_is_own
+    declared = Spec.of(fx.wrap(lambda: Declares(ones)))
+    assert declared.network_is_own
+    with pytest.warns(fx.StructureWarning, match="each of 2 actions to each of 2 targets"):
+        warn_if_dense(declared, Config())
+    assert not declared.with_network(ones).network_is_own
+
+
+def test_a_run_shorter_than_a_rollout_says_what_will_happen():
+    config = Config(n_envs=4, n_steps=8, batch_size=32, n_epochs=3)
+    said = r"total_timesteps: got 31, less than one rollout of n_envs × n_steps = 4 × 8 = 32 steps. One whole rollout"
+    with pytest.warns(UserWarning, match=said) as caught:
+        warn_if_short(config, 31)
+    assert caught[0].filename == __file__
+    assert "in 3 passes over it" in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for steps in (0, 32, 33, 1000):
+            warn_if_short(config, steps)

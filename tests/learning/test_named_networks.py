@@ -1,0 +1,34 @@
+"""Networks by name."""
+
+import pytest
+
+from factorax import InfluenceNetwork
+from factorax.learning.named_networks import find_network, is_file
+from factorax.problems.registry import find_problem
+from factorax.problems.traffic.grid import Grid
+from factorax.problems.traffic.influence import influence
+
+
+def test_networks_by_name(tmp_path):
+    traffic, queues = find_problem("traffic:2x6"), find_problem("queues:2x2")
+    assert find_network(traffic, "own") is None
+    assert find_network(queues, "complete") == InfluenceNetwork.complete(4, 4)
+    assert find_network(find_problem("CartPole-v1"), "complete") == InfluenceNetwork.complete(1, 1)
+    assert find_network(traffic, "n-level:2") == influence(Grid(2, 6), "n-level", n=2)
+    assert find_network(traffic, "decay:0.25") == influence(Grid(2, 6), "decay", alpha=0.25)
+    path = tmp_path / "k.json"
+    InfluenceNetwork.identity(3).save(path)
+    assert find_network(queues, str(path)) == InfluenceNetwork.identity(3)
+    with pytest.raises(ValueError, match="network: got 'corridor', want own, complete, or a file"):
+        find_network(queues, "corridor")
+    with pytest.raises(ValueError, match="network: got 'corridor:3', want a number after n-level: or decay: alone"):
+        find_network(traffic, "corridor:3")
+    with pytest.raises(ValueError, match="network: got 'nearby', want one of in, incident"):
+        find_network(traffic, "nearby")
+
+
+def test_what_is_a_file():
+    assert is_file("k.json")
+    assert is_file("adaptive:k.json")
+    assert is_file("folder/k")
+    assert not any(map(is_file, ("own", "n-level:2", "decay:0.5", "adaptive:own")))

@@ -1,0 +1,155 @@
+"""Presets: every file that is shipped is valid, and one that is not says which entry."""
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from factorax.learning import Config, find_network, presets
+from factorax.learning.presets import preset_for, preset_names, read_preset, settings_with
+from factorax.problems import find_problem
+
+ROOT = Path(__file__).parents[2]
+VALID = """
+about = "A sentence."
+problems = ["chain:*"]
+network = "near"
+
+[settings]
+gamma = 0.9
+hidden = [8, 8]
+"""
+SIZES = {"traffic": "traffic:3x3", "traffic-full": "traffic:3x3"}
+"""Problems to try presets on that are nobody's default, or whose default is a pattern without an example."""
+
+
+@pytest.fixture
+def read(tmp_path):
+    """From the text of a preset file to the preset."""
+
+    def read(text):
+        path = tmp_path / "mine.toml"
+        path.write_text(text, encoding="utf-8")
+        return presets._read.__wrapped__(path)
+
+    return read
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_shipped_preset_is_valid(name):
+    preset = read_preset(name)
+    assert preset.name == name
+    assert preset.about.endswith(".")
+    assert "factorax" in preset.about  # the command that gives the result
+    for setting, value in preset.settings.items():
+        assert getattr(preset.config, setting) == value
+        assert getattr(Config(), setting) != value, "says what is the default anyway"
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_network_of_a_shipped_preset_exists(name):
+    preset = read_preset(name)
+    problem = find_problem(SIZES.get(name, name))
+    network = find_network(problem, preset.network or "own") or problem.network
+    assert network.static.shape == problem.network.static.shape
+
+
+def test_every_preset_is_in_the_table_of_the_page():
+    page = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    assert [name for name in preset_names() if f"\n| `{name}` |" not in page] == []
+
+
+def test_no_two_presets_are_the_default_of_one_problem():
+    patterns = [pattern for name in preset_names() for pattern in read_preset(name).problems]
+    assert len(set(patterns)) == len(patterns)
+
+
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        ("traffic", "traffic"),
+        ("traffic:2x6,slots=20", "traffic"),
+        ("sumo:3x3", "traffic"),
+        ("sumo:town.net.xml,town.rou.xml", None),  # nobody has tuned for this one
+        ("chain:8", "chain"),
+        ("queues", "queues"),
+        ("contextual-bandit:8", "contextual-bandit"),
+        ("CartPole-v1", None),
+        ("my-chain:5", None),
+        ("", None),
+    ],
+)
+def test_default_preset_of_a_problem(problem, name):
+    preset = preset_for(problem)
+    assert (preset and preset.name) == name
+
+
+def test_a_file_is_read_and_its_values_have_the_types_of_their_fields(read):
+    preset = read(VALID)
+    assert preset.problems == ("chain:*",)
+    assert preset.network == "near"
+    assert preset.settings == {"gamma": 0.9, "hidden": (8, 8)}
+    assert preset.config == dataclasses.replace(Config(), gamma=0.9, hidden=(8, 8))
+    assert read(VALID.replace('network = "near"', "")).network is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("gamma = 0.9", "gamma = ", r"mine.toml: is not TOML"),
+        ("gamma = 0.9", "gamma = 1.5", r"mine.toml: settings.gamma: got 1.5, want a number from 0 to 1"),
+        ("gamma = 0.9", 'gamma = "a"', r"mine.toml: settings.gamma: got 'a'"),
+        ("gamma = 0.9", "gama = 0.9", r"mine.toml: settings.gama: no such setting; did you mean gamma\?"),
+        ("gamma = 0.9", "batch_size = 7", r"mine.toml: settings.batch_size: got 7, want a divisor"),
+        ("gamma = 0.9", "seed = 1", r"mine.toml: settings.seed: belongs to a run"),
+        ("gamma = 0.9", 'device = "gpu"', r"mine.toml: settings.device: belongs to a run"),
+        ("[settings]", "[setings]", r"mine.toml: setings: no such entry; did you mean settings\?"),
+        ("[settings]\ngamma = 0.9\nhidden = [8, 8]", "settings = 3", r"mine.toml: settings: got 3, want a table"),
+        ('about = "A sentence."', "", r"mine.toml: about: got None, want a sentence"),
+        ('["chain:*"]', '"chain:*"', r"mine.toml: problems: got 'chain:\*', want a list"),
+        ('["chain:*"]', "[1]", r"mine.toml: problems: got \[1\], want a list"),
+        ('"near"', "3", r"mine.toml: network: got 3, want the name"),
+    ],
+)
+def test_a_malformed_file_says_which_entry(read, old, new, message):
+    assert old in VALID
+    with pytest.raises(ValueError, match=message):
+        read(VALID.replace(old, new))
+
+
+def test_a_file_that_is_not_text_says_so(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"mine.toml: is not TOML"):
+        presets._read.__wrapped__(path)
+
+
+def test_unknown_preset_names_the_nearest():
+    with pytest.raises(ValueError, match=r"preset: got 'Trafic', want none, .*; did you mean 'traffic'\?"):
+        read_preset("Trafic")
+    with pytest.raises(ValueError, match=r"preset: got .\.\./presets/traffic., want none, "):
+        read_preset("../presets/traffic")
+
+
+def test_settings_with_a_preset_and_overrides():
+    settings = settings_with("traffic", {"n_envs": 4, "seed": 3})
+    assert settings == read_preset("traffic").settings | {"n_envs": 4, "seed": 3}
+    assert read_preset("traffic").settings != settings  # and the preset itself is as before
+    assert settings_with("none", {"seed": 3}) == {"seed": 3}
+
+
+@pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling, in the extra dev")
+def test_the_wheel_holds_the_presets(tmp_path):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "src"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    code = "from hatchling.build import build_wheel; print(build_wheel('.'))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
+        held = set(wheel.namelist())
+    assert {f"factorax/learning/presets/{name}.toml" for name in preset_names()} <= held

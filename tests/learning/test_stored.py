@@ -1,0 +1,82 @@
+"""Files of models: by which name they are found, and what they say of their problem."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from factorax.learning import FactoredPPO, checkpoints
+from factorax.learning.stored import existing, named_in
+from factorax.problems import chain
+
+SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
+
+
+def test_a_model_made_from_names_is_loaded_without_a_problem(tmp_path):
+    model = FactoredPPO("traffic:2x2,slots=8", "incident", policy="shared", **SMALL)
+    model.save(tmp_path / "lights")
+    again = FactoredPPO.load(tmp_path / "lights")
+    assert (again.names, again.config) == (model.names, model.config)
+    assert again.network == model.network
+    other = FactoredPPO.load(tmp_path / "lights", learning_rate=1.0, n_envs=4)
+    assert other.config.learning_rate == 1.0
+    assert float(other.state.hyper.learning_rate) == 1.0
+
+
+def test_without_a_name_the_error_says_what_it_was_trained_on(tmp_path):
+    FactoredPPO(lambda: gym.make("CartPole-v1"), **SMALL).save(tmp_path / "pole")
+    with pytest.raises(ValueError, match=r"does not name the problem .*sizes: observation space Box\(.*Discrete\(2\)"):
+        FactoredPPO.load(tmp_path / "pole")
+    assert FactoredPPO.load(tmp_path / "pole", "CartPole-v1").num_timesteps == 0
+
+
+def test_another_problem_is_refused_with_the_sizes_of_both(tmp_path):
+    FactoredPPO(chain(3), **SMALL).save(tmp_path / "chain")
+    with pytest.raises(ValueError, match=r"on another problem: .*factors 3 there, 4 here; targets 3 there, 4 here"):
+        FactoredPPO.load(tmp_path / "chain", chain(4))
+
+
+def test_what_was_given_has_to_be_given_again(tmp_path):
+    network = np.roll(np.eye(4), 1, axis=0)
+    FactoredPPO("contextual-bandit:4", network, weights=[1, 2, 3, 4], **SMALL).save(tmp_path / "m")
+    with pytest.raises(ValueError, match=r"network: .* was trained with network of its own, which is not in the file"):
+        FactoredPPO.load(tmp_path / "m")
+    with pytest.raises(ValueError, match=r"weights: .* was trained with weights of its own"):
+        FactoredPPO.load(tmp_path / "m", network=network)
+    again = FactoredPPO.load(tmp_path / "m", network=network, weights=[1, 2, 3, 4])
+    np.testing.assert_array_equal(again.network.to_dense(), network)
+
+
+@pytest.mark.parametrize("problem", ["chain:3", "CartPole-v1"])
+def test_another_number_of_environments_begins_new_episodes(tmp_path, problem):
+    FactoredPPO(problem, **SMALL).learn(48, progress_bar=False).save(tmp_path / "m")
+    more = FactoredPPO.load(tmp_path / "m", n_envs=8)
+    assert more.num_timesteps == 48
+    more.learn(48, reset_num_timesteps=False, progress_bar=False)
+    assert more.num_timesteps == 96
+
+
+def test_names_that_run_code_are_for_the_user_to_say(tmp_path):
+    FactoredPPO("factorax.problems:chain", **SMALL).save(tmp_path / "chain")
+    with pytest.raises(ValueError, match="which is code to be run; if you trust it, say so"):
+        FactoredPPO.load(tmp_path / "chain")
+    assert FactoredPPO.load(tmp_path / "chain", "factorax.problems:chain").names[0] == "factorax.problems:chain"
+
+
+def test_where_a_file_is_looked_for(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"path: no file '.*m' or '.*m.safetensors'"):
+        existing(tmp_path / "m")
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match=r"no file '.*last.safetensors' or '.*previous.safetensors'"):
+        existing(tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "previous.safetensors").touch()
+    assert existing(tmp_path / "run").name == "previous.safetensors"
+
+
+@pytest.mark.parametrize("config", ["[]", '{"problem": 3, "network": "own"}', "{", '{"problem": "chain:3"}'])
+def test_settings_of_a_folder_that_make_no_sense(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    path = tmp_path / "checkpoints" / "last.safetensors"
+    path.parent.mkdir()
+    checkpoints.save(path, {}, {})
+    with pytest.raises(ValueError, match="does not name the problem it was trained on"):
+        named_in(path)
