@@ -120,3 +120,8 @@ def test_the_same_traffic_in_sumo():
 def test_rddl_is_made_when_it_is_needed():
     make = find_problem("rddl:UAV_ippc2023/4")
     assert make.args == ("UAV_ippc2023", "4")
+
+
+def test_a_mistyped_family_is_told_the_nearest():
+    with pytest.raises(ValueError, match=r"cannot import 'chian:4' .*; did you mean chain:4\?"):
+        find_problem("chian:4")

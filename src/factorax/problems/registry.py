@@ -1,5 +1,6 @@
 """Problems by name: what `FactoredPPO`, the command line, run folders and the RLlib adapter understand."""
 
+import difflib
 import importlib
 import os
 import re
@@ -106,7 +107,10 @@ def _import(name: str, module: str, function: str) -> Any:
     try:
         return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"problem: cannot import {name!r} ({error})") from error
+        prefix, colon, text = name.partition(":")
+        close = difflib.get_close_matches(prefix, _FAMILIES, n=1) if prefix not in _FAMILIES else []
+        hint = f"; did you mean {close[0]}{colon}{text}?" if close else ""
+        raise ValueError(f"problem: cannot import {name!r} ({error}){hint}") from error
 
 
 def _from_module(name: str, module: str, function: str) -> Any:
