@@ -176,7 +176,7 @@ def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np
     if isinstance(env, gym.Env):
         return np.array([_play(model, env, deterministic) for _ in range(episodes)])
     if hasattr(env, "step_wait"):  # a vectorised environment of Stable-Baselines3
-        from stable_baselines3.common.evaluation import evaluate_policy
+        from stable_baselines3.common.evaluation import evaluate_policy  # pyright: ignore[reportMissingImports]
 
         options: Any = {"n_eval_episodes": episodes, "deterministic": deterministic, "warn": False}
         return np.asarray(evaluate_policy(model, env, return_episode_rewards=True, **options)[0])  # pyright: ignore
