@@ -28,11 +28,9 @@ class PPO(FactoredPPO):
       (``estimator="vanilla"``).
     - All other settings of `factorax.learning.Config` by name.
 
-    ```python
-    from factorax import PPO  # instead of: from stable_baselines3 import PPO
-
-    model = PPO("MlpPolicy", "CartPole-v1", verbose=1).learn(10_000)
-    ```
+    >>> from factorax import PPO  # instead of: from stable_baselines3 import PPO
+    >>> PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1).learn(32).num_timesteps
+    32
     """
 
     def __init__(
