@@ -7,7 +7,7 @@ import pytest
 
 import factorax as fx
 from factorax.learning import FactoredPPO, Logger, configure
-from factorax.learning.logger import TableWriter, numbered_folder, scalars
+from factorax.learning.logger import TableWriter, TensorBoardWriter, numbered_folder, scalars
 
 SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 
@@ -118,6 +118,16 @@ def test_tensorboard_and_the_screen_from_python(tmp_path, capsys):
     assert sum(file.stat().st_size for file in files) > size
     model.learn(24, progress_bar=False, tb_log_name="other")
     assert {path.name for path in (tmp_path / "tb").iterdir()} == {"FactoredPPO_1", "other_1"}
+
+
+def test_two_writers_of_one_second_keep_two_event_files(tmp_path, monkeypatch):
+    pytest.importorskip("tensorboardX")
+    monkeypatch.setattr("time.time", lambda: 1_700_000_000.0)
+    for step in range(2):
+        writer = TensorBoardWriter(tmp_path)
+        writer.write({"value": step}, step)
+        writer.close()
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.wandb

@@ -4,7 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from factorax.learning import FactoredPPO, checkpoints
+import factorax as fx
+from factorax import runs
+from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.learning.stored import existing, named_in
 from factorax.problems import chain
 
@@ -27,6 +29,16 @@ def test_without_a_name_the_error_says_what_it_was_trained_on(tmp_path):
     with pytest.raises(ValueError, match=r"does not name the problem .*sizes: observation space Box\(.*Discrete\(2\)"):
         FactoredPPO.load(tmp_path / "pole")
     assert FactoredPPO.load(tmp_path / "pole", "CartPole-v1").num_timesteps == 0
+
+
+def test_a_run_is_loaded_with_its_copy_of_the_network(tmp_path, monkeypatch):
+    """The file that the user named may be gone, or another one."""
+    monkeypatch.chdir(tmp_path)
+    fx.InfluenceNetwork.identity(3).save("K.json")
+    config = Config(total_timesteps=24, **SMALL)
+    runs.train("contextual-bandit:3", config, tmp_path / "run", network="K.json", progress_bar=False)
+    (tmp_path / "K.json").unlink()
+    assert FactoredPPO.load(tmp_path / "run").network == fx.InfluenceNetwork.identity(3)
 
 
 def test_another_problem_is_refused_with_the_sizes_of_both(tmp_path):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factorax.learning.validation import Range, Schedule, checked, described, nearest
+from factorax.learning.validation import Range, Schedule, checked, described
+from factorax.structure.labels import nearest
 
 KINDS = [
     int,

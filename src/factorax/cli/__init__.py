@@ -12,7 +12,7 @@ from ..rollouts.supervising import WorkerDied
 from .discovery import discover
 from .paper import claims, reproduce
 from .runs import compare, evaluate, plot, watch
-from .train import train_with_preset
+from .train import train, train_with_preset
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
                 {
                     "reproduce": reproduce,
                     "claims": claims,
-                    "train": train_with_preset(sys.argv[2:] if sys.argv[1:2] == ["train"] else ()),
+                    "train": train_with_preset(sys.argv[2:]) if sys.argv[1:2] == ["train"] else train,
                     "evaluate": evaluate,
                     "watch": watch,
                     "plot": plot,

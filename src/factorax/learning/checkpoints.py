@@ -18,6 +18,7 @@ from ..structure.labels import counted
 
 FORMAT = 4
 _BESIDE = "beside:"
+_NOT_OURS = "not a factorax checkpoint, or damaged"
 _RENAMED = {".evidence.weights": ".network.matrix", ".evidence": ".network", ".validity": ".missing_edges",
             ".weights[": ".kernels["}  # fmt: skip
 """Names in files of format 2, and what the same arrays are called now."""
@@ -36,8 +37,11 @@ def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.n
 
 
 def about(path: Path) -> dict[str, Any]:
-    """The JSON object of a checkpoint."""
-    return _read(path)[1]
+    """The JSON object of a checkpoint; its arrays are not read."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(min(length, path.stat().st_size))  # a damaged length may be anything
+    return _content(path, header)
 
 
 def load(path: Path, like: Any, *, keep: tuple[str, ...] = ()) -> tuple[Any, dict[str, np.ndarray]]:
@@ -87,20 +91,27 @@ def _plain(leaf: Any) -> np.ndarray:
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     data = path.read_bytes()
     try:
-        length = int.from_bytes(data[:8], "little")
-        content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["factorax"])
         arrays = load_tensors(data)
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
-        raise ValueError(f"{path}: not a factorax checkpoint, or damaged") from error
-    if content.get("format") not in (2, 3, FORMAT):
-        raise ValueError(
-            f"{path}: format {content.get('format')}, want {FORMAT}, 3 or 2; it is of another version of factorax"
-        )
+    except SafetensorError as error:
+        raise ValueError(f"{path}: {_NOT_OURS}") from error
+    content = _content(path, data[8 : 8 + int.from_bytes(data[:8], "little")])
     if content["format"] == 2:
         arrays = {_renamed(name): array for name, array in arrays.items()}
     if content["format"] < FORMAT:
         arrays = {name: array for name, array in arrays.items() if not name.startswith(_SETTINGS)}
     return arrays, content
+
+
+def _content(path: Path, header: bytes) -> dict[str, Any]:
+    """The JSON object in the header of a file, if its format is known."""
+    try:
+        content = json.loads(json.loads(header)["__metadata__"]["factorax"])
+        number = content.get("format")
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+        raise ValueError(f"{path}: {_NOT_OURS}") from error
+    if number not in (2, 3, FORMAT):
+        raise ValueError(f"{path}: format {number}, want {FORMAT}, 3 or 2; it is of another version of factorax")
+    return content
 
 
 def _renamed(name: str) -> str:

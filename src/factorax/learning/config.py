@@ -6,7 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 from ..distributions import Bounded
-from .validation import Range, Schedule, checked, nearest
+from ..structure.labels import nearest
+from .validation import Range, Schedule, checked
 
 PolicyKind = Literal["joint", "shared", "independent"]
 CriticKind = Literal["target", "factor", "none"]

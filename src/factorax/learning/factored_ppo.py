@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import equinox as eqx
 import gymnasium as gym
@@ -33,7 +33,7 @@ from .policies import Agent
 from .presets import NONE, network_of, settings_with
 from .state import TrainState
 from .stored import check_given, differences, existing, n_envs_in, named_in, saved_as, sizes
-from .validation import checked
+from .validation import Range, checked
 
 
 class FactoredPPO:
@@ -353,9 +353,9 @@ class FactoredPPO:
         """
         path = existing(path)
         try:
-            other_envs = n_envs_in(path) != self.config.n_envs  # then episodes begin anew
-            anew = (".environments", ".discounted") if other_envs else ()
-            state, arrays = checkpoints.load(path, self.state._replace(hyper=None), keep=anew)
+            other_envs = n_envs_in(path) != self.config.n_envs  # then new episodes begin
+            keep = (".environments", ".discounted") if other_envs else ()
+            state, arrays = checkpoints.load(path, self.state._replace(hyper=None), keep=keep)
             arrays = {} if other_envs else arrays
         except ValueError as error:
             raise ValueError(f"{error}{differences(path, self.spec)}") from None
@@ -382,13 +382,9 @@ def _told(callbacks: CallbackList, model: FactoredPPO) -> Iterator[None]:
 
 def _steps(total_timesteps: Any) -> int:
     """A number of steps; 1e5 is one, too."""
-    try:
-        steps = int(total_timesteps)
-        if isinstance(total_timesteps, bool) or steps != total_timesteps or steps < 0:
-            raise ValueError
-    except (ValueError, TypeError, OverflowError):
-        raise ValueError(f"total_timesteps: got {total_timesteps!r}, want a whole number of at least 0") from None
-    return steps
+    if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
+        total_timesteps = int(total_timesteps)
+    return checked("total_timesteps", total_timesteps, Annotated[int, Range(0)])
 
 
 def _shapes(tree: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TextIO
 import numpy as np
 
 from ..structure import InfluenceNetwork
-from .validation import nearest
+from ..structure.labels import nearest
 
 LONG = 256
 """Vectors longer than this are summarised by their median."""
@@ -110,7 +110,9 @@ class TensorBoardWriter:
             raise ImportError(
                 "tensorboard: needs the package tensorboardX; pip install 'factorax[tensorboard]'"
             ) from None
-        self.events: Any = SummaryWriter(os.fspath(folder))
+        # The name of an event file holds the second; a second file of that second would replace the first.
+        number = len(list(Path(folder).glob("events.*")))
+        self.events: Any = SummaryWriter(os.fspath(folder), filename_suffix=f".{number}")
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Add the values as scalars."""

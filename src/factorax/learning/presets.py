@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..structure.labels import nearest
 from .config import WHO_STEPS, Config
-from .validation import nearest, shown
+from .validation import shown
 
 NONE = "none"
 """The name for no preset: the defaults of `Config`."""

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from ..problems.registry import runs_code
 from ..spec import Spec
 from . import checkpoints
+from .named_networks import is_file
 
 SUFFIX = ".safetensors"
+NETWORK_COPY = "network.json"
+"""The copy of a network that was a file, in the folder of a run."""
 
 
 class Names(NamedTuple):
@@ -53,9 +56,9 @@ def sizes(spec: Spec) -> dict[str, Any]:
 
 def check_given(path: Path, **arguments: Any) -> None:
     """Raise ValueError if the model was trained with arguments that were not names, and they are not given again."""
-    given = checkpoints.about(path).get("given", [])
+    needed = checkpoints.about(path).get("given", [])
     for name, value in arguments.items():
-        if isinstance(given, list) and name in given and value is None:
+        if isinstance(needed, list) and name in needed and value is None:
             raise ValueError(
                 f"{name}: {str(path)!r} was trained with {name} of its own, which is not in the file; give it again, "
                 f"as in FactoredPPO.load(path, problem, {name}=…)"
@@ -87,9 +90,9 @@ def named_in(path: Path) -> Names:
     code, which is for the user to say.
     """
     about = checkpoints.about(path)
-    names = Names(about.get("problem"), about.get("network"))
+    names = _names_of_run(path.parent.parent)  # first, for the folder has a copy of a network that was a file
     if names.problem is None:
-        names = _names_of_run(path.parent.parent)
+        names = Names(about.get("problem"), about.get("network"))
     if names.problem is None:
         told = about.get("trained_on")
         described = ", ".join(f"{key} {value}" for key, value in told.items()) if isinstance(told, dict) else "unknown"
@@ -114,7 +117,11 @@ def _names_of_run(folder: Path) -> Names:
         return Names(None, None)
     if not isinstance(problem, str) or not isinstance(network, str):
         return Names(None, None)
-    copy = folder / "network.json"  # of a network that was a file
-    if copy.is_file():
-        network = ("adaptive:" if network.startswith("adaptive:") else "") + str(copy)
-    return Names(problem, network)
+    return Names(problem, network_of_run(folder, network))
+
+
+def network_of_run(folder: Path, network: str) -> str:
+    """The name of a run's network, which is the copy in its folder if it was a file."""
+    if not is_file(network):
+        return network
+    return ("adaptive:" if network.startswith("adaptive:") else "") + str(folder / NETWORK_COPY)

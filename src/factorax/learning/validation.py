@@ -5,7 +5,6 @@ A field's type says what it may hold: ``int``, ``float``, ``bool``, ``str``, a `
 or raises ValueError with the field's name, the value, what is allowed, and the nearest choice.
 """
 
-import difflib
 import math
 import numbers
 import os
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from ..structure.labels import nearest
 
 _POINTS = 1001
 _LARGEST = 1e300  # JSON has numbers that a float cannot hold
@@ -94,17 +95,6 @@ def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None
         if isinstance(value, str) and value.lower() in (synonyms or {}):
             reason = f"; did you mean {(synonyms or {})[value.lower()]!r}?"
         raise ValueError(f"{name}: got {shown(value)}, want {described(kind)}{reason}") from None
-
-
-def nearest(word: Any, known: Iterable[str]) -> str | None:
-    """The known word that is most like another one, whatever its case; None if none is like it.
-
-    >>> nearest("leraning_rate", ["learning_rate", "gamma"])
-    'learning_rate'
-    """
-    by_lower = {each.lower(): each for each in known}
-    match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[match[0]] if match else None
 
 
 def shown(value: Any) -> str:

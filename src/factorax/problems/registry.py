@@ -1,6 +1,5 @@
 """Problems by name: what `FactoredPPO`, the command line, run folders and the RLlib adapter understand."""
 
-import difflib
 import importlib
 import os
 import re
@@ -10,6 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..structure.labels import nearest
 from .problem import Problem
 
 _BUILT_IN = {
@@ -108,8 +108,8 @@ def _import(name: str, module: str, function: str) -> Any:
         return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         prefix, colon, text = name.partition(":")
-        close = difflib.get_close_matches(prefix, _FAMILIES, n=1) if prefix not in _FAMILIES else []
-        hint = f"; did you mean {close[0]}{colon}{text}?" if close else ""
+        close = None if prefix in _FAMILIES else nearest(prefix, _FAMILIES)
+        hint = f"; did you mean {close}{colon}{text}?" if close else ""
         raise ValueError(f"problem: cannot import {name!r} ({error}){hint}") from error
 
 

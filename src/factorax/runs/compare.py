@@ -45,7 +45,7 @@ def group_runs(folders: Sequence[Path]) -> list[Group]:
         raise ValueError("runs: got none, want the folders of one or more runs")
     configs = [read_config(Path(folder)) for folder in folders]
     kept = ("problem", "network")
-    settings_of = [default_settings() | c["config"] for c in configs]  # earlier versions had fewer settings
+    settings_of = [c["config"] for c in configs]
     flat = [
         {k: c[k] for k in kept} | {k: v for k, v in settings.items() if k != "seed"}
         for c, settings in zip(configs, settings_of, strict=True)
@@ -57,11 +57,11 @@ def group_runs(folders: Sequence[Path]) -> list[Group]:
         members.setdefault(name or str(flat[0]["problem"]), []).append(i)
     return [
         replace(
-            _group(name, [Path(folders[i]) for i in those]),
-            settings=flat[those[0]],
-            seeds=tuple(int(settings_of[i]["seed"]) for i in those),
+            _group(name, [Path(folders[i]) for i in numbers]),
+            settings=flat[numbers[0]],
+            seeds=tuple(int(settings_of[i]["seed"]) for i in numbers),
         )
-        for name, those in members.items()
+        for name, numbers in members.items()
     ]
 
 

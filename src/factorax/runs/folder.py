@@ -13,6 +13,7 @@ from ..learning.factored_ppo import FactoredPPO
 from ..learning.logger import configure
 from ..learning.metrics import Metrics
 from ..learning.named_networks import is_file
+from ..learning.stored import NETWORK_COPY, network_of_run
 from ..problems.registry import runs_code
 from ..structure import InfluenceNetwork
 from .lock import LOCK, held
@@ -21,7 +22,6 @@ from .recorder import Recorder, room
 FORMAT = 1
 SCORE = "evaluation.json"
 """Scores of the current policy: that of the settings in ``config.json`` after the steps that the file names."""
-_NETWORK = "network.json"
 
 
 def train(
@@ -74,10 +74,10 @@ def opened(
     out.mkdir(parents=True, exist_ok=True)
     with held(out):
         requested = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
-        remove_leftovers(out, "config.json", "metrics.jsonl", SCORE, _NETWORK)
+        remove_leftovers(out, "config.json", "metrics.jsonl", SCORE, NETWORK_COPY)
         remove_leftovers(out / "checkpoints", "new.safetensors")
         _check_settings(out, requested, force)
-        _check_network(model.spec.network.static, out / _NETWORK, force)
+        _check_network(model.spec.network.static, out / NETWORK_COPY, force)
         has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
         # Written only now: settings that fit no checkpoint must leave the folder unchanged.
         with room(out, model.num_timesteps):
@@ -85,7 +85,7 @@ def opened(
                 (out / SCORE).unlink(missing_ok=True)
             write_json(out / "config.json", requested)
             if is_file(network):
-                model.spec.network.static.save(out / _NETWORK)
+                model.spec.network.static.save(out / NETWORK_COPY)
             (out / "checkpoints").mkdir(exist_ok=True)
         yield has_last
 
@@ -103,9 +103,7 @@ def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
             f"{run}: was trained on {problem!r}, which is code to be run; if you trust it, say so with "
             f"--problem {problem}"
         )
-    if is_file(network):
-        network = ("adaptive:" if network.startswith("adaptive:") else "") + str(Path(run) / _NETWORK)
-    model = make_model(problem, network, config["config"])
+    model = make_model(problem, network_of_run(Path(run), network), config["config"])
     if not _restore(model, Path(run) / "checkpoints"):
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")
     return model

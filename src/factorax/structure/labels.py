@@ -1,5 +1,6 @@
 """Names of actions and targets: checked once, kept through every operation."""
 
+import difflib
 import sys
 import warnings
 from collections import Counter
@@ -31,6 +32,17 @@ def counted(count: int, one: str, many: str = "") -> str:
     ('1 edge is', '3 targets')
     """
     return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
+    """The known word that is most like another one, whatever its case; None if none is like it.
+
+    >>> nearest("leraning_rate", ["learning_rate", "gamma"])
+    'learning_rate'
+    """
+    by_lower = {each.lower(): each for each in known}
+    match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[match[0]] if match else None
 
 
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:

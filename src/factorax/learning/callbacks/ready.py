@@ -17,8 +17,6 @@ from ..metrics import Metrics
 from ..validation import Range, checked
 from .base import Callback, Model, as_callback, each_of, stops
 
-MODEL_SUFFIX = ".safetensors"
-
 
 class _Every:
     """Whether a multiple of a frequency, in steps of each environment, was reached since it was last asked."""
@@ -106,7 +104,7 @@ class EvalCallback(Callback):
         if self.last_mean_reward > self.best_mean_reward:
             self.best_mean_reward = self.last_mean_reward
             if self.best_model_save_path is not None:
-                model.save(self.best_model_save_path / f"best_model{MODEL_SUFFIX}")
+                model.save(self.best_model_save_path / "best_model")
             goes_on = not stops(self.on_best.on_rollout_end(model, metrics))
         return not stops(self.after_eval.on_rollout_end(model, metrics)) and goes_on
 
@@ -125,7 +123,7 @@ class CheckpointCallback(Callback):
     def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
         """Save, if it is time."""
         if self.every.due(model):
-            model.save(self.folder / f"{self.name_prefix}_{model.num_timesteps}_steps{MODEL_SUFFIX}")
+            model.save(self.folder / f"{self.name_prefix}_{model.num_timesteps}_steps")
 
 
 class StopTrainingOnRewardThreshold(Callback):
