@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-ray test-rllib nightly check bench docs clean
+.PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
 
 # The commands of README.md; RUN is where its training goes.
 RUN := runs/traffic-3x3-factored-incident-0
@@ -17,15 +17,33 @@ demo: .venv/installed
 	$(BIN)/factorax evaluate $(RUN) --sim sumo
 	$(BIN)/factorax evaluate gap-out --sim sumo
 
+# The tests that take a moment each, without optional packages.
+PYTEST := -m pytest --numprocesses auto --dist loadfile
+FAST := -m 'not slow'
 test: .venv/installed
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python $(PYTEST) $(FAST)
 
-test-ray: .venv/installed
-	$(PIP) -e '.[ray]'
-	$(BIN)/python -m pytest -m ray tests
+# Everything: also what takes long, and what needs optional packages, or other versions.
+test-all: test test-slow test-rllib test-oldest test-newest
+
+test-slow: .venv/installed-extras
+	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or sumo or ray or wandb'
 
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib tests
+
+# Other versions: pages and experiments show what constraints.txt gives.
+OF_VERSIONS := --ignore=tests/test_docs.py --ignore=tests/experiments
+
+# With the lower bounds of pyproject.toml, on the oldest Python.
+test-oldest: .venv-oldest/installed
+	.venv-oldest/bin/python $(PYTEST) $(FAST) $(OF_VERSIONS)
+
+# With the newest packages, on the newest Python there is here.
+test-newest: .venv-newest/installed
+	@if test -x .venv-newest/bin/python; then \
+		.venv-newest/bin/python $(PYTEST) $(FAST) $(OF_VERSIONS); \
+	else echo "test-newest: skipped, no Python newer than 3.11 here"; fi
 
 nightly: .venv/installed
 	FACTORAX_NIGHTLY=1 $(BIN)/python -m pytest -m nightly
@@ -46,6 +64,10 @@ docs: .venv/installed-docs
 	$(PIP) -e '.[bench,ray,sumo]'
 	touch $@
 
+.venv/installed-extras: .venv/installed
+	$(PIP) -e '.[bench,conformance,ev2gym,ray,sumo,wandb]'
+	touch $@
+
 # Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.
 .venv-sumo-rl/installed: Makefile
 	$(PYTHON) -m venv .venv-sumo-rl
@@ -61,8 +83,26 @@ docs: .venv/installed-docs
 		-e '.[rllib,sumo]' pytest hypothesis
 	touch $@
 
+.venv-oldest/installed: pyproject.toml constraints-oldest.txt
+	python=$$(.ci/find-python 3.11) && $$python -m venv --clear .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e '.[test]'
+	touch $@
+
+.venv-newest/installed: pyproject.toml constraints-newest.txt
+	rm -rf .venv-newest && mkdir .venv-newest
+	if python=$$(.ci/find-python 3.14 3.13 3.12); then $$python -m venv .venv-newest \
+		&& .venv-newest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-newest.txt -e '.[test]'; fi
+	touch $@
+
+# The source distribution, and the wheel built from it, into dist/.
+dist: .venv/installed
+	rm -rf dist
+	$(BIN)/python -m hatchling build --target sdist
+	cd dist && tar -xzf factorax-*.tar.gz && cd factorax-*/ && ../../$(BIN)/python -m hatchling build --target wheel --directory ..
+	rm -rf dist/factorax-*/
+
 clean:
-	rm -rf .venv .venv-rllib .venv-sumo-rl docs/_build docs/_generated out
+	rm -rf .venv .venv-newest .venv-oldest .venv-rllib .venv-sumo-rl dist docs/_build docs/_generated out
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'factorax needs Python 3.11 or newer')"

@@ -19,7 +19,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 SOURCE = Path(__file__).parent.parent / "src" / "factorax"
 FIGURES = Path(__file__).parent / "_generated"
-HELPERS = ("_files", "_lazy", "_progress", "_false_discovery")
+HELPERS = ("_checks", "_files", "_lazy", "_programs", "_progress", "_temporary", "_false_discovery")
 """Modules that import nothing of the library, and that any package may import."""
 
 INK, GREY, LINE = "#1b1f24", "#59636e", "#6b7682"
@@ -111,7 +111,8 @@ class Call(NamedTuple):
 
 CALLS = {
     "main": Call("main", "cli/__init__.py", 1, 0),
-    "with_preset": Call("train_with_preset", "cli/train.py", 0, 0.5),
+    "commands": Call("commands", "cli/__init__.py", 0, 0),
+    "with_preset": Call("train_with_preset", "cli/train.py", 0, 1),
     "train": Call("train", "cli/train.py", 1, 1),
     "run": Call("train", "runs/folder.py", 1, 2),
     "make_model": Call("make_model", "runs/folder.py", 0, 2),
@@ -120,7 +121,7 @@ CALLS = {
     "spec": Call("Spec.of", "spec.py", 0, 6),
     "learn": Call("FactoredPPO.learn", "learning/factored_ppo.py", 1, 3),
     "program": Call("Program.update", "learning/learner.py", 1, 4),
-    "program_compiled": Call("Program._compiled", "learning/learner.py", 1, 5),
+    "program_compiled": Call("_Programs.update", "learning/learner.py", 1, 5),
     "compiled": Call("compiled", "learning/devices.py", 1, 6),
     "update": Call("Learner.update", "learning/learner.py", 1, 8),
     "jax_collect": Call("JaxCollector.collect", "rollouts/in_jax.py", 0, 8),
@@ -145,7 +146,8 @@ CALLS = {
     "product": Call("Product.log_prob", "distributions/product.py", 1, 14.6),
 }
 LINKS = (
-    ("main", "with_preset"),
+    ("main", "commands"),
+    ("commands", "with_preset"),
     ("with_preset", "train"),
     ("train", "run"),
     ("run", "make_model"),
@@ -263,7 +265,10 @@ def draw_packages() -> Figure:
     note = "An arrow means “imports”. Imports that\nfollow from others are left out.\nNo arrow points up."
     ax.text(left, top, note, ha="left", va="top", size=8.5, color=GREY, linespacing=1.4)
     left, _, _, top = layout.box(2, 9)
-    helpers = "Any package may import the helpers\n_files, _lazy, _progress, _false_discovery,\nwhich import nothing."
+    helpers = (
+        "Any package may import the helpers\n_checks, _files, _lazy, _progress,\n"
+        "_false_discovery, which import no package."
+    )
     ax.text(left, top, helpers, ha="left", va="top", size=8.5, color=GREY, linespacing=1.4)
     return figure
 

@@ -1,12 +1,15 @@
 """Settings for every test, and the command `factorax` for those of it."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from pathlib import Path
 
+import equinox as eqx
 import jax
 import pytest
 from hypothesis import settings
@@ -18,18 +21,21 @@ settings.load_profile("factorax")
 
 
 def pytest_configure(config):
-    """What one test has compiled, the others need not: neither those of other processes, nor the commands they run."""
-    if not hasattr(config, "workerinput") and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        folder = tempfile.mkdtemp(prefix="factorax-compiled-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        os.environ |= {
-            "JAX_COMPILATION_CACHE_DIR": folder,
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
-            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        }
-        jax.config.update("jax_compilation_cache_dir", folder)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    """Nearly all of the time is spent compiling: compile without most of XLA's optimisations, and share what one test
+    has compiled with the other processes and the commands they run."""
+    if not hasattr(config, "workerinput"):
+        settings: dict[str, object] = {"jax_disable_most_optimizations": True}
+        if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+            folder = tempfile.mkdtemp(prefix="factorax-compiled-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            settings |= {
+                "jax_compilation_cache_dir": folder,
+                "jax_persistent_cache_min_compile_time_secs": 0.1,
+                "jax_persistent_cache_min_entry_size_bytes": -1,
+            }
+        for name, value in settings.items():
+            os.environ[name.upper()] = str(value)
+            jax.config.update(name, value)
 
 
 def pytest_collection_modifyitems(items):
@@ -39,24 +45,42 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="takes long: make nightly"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Compiled programs stay in memory until they are forgotten; a worker keeps below two gigabytes."""
+    yield
+    if resident() > 900 << 20:
+        eqx.clear_caches()
+        jax.clear_caches()
+        gc.collect()
+
+
+def resident():
+    """The bytes of memory that this process holds, as far as the system tells."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
+
+
 @pytest.fixture(scope="module")
-def compiled_in_haste():
-    """Programs that run for a moment: XLA's optimisations take longer than they save."""
+def compiled_fully():
+    """With all optimisations, for programs that run for long."""
     before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
     yield
     jax.config.update("jax_disable_most_optimizations", before)
-    jax.clear_caches()  # what was compiled in haste rounds otherwise, and must not serve other tests
+    jax.clear_caches()
 
 
 @pytest.fixture
 def surroundings(tmp_path, monkeypatch):
-    """A folder of its own, lines that are not broken, and the handler of signals as it was."""
+    """A folder of its own, lines that are not broken, and the handlers of signals as they were."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "250")
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

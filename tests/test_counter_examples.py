@@ -27,6 +27,7 @@ def exact_report(psi_of, net, theta, weights=None):
     return variance_report(coin, theta, actions=actions, psi=psi, net=net, weights=weights, probabilities=p), psi, p
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("M", [1.0, 10.0])
 def test_a_true_network_can_raise_the_variance_and_two_terms_get_the_sign_wrong(M):
     """ψ₁ = a₁ + M a₂, ψ₂ = −M a₂: the targets cancel, and dropping one for a₁ uncovers the noise of the other."""
@@ -42,6 +43,7 @@ def test_a_true_network_can_raise_the_variance_and_two_terms_get_the_sign_wrong(
     np.testing.assert_allclose(report.residual.value, 0, atol=1e-10)  # the network is true: no bias
 
 
+@pytest.mark.slow
 def test_beta_with_the_printed_sign_is_wrong_even_where_two_terms_suffice():
     """Prop. 2 prints E[|z|² (ψ + b)]; its own proof, and the truth, have ψ − b."""
     net, theta = fx.InfluenceNetwork.identity(2), jnp.array([0.4, -0.2])
@@ -69,6 +71,7 @@ class TestTranslation:
         net = fx.InfluenceNetwork.identity(2)
         return exact_report(lambda a: shift(far_apart(a)), net, theta, jnp.array(weights))[0].delta.value
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, -1.0), (-2.0, 0.5)])
     @pytest.mark.filterwarnings("ignore:the translation makes")
     def test_corrected_it_never_loses(self, weights):
@@ -85,6 +88,7 @@ class TestTranslation:
     def test_own_infima_fail_for_negative_weights(self):
         assert self.delta(lambda psi: psi - psi.min(axis=0), (1.0, -1.0)).min() < -1e-4
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore:the translation makes")
     def test_the_price_can_be_more_than_a_thousandfold(self):
         """A deep trough that hardly ever comes up: lifting it out lifts everything else."""

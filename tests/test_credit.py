@@ -71,7 +71,7 @@ def tolerance(net, psi, dtype):
     return 8 * np.finfo(dtype).eps * np.abs(psi).sum(axis=-1).max() * np.log2(net.shape[1] + 2)
 
 
-@pytest.mark.parametrize("batch", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("batch", [*(pytest.param(b, marks=pytest.mark.slow) for b in ((), (3,))), (2, 3)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("net", FORMS.values(), ids=FORMS.keys())
 def test_every_form_is_the_dense_product(net, dtype, batch):
@@ -92,6 +92,7 @@ def test_every_form_is_the_dense_product(net, dtype, batch):
             )
 
 
+@pytest.mark.slow
 @given(networks(), st.integers(0, 2**31))
 def test_any_network_is_the_dense_product(net, seed):
     psi, lam = np.random.default_rng(seed).normal(size=(2, net.shape[1]))
@@ -110,6 +111,7 @@ def test_permutation_equivariance(net, random):
     np.testing.assert_allclose(fx.credit(permuted, psi[columns]), fx.credit(net, psi)[rows], atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("net", FORMS.values(), ids=FORMS.keys())
 def test_it_can_be_compiled_mapped_and_differentiated(net):
     psi = jnp.asarray(RNG.normal(size=(4, net.shape[1])), dtype=jnp.float32)
@@ -200,12 +202,12 @@ class TestBadInput:
     @pytest.mark.parametrize("shape", [(2,), (3, 1), (3, 2), (4, 5), ()])
     def test_targets_of_the_wrong_length_are_never_broadcast(self, shape):
         for ones in (np.ones, jnp.ones):
-            with pytest.raises(ValueError, match=r"psi: got shape .* want \(\.\.\., 3\)"):
+            with pytest.raises(ValueError, match=r"psi: got .* want \(\.\.\., 3\)"):
                 fx.credit(self.net, ones(shape))
 
     @pytest.mark.parametrize("shape", [(2,), (), (1,), (3, 1)])
     def test_multipliers_of_the_wrong_length(self, shape):
-        with pytest.raises(ValueError, match=r"weights: got shape .* want \(3,\)"):
+        with pytest.raises(ValueError, match=r"weights: got .* want \(3,\)"):
             fx.credit(self.net, np.ones(3), np.ones(shape))
 
     def test_multipliers_with_batch_axes_that_do_not_fit(self):
@@ -215,7 +217,7 @@ class TestBadInput:
             fx.credit(self.net, np.ones(3), np.ones((4, 3)))
 
     def test_nan_multipliers_and_complex_targets(self):
-        with pytest.raises(ValueError, match="weights: holds NaN"):
+        with pytest.raises(ValueError, match="weights: got nan at index 1"):
             fx.credit(self.net, np.ones(3), [1.0, np.nan, 1.0])
         with pytest.raises(TypeError, match="psi: got complex128"):
             fx.credit(self.net, np.ones(3, dtype=complex))

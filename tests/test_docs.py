@@ -88,6 +88,7 @@ def test_numbers_agree_to_one_in_the_last_place_and_words_exactly():
     assert not agrees("1 2", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [_param(page) for page in PAGES])
 def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
     done = runs[page].result()

@@ -7,16 +7,19 @@ import factorax
 
 SOURCE, TESTS = Path(factorax.__file__).parent, Path(__file__).parent
 OF_SEVERAL_MODULES = {
+    "cli/test_bad_commands.py",
     "cli/test_cli.py",
     "cli/test_cli_learning.py",
     "experiments/test_experiments.py",
     "experiments/test_qualitative.py",
     "integrations/test_conformance.py",
     "test_architecture.py",
+    "test_bad_calls.py",
     "test_counter_examples.py",
     "test_docs.py",
     "test_fuzz.py",
     "test_mirror.py",
+    "test_packaging.py",
     "test_portability.py",
 }
 MAX_LINES = 400

@@ -59,6 +59,7 @@ def draw(actions, seed=0, batch=(), scale=2.0):
     return scale * jax.random.normal(one, shape), spread
 
 
+@pytest.mark.slow
 @every
 @how
 def test_what_is_drawn_lies_in_the_space(space, bounded):
@@ -70,12 +71,14 @@ def test_what_is_drawn_lies_in_the_space(space, bounded):
         assert space.contains(actions.to_environment(row)), actions.to_environment(row)
 
 
+@pytest.mark.slow
 @every
 @how
 def test_jax_gets_the_same_elements(space, bounded):
     actions = ActionSpace.of(space, bounded=bounded)
     flat = actions.sample(jax.random.key(1), *draw(actions))
     by_numpy = actions.to_environment(np.asarray(flat))
+    assert space.contains(by_numpy)
     by_jax = jax.jit(lambda a: actions.to_environment(a, jnp))(flat)
     leaves = [jax.tree.leaves(dict(tree) if isinstance(tree, dict) else tree) for tree in (by_numpy, by_jax)]
     for a, b in zip(*leaves, strict=True):
@@ -131,6 +134,7 @@ def test_choices_bounds_and_widths():
     assert ActionSpace.of(spaces.MultiBinary(2)).width == 1
 
 
+@pytest.mark.slow
 @every
 @how
 def test_workers_receive_an_equal_space(space, bounded):

@@ -20,6 +20,7 @@ from array_api_compat import (
     is_torch_array,
 )
 
+from ._checks import real_array, shown
 from .structure import forms
 from .structure.base_network import BaseNetwork
 from .structure.checks import HINT, network_of
@@ -107,7 +108,8 @@ def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
 @_application.register
 def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
-        "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time. For rewards "
+        "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time. This "
+        "wants one K: for rewards "
         "that came lag steps after the actions, credit(net.at(lag), psi), times gamma**lag and summed over the lags; "
         "for returns, credit(net.returns_network, psi), which is unbiased and has more noise. FactoredPPO(problem, "
         "net) does the former itself"
@@ -130,16 +132,17 @@ def _(net: Blend) -> Callable[[Any, Any], Any]:
 
 @_application.register
 def _(net: KArray) -> Callable[[Any, Any], Any]:
-    return lambda x, xp: xp.matmul(xp.astype(_as_array(net.matrix), x.dtype), x[..., None])[..., 0]
+    return lambda x, xp: xp.matmul(xp.astype(_as_array(net.matrix, "net"), x.dtype), x[..., None])[..., 0]
 
 
 def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     """λ∘ψ and its array namespace, after every check of shape."""
-    psi = _as_array(psi)
+    given, psi = psi, _as_array(psi, "psi")
     xp = array_namespace(psi)
     if psi.ndim == 0 or psi.shape[-1] != n_targets:
         raise ValueError(
-            f"psi: got shape {tuple(psi.shape)}, want (..., {n_targets}): one value for each target in the last axis"
+            f"psi: got {f'shape {tuple(psi.shape)}' if psi.ndim else shown(given)}, want (..., {n_targets}): one value "
+            "for each target in the last axis"
         )
     if not xp.isdtype(psi.dtype, "real floating"):
         if not xp.isdtype(psi.dtype, ("integral", "bool")):
@@ -147,14 +150,14 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
         psi = xp.astype(psi, xp.asarray(0.0).dtype)
     if weights is None:
         return psi, xp
-    lam = _as_array(weights)
+    lam = _as_array(weights, "weights")
     if lam.ndim == 0 or lam.shape[-1] != n_targets:
         raise ValueError(
-            f"weights: got shape {tuple(lam.shape)}, want ({n_targets},): one multiplier λ for each target"
+            f"weights: got {f'shape {tuple(lam.shape)}' if lam.ndim else shown(weights)}, want ({n_targets},): one "
+            "multiplier λ for each target"
         )
     if is_numpy_array(lam):
-        if np.isnan(lam).any():
-            raise ValueError("weights: holds NaN; want a finite multiplier for each target")
+        real_array("weights", lam)
         lam = _like(psi, lam, psi.dtype)
     elif array_namespace(lam) is not xp:
         raise TypeError(f"weights: got {type(lam).__name__} with psi a {type(psi).__name__}; want one array library")
@@ -169,8 +172,8 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     return lam * psi, xp
 
 
-def _as_array(x: Any) -> Any:
-    return x if is_array_api_obj(x) else np.asarray(x, dtype=np.float64)
+def _as_array(x: Any, argument: str) -> Any:
+    return x if is_array_api_obj(x) else real_array(argument, x, finite=False).astype(np.float64)
 
 
 @singledispatch

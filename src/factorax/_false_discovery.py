@@ -1,8 +1,10 @@
 """Control of the false-discovery rate: the procedures of Benjamini and Hochberg, and of Benjamini and Yekutieli."""
 
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
+
+from ._checks import checked, real_array
 
 Control = Literal["bh", "by"]
 
@@ -17,8 +19,8 @@ def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
     >>> adjusted(np.array([0.01, 0.04, np.nan, 0.9]))
     array([0.03, 0.06,  nan, 0.9 ])
     """
-    if control not in get_args(Control):
-        raise ValueError(f"control: got {control!r}, want 'bh' or 'by'")
+    checked("control", control, Control)
+    p_value = p_values(p_value)
     from scipy import stats  # takes long to import, and training, which needs `discoveries` alone, does without
 
     is_tested = np.isfinite(p_value)
@@ -34,8 +36,7 @@ def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.
     >>> discoveries(np.array([0.01, 0.04, np.nan, 0.9]), 0.05)
     array([ True, False, False, False])
     """
-    if control not in get_args(Control):
-        raise ValueError(f"control: got {control!r}, want 'bh' or 'by'")
+    checked("control", control, Control)
     tests, small = int(np.isfinite(p_value).sum()), np.flatnonzero(p_value <= fdr)
     factor = tests if control == "bh" else tests * float((1 / np.arange(1, tests + 1)).sum())
     order = small[np.argsort(p_value.ravel()[small])]
@@ -43,3 +44,12 @@ def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.
     is_discovery = np.zeros(p_value.size, bool)
     is_discovery[order[: passed[-1] + 1 if len(passed) else 0]] = True
     return is_discovery.reshape(p_value.shape)
+
+
+def p_values(values: Any) -> np.ndarray:
+    """An array of p-values: numbers from 0 to 1, or NaN where nothing was tested."""
+    p = real_array("p_value", values, finite=False)
+    odd = p[(p < 0) | (p > 1)]
+    if odd.size or p.ndim == 0:
+        raise ValueError(f"p_value: got {odd.ravel()[0] if odd.size else p:g}, want an array of numbers from 0 to 1")
+    return p

@@ -1,33 +1,139 @@
-"""Files that are whole or not there at all."""
+"""Files that are whole or not there at all; reading and writing where others may have laid traps."""
 
+import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+MIB = 2**20
+_LARGEST_JSON = 64 * MIB
+_MOST_VALUES = 6_000_000
+"""Of a JSON file: a value of two bytes in the file may take sixty in memory."""
+
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name."""
+    """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name.
+
+    A link of that name is replaced, never followed.
+    """
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path: no folder {str(path.parent)!r} to write {path.name!r} to")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the operating system can say so."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # on Windows, folders cannot be opened
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # this file system does not know how
+            raise
+    finally:
+        os.close(handle)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append to a file, which is made if it is missing; raise FileExistsError if its name is a link."""
+    check_not_linked(path)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
+        file.write(text.encode())
+
+
+def check_not_linked(path: Path) -> None:
+    """Raise FileExistsError if a path is a symbolic link, or another name of a file that has several.
+
+    What is written to such a file would change a file elsewhere.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(status.st_mode):
+        raise FileExistsError(f"out: {str(path)!r} is a symbolic link, want a plain file; remove it")
+    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+        raise FileExistsError(f"out: {str(path)!r} is a hard link, want a file of its own; replace it by a copy")
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Return the content of a plain file of at most `limit` bytes.
+
+    Raises ValueError for anything else, such as a pipe or a device, which might never end; FileNotFoundError if there
+    is nothing.
+    """
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = b"" if size > limit else file.read(limit + 1)
+    if size > limit or len(data) > limit:
+        raise ValueError(f"{path}: has more than {limit:,} bytes, which is the limit for such a file")
+    return data
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """Open a plain file to read it; a ValueError says that it is a folder, a pipe, a device or a loop of links."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe would block
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG) or path.is_dir():
+            raise ValueError(f"{path}: cannot be read as a file ({error.strerror})") from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError(f"{path}: is not a plain file")
+    return os.fdopen(handle, "rb")
+
+
+def read_json(path: Path, limit: int = _LARGEST_JSON) -> Any:
+    """Return the content of a JSON file; a ValueError says what is wrong with it, and FileNotFoundError that it is not
+    there."""
+    return parse_json(read_bytes(path, limit))
+
+
+def parse_json(data: bytes | str) -> Any:
+    """Return what JSON of a stranger holds; raises ValueError if it is none, too deep or too large."""
+    check_json(data)
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+
+
+def check_json(data: bytes | str) -> None:
+    """Raise ValueError if JSON has more values than `read_json` accepts, before they take memory."""
+    data = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    values = sum(map(data.count, (b",", b"[", b"{")))
+    if values > _MOST_VALUES or len(data) > _LARGEST_JSON:
+        raise ValueError(
+            f"{len(data):,} bytes with some {values:,} values, more than {_LARGEST_JSON:,} or {_MOST_VALUES:,}"
+        )
 
 
 def remove_leftovers(folder: Path, *names: str) -> None:
     """Remove what `write_whole` had begun to write under these names when its process was killed."""
     for name in names:
         for path in folder.glob(f".{name}.*"):
-            path.unlink(missing_ok=True)
+            if path.is_file() or path.is_symlink():
+                path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from ._checks import real_array, shown
 from .distributions import KINDS, Bernoulli, Categorical, Gaussian, Product
 from .distributions.covariance import blocks_of
 
@@ -86,11 +87,14 @@ class ActionSpace(Product):
                         add(part, f"{where}[{name!r}]")
                 case _:
                     raise TypeError(
-                        f"action space{where}: got {space}, want Box, Discrete, MultiDiscrete, MultiBinary, or a Tuple "
+                        f"action space{where}: got {space!r}, want Box, Discrete, MultiDiscrete, MultiBinary, or a "
+                        "Tuple "
                         "or Dict of those"
                     )
 
         add(space, "")
+        if not kinds:
+            raise ValueError(f"action space: got {space}, which has no components, want at least one")
         return cls(
             space=space,
             kinds=tuple(kinds),
@@ -104,7 +108,10 @@ class ActionSpace(Product):
 
         - `factor_of`: the factor of every component, ``(c,)``.
         """
-        return replace(self, blocks=blocks_of(self.has_spread, factor_of))
+        factors = real_array("factor_of", factor_of)
+        if factors.shape != (len(self),) or factors.dtype.kind not in "iu":
+            raise ValueError(f"factor_of: got {shown(factor_of)}, want {len(self)} whole numbers, one per component")
+        return replace(self, blocks=blocks_of(self.has_spread, factors))
 
     @cached_property
     def unscaled(self) -> np.ndarray:

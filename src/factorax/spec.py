@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._checks import check_function, check_type, checked, real_array, shown
 from .distributions import Bounded
 from .problems.problem import Problem
 from .spaces import ActionSpace
@@ -42,6 +43,8 @@ def opened(problem: Any) -> Iterator[Any]:
         return
     check_callable(problem)
     env: Any = problem()
+    if not hasattr(env, "action_space") or not hasattr(env, "observation_space"):
+        raise TypeError(f"problem: got a function that returns {shown(env)}, want one that makes a gymnasium.Env")
     try:
         yield env
     finally:
@@ -110,6 +113,7 @@ class Spec:
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
+            given = network
             network_is_own = network is None and not getattr(inner, "network_is_given", False)
             network = declared_network(source) if network is None else network
             network_is_default = network is None
@@ -117,6 +121,8 @@ class Spec:
                 network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             if weights is None:
                 weights = getattr(inner, "weights", None)
+                if given is not None:
+                    _check_targets(given, weights)
             own_local = getattr(inner, "local", None) if local is None else None
             observed_info = getattr(inner, "observed_info", ())
             metadata = getattr(source, "metadata", None) or {}
@@ -159,18 +165,19 @@ class Spec:
         out."""
         network = network_of(network, "network")
         if not isinstance(network, BaseNetwork):
-            shown = repr(network) if isinstance(network, str) else type(network).__name__
+            got = repr(network) if isinstance(network, str) else type(network).__name__
             raise TypeError(
-                f"network: got {shown}, want an InfluenceNetwork, or one that varies: a NetworkSchedule, a "
+                f"network: got {got}, want an InfluenceNetwork, or one that varies: a NetworkSchedule, a "
                 "StateNetwork, a LaggedNetwork, an AdaptiveNetwork or your own BaseNetwork; FactoredPPO also takes "
                 "'adaptive'"
             )
         m = network.static.shape[1]
-        weights = np.ones(m) if weights is None else np.asarray(weights, np.float64)
+        weights = np.ones(m) if weights is None else real_array("weights", weights).astype(np.float64)
         if weights.shape != (m,):
-            raise ValueError(f"weights: got shape {weights.shape}, want ({m},), one λ for each target")
-        if not np.isfinite(weights).all():
-            raise ValueError(f"weights: got {weights.tolist()}, want finite numbers, one λ for each target")
+            raise ValueError(f"weights: got {shown(weights.tolist())}, want ({m},), one λ for each target")
+        checked("covariance", covariance, Literal["diagonal", "full"])
+        if fields.get("local") is not None:
+            check_function("local", fields["local"], "a function from observations to those of each factor, or None")
         components = ActionSpace.of(action_space, bounded=bounded)
         factors = _factor_of_component(network.static, len(components))
         if covariance == "full" and factors is not None:
@@ -189,6 +196,7 @@ class Spec:
     def with_network(self, network: Any) -> "Spec":
         """The same problem with another network, over as many targets."""
         network = network_of(network, "network")
+        check_type("network", network, BaseNetwork, "an InfluenceNetwork, or one that varies")
         _factor_of_component(network.static, len(self.components))  # raises if its rows do not fit
         return replace(self, network=network, network_is_own=False)
 
@@ -229,7 +237,7 @@ class Spec:
         """Numbers d in an observation."""
         if not isinstance(self.observation_space, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiBinary):
             raise TypeError(
-                f"observation space: got {self.observation_space}, want a Box; put "
+                f"observation space: got {self.observation_space!r}, want a Box; put "
                 "gymnasium.wrappers.FlattenObservation around the environment"
             )
         return int(np.prod(self.observation_space.shape or (1,)))
@@ -246,6 +254,16 @@ class Spec:
             return xp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.components), obs.shape[-1]))
         local = self.local(obs)
         return local if self.factors is None else local[..., self.factors, :]
+
+
+def _check_targets(network: Any, weights: Any) -> None:
+    """Raises if a network has another number of targets than the weights that the problem has itself."""
+    static = getattr(network_of(network, "network"), "static", None)
+    if static is not None and weights is not None and np.shape(weights) != (static.shape[1],):
+        raise ValueError(
+            f"network: has {counted(static.shape[1], 'column')}, and the problem has weights of shape "
+            f"{np.shape(weights)}; want one column for each target of the problem"
+        )
 
 
 def _factor_of_component(network: InfluenceNetwork, n_components: int) -> np.ndarray | None:

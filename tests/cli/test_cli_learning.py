@@ -13,6 +13,7 @@ SETTINGS = ["--n-envs", "4", "--n-steps", "8", "--batch-size", "32", "--n-epochs
 pytestmark = pytest.mark.usefixtures("surroundings")
 
 
+@pytest.mark.slow
 def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     for estimator in ("factored", "vanilla"):
         code, out, err = factorax(
@@ -38,10 +39,11 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     assert code == 0
     assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"
     code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--gamma", 0.5)
-    assert code == 1
+    assert code == 2
     assert "gamma: 0.99 there, 0.5 asked for" in err
 
 
+@pytest.mark.slow
 def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
     """Also at the same number of steps, and if the command that changed them ended before it could score."""
     train = ["train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--out", "run"]
@@ -59,6 +61,7 @@ def test_a_score_is_kept_until_settings_change(factorax, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_who_steps_may_change_in_the_middle_of_a_run(factorax):
     for steps, rollouts in ((32, "inline"), (64, "processes")):
         code, out, err = factorax(
@@ -78,7 +81,7 @@ def test_every_setting_has_a_sentence(factorax):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "chian"], "unknown problem 'chian'; want one of contextual-bandit, chain, queues"),
+        (["train", "chian"], "problem: got 'chian', want one of contextual-bandit, chain, queues"),
         (["train", "chain:two"], "want numbers, as in chain:4"),
         (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
         (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),

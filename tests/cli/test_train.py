@@ -36,6 +36,7 @@ def stored(folder):
     return Config.read(json.loads((Path(folder) / "config.json").read_text())["config"])
 
 
+@pytest.mark.slow
 def test_a_problem_with_a_preset_trains_with_it_and_says_so(factorax):
     code, out, err = factorax("train", "chain:2", *OPTIONS)
     assert (code, err) == (0, "")
@@ -43,6 +44,7 @@ def test_a_problem_with_a_preset_trains_with_it_and_says_so(factorax):
     assert stored("runs/chain-2-factored-0") == Config(**settings_with("chain", SMALL))
 
 
+@pytest.mark.slow
 def test_without_a_preset_nothing_is_said(factorax):
     code, out, _ = factorax("train", "chain:2", *OPTIONS, "--preset", "none")
     assert code == 0
@@ -92,7 +94,7 @@ def test_options_override_a_preset_and_are_checked_with_it(factorax, learnt):
 
 def test_unknown_preset(factorax, learnt):
     code, _, err = factorax("train", "chain:2", "--preset", "chian")
-    assert code == 1
+    assert code == 2
     assert err.startswith("factorax: preset: got 'chian', want none, chain, ")
     assert err.endswith("did you mean 'chain'?\n")
     assert not learnt
@@ -140,13 +142,14 @@ def test_the_same_command_resumes(factorax):
     assert runs.read_metrics(Path("runs/chain-2-factored-0")) == metrics
 
 
+@pytest.mark.slow
 def test_a_run_from_before_presets_resumes_without_one(factorax):
     """And with the preset the error says so; the folder is unchanged."""
     folder = Path("runs/chain-2-factored-0")
     runs.train("chain:2", Config(**SMALL), folder)
     before = (folder / "config.json").read_bytes()
     code, _, err = factorax("train", "chain:2", *OPTIONS)
-    assert code == 1
+    assert code == 2
     assert "holds a run with other settings" in err
     assert "A run that was started without the preset chain resumes with --preset none" in err
     assert (folder / "config.json").read_bytes() == before
@@ -155,10 +158,11 @@ def test_a_run_from_before_presets_resumes_without_one(factorax):
     shutil.rmtree(folder)
     assert factorax("train", "chain:2", *OPTIONS)[0] == 0
     code, _, err = factorax("train", "chain:2", *OPTIONS, "--preset", "none")
-    assert code == 1
+    assert code == 2
     assert "A run that was started with the preset chain resumes with --preset chain" in err
 
 
+@pytest.mark.slow
 def test_several_seeds_with_a_preset(factorax):
     code, out, err = factorax("train", "chain:2", *OPTIONS, "--seeds", 2)
     assert (code, err) == (0, "")

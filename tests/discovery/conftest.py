@@ -5,11 +5,10 @@ import dataclasses
 import gymnasium as gym
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 from factorax.learning import FactoredPPO
 from factorax.problems import chain
-
-SMALL = {"n_envs": 4, "n_steps": 4, "batch_size": 16, "hidden": (8,)}
 
 
 @pytest.fixture(params=["scale", "clip", "tanh", "beta"])

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 from scipy import stats
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.discovery import collect
 from factorax.discovery.batch import _returns
 from factorax.problems import BanditEnv, queues, search_bandit
-
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
 
 def test_returns_by_hand():
@@ -20,8 +19,9 @@ def test_returns_by_hand():
     assert total.ravel().tolist() == [1 + 0.5 * 2, 2, 3 + 0.5 * 4 + 0.25 * 5]
 
 
+@pytest.mark.slow
 def test_data_of_a_trained_policy_and_of_the_host():
-    model = fx.FactoredPPO(queues(1, 2), n_envs=4, n_steps=4, batch_size=16, n_epochs=1, hidden=(8,))
+    model = fx.FactoredPPO(queues(1, 2), **SMALL)
     batch = collect(queues(1, 2), policy=model, samples=2000, n_envs=20)
     first = batch.scores[..., 0]
     assert np.abs(first.mean(axis=0)).max() < 4 / np.sqrt(2000)

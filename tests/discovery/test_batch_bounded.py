@@ -1,10 +1,12 @@
 """Data collected with trained policies whose raw actions are not those of the environment."""
 
 import numpy as np
+import pytest
 
 from factorax.discovery import collect
 
 
+@pytest.mark.slow
 def test_scores_and_uniforms_are_those_of_the_policy(bounded_model):
     """2,000 samples: means and variances within five standard errors."""
     batch = collect(bounded_model.spec.problem, policy=bounded_model, samples=2000, n_envs=50)

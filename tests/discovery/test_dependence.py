@@ -8,9 +8,8 @@ from scipy import stats
 from factorax.discovery import Batch, dependence_test, score_test
 from factorax.discovery.dependence import _moments
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
-
+@pytest.mark.slow
 def test_the_dependence_test_keeps_its_level_with_features_of_the_state():
     """225 repetitions: 5 % of pairs at the 5 % level, with a confidence of 95 % (repetitions are independent)."""
     shares = [(dependence_test(with_features(s), redraws=40, seed=s).p_value < 0.05).mean() for s in range(225)]
@@ -43,6 +42,7 @@ def test_what_only_the_dependence_test_sees():
     assert (dependence_test(spread).found(0.001) == (truth > 0)).all()
 
 
+@pytest.mark.slow
 def test_parity_is_beyond_the_dependence_test_as_it_says():
     bits = np.random.default_rng(0).random((4000, 2)) < 0.5
     u = (bits + np.random.default_rng(1).random(bits.shape)) / 2

@@ -32,6 +32,7 @@ def test_every_network_is_found(rows, seed):
     assert not trial.open.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "most"), [(64, 30), (256, 45)])
 def test_a_sparse_network_needs_few_tests(n, most):
     truth = np.eye(n, dtype=bool)[:, np.random.default_rng(0).permutation(n)]

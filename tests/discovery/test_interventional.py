@@ -5,13 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.discovery.interventional import intervene
 from factorax.problems import BanditEnv, Problem, Step, chain, contextual_bandit, search_bandit
 from factorax.structure import gallery
-
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
 
 def one_shot(network, terms, space=None):
@@ -36,6 +35,7 @@ def one_shot(network, terms, space=None):
     )
 
 
+@pytest.mark.slow
 def test_what_two_factors_do_alike_does_not_hide_what_each_does():
     """ψ = a₃ − a₆: if both were always changed to the same, nothing would move."""
     problem = one_shot(fx.InfluenceNetwork.complete(8, 1), lambda a, noise: (a[2] - a[5])[None] + 0 * noise)
@@ -59,6 +59,7 @@ def test_the_papers_networks_exactly(name):
     assert found.also["one-step"].kind == "one-step"
 
 
+@pytest.mark.slow
 def test_delayed_influence_is_in_the_returns_alone():
     problem = chain(5, delay=3)
     found = intervene(problem, horizon=8, trials=4)
@@ -74,6 +75,7 @@ def test_effects_of_known_size():
     assert effect[1] == pytest.approx(3 * effect[0], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [True, False])
 def test_parity_does_not_fool_it(groups):
     """Flip two bits at once and nothing moves; ψ₂ moves only if two others change together."""
@@ -84,6 +86,7 @@ def test_parity_does_not_fool_it(groups):
         assert intervene(problem, horizon=1, trials=20, one_step=False, groups=groups, seed=seed).network() == truth
 
 
+@pytest.mark.slow
 def test_several_factors_at_once_take_fewer_steps():
     problem = one_shot(fx.InfluenceNetwork.identity(128), lambda a, e: a + e)
     together = intervene(problem, horizon=1, trials=4)
@@ -107,6 +110,7 @@ def test_what_a_given_network_lacks():
         intervene(problem, start=fx.InfluenceNetwork.identity(2))
 
 
+@pytest.mark.slow
 def test_other_actors_carry_influence_in_a_closed_loop():
     """Actor 2 copies what actor 1 did the step before: a₁ → ψ₂, but only if it may answer."""
 
@@ -139,8 +143,9 @@ def test_other_actors_carry_influence_in_a_closed_loop():
     assert local.network() == problem.network
 
 
+@pytest.mark.slow
 def test_a_trained_policy_may_answer():
-    model = fx.FactoredPPO(contextual_bandit(3), n_envs=4, n_steps=4, batch_size=16, n_epochs=1, hidden=(8,))
+    model = fx.FactoredPPO(contextual_bandit(3), **SMALL)
     assert intervene(contextual_bandit(3), policy=model, horizon=1, trials=2).network().n_edges == 3
 
 
@@ -194,12 +199,15 @@ def test_targets_that_never_move_are_named():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"horizon": 0}, "horizon: got 0, want at least 1"), ({"trials": 0}, "trials: got 0, want at least 1")],
+    [
+        ({"horizon": 0}, "horizon: got 0, want a whole number from 1"),
+        ({"trials": 0}, "trials: got 0, want a whole number from 1"),
+    ],
 )
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
         intervene(contextual_bandit(2), **options)
     with pytest.raises(TypeError, match="problem: got int, want a Problem or a function"):
         intervene(3)
-    with pytest.raises(TypeError, match="policy: got int, want a FactoredPPO"):
+    with pytest.raises(TypeError, match="policy: got 3, want a FactoredPPO"):
         intervene(contextual_bandit(2), policy=3)

@@ -8,6 +8,7 @@ from factorax.discovery import intervene
 from factorax.problems.traffic import lanes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "trials"), [((3, 3), 5), ((2, 6), 60)], ids=["3x3", "2x6"])
 def test_the_open_loop_network_is_the_corridor(size, trials):
     """In double precision: upstream, by one car after the other, influence fades below what 32 bits can hold."""

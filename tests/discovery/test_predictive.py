@@ -7,8 +7,6 @@ from scipy import special
 
 from factorax.discovery import THRESHOLDS, Batch, predictive
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-
 
 def test_prediction_and_its_closed_form():
     """ψ = a + e with variances 1 and s²: I = ½ log(1 + 1/s²), less what four waves cannot say of a line."""

@@ -6,8 +6,6 @@ from scipy import stats
 
 from factorax.discovery import Batch, detectable, score_test
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-
 
 def test_the_statistic_is_the_correlation_test_of_textbooks():
     rng = np.random.default_rng(0)

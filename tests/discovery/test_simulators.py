@@ -2,10 +2,12 @@
 
 import jax
 import numpy as np
+import pytest
 
 from factorax.discovery.simulators import simulator_of
 
 
+@pytest.mark.slow
 def test_simulators_play_the_actions_that_the_environment_receives(bounded_model):
     """Within the bounds of the space, on both sides of its middle."""
     simulator = simulator_of(bounded_model.spec.problem, 8, bounded_model)

@@ -72,5 +72,5 @@ def test_weights_and_errors():
     np.testing.assert_allclose(worth(weighted).variance, 9 * worth(batch).variance)
     with pytest.raises(ValueError, match="form: got 'mushy', want 'hard' or 'soft'"):
         fx.worthwhile_network(batch, n_samples=5, form="mushy")
-    with pytest.raises(ValueError, match="n_samples: got 0, want at least 1"):
+    with pytest.raises(ValueError, match="n_samples: got 0, want a whole number from 1 to 2,147,483,647"):
         fx.worthwhile_network(batch, n_samples=0)

@@ -48,11 +48,13 @@ def test_the_density_integrates_to_one(scale):
     np.testing.assert_allclose(integrate.trapezoid(density, u, axis=0), 1, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", [checks.assert_numpy_is_jax, checks.assert_gradients, checks.assert_direction])
 def test_in_numpy_and_jax(check):
     check(BETA)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_distribution_and_lie_in_the_box():
     parameters, draws = checks.samples(BETA)
     for drawn in draws:
@@ -65,6 +67,7 @@ def test_draws_follow_the_distribution_and_lie_in_the_box():
     checks.assert_standardised(BETA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [(-200.0, -200.0), (-200.0, 80.0), (80.0, -200.0), (300.0, 300.0), (-20.0, 8.0)])
 def test_extreme_parameters_give_finite_figures_and_gradients(parameters):
     """Where α and β are large or 1, and where a uniform is 0 or nearly 1: actions stay inside the bounds."""
@@ -142,6 +145,7 @@ class HostBandit(gym.Env):
         return np.zeros(1, np.float32), float(psi.sum()), True, False, {"vector_reward": psi}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [bandit, lambda: HostBandit], ids=["JAX problem", "host environment"])
 def test_training_with_beta_improves(make):
     """From the uniform-like start, whose mean reward is about −0.9, to near 0."""

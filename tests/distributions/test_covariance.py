@@ -4,6 +4,7 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy import stats
 
 from factorax.distributions.covariance import Spread, blocks_of, colouring, inverses, mix, whitening
@@ -101,6 +102,7 @@ def test_numpy_has_the_log_probabilities_of_jax():
     np.testing.assert_allclose(got, space.log_prob(mean, spread, jnp.asarray(action)), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_gaussian_and_squashed_components_of_one_factor_are_correlated():
     """The density is that of the Gaussians, less the slope of the tanh."""
     box = gym.spaces.Box(np.float32([-1, -np.inf, -1]), np.float32([1, np.inf, 1]))

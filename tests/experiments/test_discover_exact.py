@@ -11,10 +11,10 @@ from factorax.experiments.discover_exact import EXPERIMENT, Settings
 from factorax.experiments.harness.experiment import reproduce
 from factorax.structure import gallery
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 QUIET = Console(file=io.StringIO())
 
 
+@pytest.mark.slow
 def test_networks_recovered_by_intervention(tmp_path):
     summary = reproduce(EXPERIMENT, settings=Settings(trials=4, grids=()), out=tmp_path / "out", console=QUIET)
     assert summary.keys() == {*gallery.PAPER, "chain 8, delay 3", "chain 64, delay 5"}

@@ -8,10 +8,10 @@ from rich.console import Console
 from factorax.experiments.discover_samples import EXPERIMENT, METHODS, Settings
 from factorax.experiments.harness.experiment import reproduce
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 QUIET = Console(file=io.StringIO())
 
 
+@pytest.mark.slow
 def test_precision_and_recall_of_tests_on_data(tmp_path):
     settings = Settings(dimensions=(10,), samples=(300, 2000), repeats=2, nulls=20, null_samples=100)
     summary = reproduce(EXPERIMENT, settings=settings, out=tmp_path / "out", console=QUIET)

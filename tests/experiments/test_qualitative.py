@@ -14,6 +14,8 @@ from factorax.experiments import search_aliasing, search_discrepancy, search_sta
 from factorax.experiments.harness.bandit_engine import METHODS
 from factorax.experiments.harness.sweep import Job, Search, run
 
+pytestmark = pytest.mark.slow
+
 VPG, VPG_S, VPG_SA, FPG, FPG_S = METHODS
 SEEDS = 12  # the same order in all of them would be an accident once in 2¹² times: p = 0.0002
 

@@ -14,10 +14,10 @@ from factorax.experiments import traffic_gradients
 from factorax.experiments.traffic_gradients import EXPERIMENT, PRESETS, Settings, _square, figures_of
 from factorax.learning.policies import Policy
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 SMALL = Settings(1, 2, n_envs=2, batches=3, iterations=1, steps=16)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
     """For any weights of streets: by differentiating the whole policy, all lights together."""
     learner = traffic_gradients._learner(SMALL)
@@ -73,6 +73,7 @@ def test_pairs_are_those_of_different_batches():
     np.testing.assert_allclose(without[2], _square(np.delete(g, 2, axis=0))[0])
 
 
+@pytest.mark.slow
 def test_from_batches_to_a_verdict():
     (part,) = EXPERIMENT.parts(SMALL, 0)
     ticks = []

@@ -97,6 +97,7 @@ def sampled():
     return table, [claim.verdict for claim in variance_decomposition.claims(settings, summary)]
 
 
+@pytest.mark.slow
 @every_problem
 @pytest.mark.parametrize("term", TERMS)
 def test_the_sampled_terms_are_within_four_standard_errors_of_the_exact(problem, term):
@@ -119,6 +120,7 @@ def test_the_quadratic_term_s_share_grows_with_the_number_of_actions(problem):
     assert all(each["total"] > 0 for each in terms.values())
 
 
+@pytest.mark.slow
 def test_no_translation_is_needed():
     _, verdicts = sampled()
     assert verdicts[2] == "holds"

@@ -19,6 +19,7 @@ def exact(problem, net, **changes):
     return bias_report(problem.log_prob, problem.params, net=net, reference=problem.net, **(problem.samples | changes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
 def test_the_bias_is_the_score_times_the_missing_target(share):
     problem = sample_problems.finite(sample_problems.CHAIN, share=share)
@@ -30,6 +31,7 @@ def test_the_bias_is_the_score_times_the_missing_target(share):
     assert (bias**2).sum() > 1e-4
 
 
+@pytest.mark.slow
 def test_true_and_complete_networks_have_none_against_each_other():
     problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     complete = fx.InfluenceNetwork.complete(3, 3)
@@ -57,6 +59,7 @@ def test_break_even_is_where_the_errors_cross():
     assert report.mse(1.1 * size) > report.reference_mse(1.1 * size)
 
 
+@pytest.mark.slow
 def test_sampled_bias_is_unbiased_with_the_noise_taken_off():
     """The mean of 200 small batches within 4 standard errors of the truth, where the plain square would be far off."""
     problem = sample_problems.finite(sample_problems.CHAIN, share=True)

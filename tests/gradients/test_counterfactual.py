@@ -21,6 +21,7 @@ def coma_targets(problem, sizes):
     return coma(q, np.broadcast_to(pi, q.shape), actions)
 
 
+@pytest.mark.slow
 def test_coma_is_unbiased_although_the_identity_is_not_its_influence_matrix():
     problem = sample_problems.finite(sample_problems.THREE)
     advantage = coma_targets(problem, (3, 3, 3))
@@ -99,11 +100,13 @@ def expected_gradient(published):
     return gradient, params, (r1, r2, trajectories)
 
 
+@pytest.mark.slow
 def test_subtracting_at_the_first_step_alone_is_unbiased():
     gradient, params, problem = expected_gradient(published=False)
     np.testing.assert_allclose(gradient, jax.grad(objective)(params, *problem), atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:difference rewards as published")
 def test_as_published_the_gradient_is_myopic():
     gradient, params, problem = expected_gradient(published=True)

@@ -66,6 +66,7 @@ def test_a_missing_edge_biases_by_minus_the_score_times_what_is_missing():
     np.testing.assert_allclose(got, flat(jax.grad(problem.objective)(problem.params)) + bias, atol=1e-10)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(n=st.integers(1, 5), m=st.integers(1, 5), seed=st.integers(0, 2**31))
 def test_the_complete_network_is_the_vanilla_gradient_exactly(n, m, seed):
@@ -104,6 +105,7 @@ def test_permuting_factors_permutes_the_gradient():
     np.testing.assert_allclose(permuted, plain[order], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_batch_axes_and_pytrees_of_observations_and_actions():
     rng = np.random.default_rng(0)
     params = {"w": jnp.asarray(rng.normal(size=(2, 4))), "b": jnp.zeros(2)}
@@ -172,6 +174,7 @@ class TestNatural:
         if not share:  # block-diagonal: factors do not meet
             assert jnp.abs(whole.reshape(3, 3, 3, 3)[0, :, 1]).max() < 1e-12
 
+    @pytest.mark.slow
     def test_solves_the_damped_system_of_the_samples(self):
         problem = sample_problems.finite(sample_problems.THREE, share=True)
         arguments = {"actions": problem.actions, "psi": problem.psi, "net": problem.net, "weights": problem.lam}
@@ -218,6 +221,7 @@ class TestBadInput:
             with pytest.raises(ValueError, match="baseline: got shape"):
                 vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi, baseline=jnp.zeros(shape))
 
+    @pytest.mark.slow
     def test_a_matrix_does_in_place_of_a_network(self):
         p = self.problem()
         batch = {"actions": p.actions, "psi": p.psi}
@@ -244,10 +248,11 @@ class TestBadInput:
             factored(p.log_prob, p.params, actions=p.actions.tolist(), psi=p.psi, net=p.net)
         with pytest.raises(ValueError, match=r"psi: got shape \(0, 3\), want .* at least one sample"):
             factored(p.log_prob, p.params, actions=p.actions[:0], psi=p.psi[:0], net=p.net)
-        with pytest.raises(ValueError, match="damping ≥ 0"):
+        with pytest.raises(ValueError, match=r"damping: got -1\.0, want a number of at least 0"):
             natural(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, damping=-1.0)
 
+    @pytest.mark.slow
     def test_scalar_targets(self):
         p = self.problem()
-        with pytest.raises(ValueError, match=r"psi: got shape \(\)"):
+        with pytest.raises(ValueError, match=r"psi: got 1\.0, want \(\.\.\., n_targets\), at least one sample"):
             factored(p.log_prob, p.params, actions=p.actions, psi=1.0, net=p.net)

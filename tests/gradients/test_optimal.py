@@ -38,6 +38,7 @@ def total_variance(problem, credits, psi_probabilities=None):
     )[1].value
 
 
+@pytest.mark.slow
 def test_wu_baseline_is_its_formula():
     problem, arguments = setting(share=False)
     got = wu_baseline(problem.log_prob, problem.params, **arguments).values
@@ -51,6 +52,7 @@ def test_wu_baseline_is_its_formula():
             np.testing.assert_allclose(got[s, i], want, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_neither_baseline_biases_the_gradient():
     problem, arguments = setting()
     z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
@@ -59,6 +61,7 @@ def test_neither_baseline_biases_the_gradient():
         np.testing.assert_allclose(jnp.einsum("s,sti,si->t", problem.probabilities, z, b), 0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_least_squares_reaches_the_minimum_that_a_numerical_search_finds(seed):
     problem, arguments = setting(seed=seed)
@@ -89,6 +92,7 @@ def test_shared_parameters_are_where_it_beats_wu():
             np.testing.assert_allclose(best, wu, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_factor_baselines_remove_noise_that_no_action_dependent_baseline_can():
     """ψⱼ = qⱼ + εⱼ with noise ε: Wu's baseline on ψ keeps the noise of targets that factoring drops."""
     problem, _ = setting(share=False, matrix=sample_problems.DIAGONAL, seed=3)

@@ -92,6 +92,7 @@ def test_blocks_of_centred_targets_never_lose(seed, share):
     assert report_of(centred).total_delta.value >= -1e-12
 
 
+@pytest.mark.slow
 def test_without_centring_or_with_overlap_they_can():
     block = [[1, 0], [0, 1]]
     assert any(report_of(sample_problems.finite(block, seed=s)).total_delta.value < -1e-6 for s in range(60))
@@ -100,6 +101,7 @@ def test_without_centring_or_with_overlap_they_can():
     assert any(report_of(p).total_delta.value < -1e-6 for p in centred)
 
 
+@pytest.mark.slow
 def test_sampled_figures_agree_with_exact_ones_within_their_errors():
     """29 figures, each within 4.5 standard errors: by chance alone fails with probability below 3e-4."""
     problem = sample_problems.finite(sample_problems.THREE, share=True)
@@ -115,6 +117,7 @@ def test_sampled_figures_agree_with_exact_ones_within_their_errors():
         assert abs(value - getattr(exact, name).value) < 4.5 * error, name
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_repeated_experiments():
     """The spread over 300 repetitions against the mean error: 300 give the spread to ±4 %, and 20 % is asked."""
     problem = sample_problems.finite(sample_problems.FORK_COLLIDER)
@@ -133,6 +136,7 @@ def test_disjoint_parameters_give_the_same_figures_from_one_gradient_a_sample():
         np.testing.assert_allclose(getattr(fast, name).value, getattr(slow, name).value, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_several_states_are_averaged_state_by_state():
     first, second = (
         sample_problems.finite(sample_problems.THREE, seed=1),
@@ -188,6 +192,7 @@ def test_targets_that_need_no_true_network_are_not_called_biased():
     assert np.abs(report.residual.value).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_what_a_policy_closes_over_may_change():
     problem = sample_problems.finite(sample_problems.THREE)
     scale = {"number": 1.0, "array": jnp.ones(3)}
@@ -218,6 +223,7 @@ def test_a_report_compiles_once_for_a_policy_however_it_is_written():
     assert _estimate._cache_size() == before
 
 
+@pytest.mark.slow
 def test_large_means_do_not_drown_the_variance_in_single_precision():
     """ψ = ±1000 + noise: the plain E[x²] − E[x]² is negative in float32; five standard errors of the true value."""
     with jax.enable_x64(False):
@@ -231,6 +237,7 @@ def test_large_means_do_not_drown_the_variance_in_single_precision():
     np.testing.assert_allclose(report.factored.value.sum(), truth, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_samples_of_many_states_in_one_are_warned_of():
     obs = np.random.default_rng(0).normal(size=(50, 1))
     actions = np.random.default_rng(1).normal(size=(50, 2))
@@ -257,6 +264,7 @@ def test_a_point_of_a_schedule_is_reported_as_its_network():
     np.testing.assert_allclose(value, report_of(problem._replace(net=point.network())).total_factored.value)
 
 
+@pytest.mark.slow
 def test_the_search_bandit_matches_its_closed_form():
     """n Gaussian factors, ψᵢ = −|aᵢ|, K = I: all moments are known; 5 standard errors, 40,000 samples."""
     n, mean, second = 4, -np.sqrt(2 / np.pi), 1.0
@@ -291,7 +299,7 @@ def test_the_report_prints_every_factor_the_total_and_where_it_is_approximate():
 class TestBadInput:
     def test_probabilities_that_are_not(self):
         problem = sample_problems.finite(sample_problems.THREE)
-        with pytest.raises(ValueError, match="want 1 and none below 0"):
+        with pytest.raises(ValueError, match="want 1"):
             report_of(problem, probabilities=problem.probabilities * 0.9)
         with pytest.raises(ValueError, match=r"probabilities: got shape \(5,\), want \(27,\)"):
             report_of(problem, probabilities=jnp.ones(5) / 5)
@@ -321,10 +329,11 @@ class TestBadInput:
             report_of(problem._replace(log_prob=entangled), disjoint=True)
 
     def test_too_many_joint_actions(self):
-        with pytest.raises(ValueError, match="too many to enumerate"):
+        with pytest.raises(ValueError, match="joint actions, want 1 to 10⁷ to enumerate"):
             joint_actions(sample_problems.independent, jnp.zeros((30, 10)), (10,) * 30)
 
 
+@pytest.mark.slow
 def test_few_samples_at_many_states_are_not_biased():
     """Five samples at each of 2000 states: every total within six standard errors of the truth, and within 10 %."""
     problem = sample_problems.finite(sample_problems.THREE)

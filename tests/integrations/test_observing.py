@@ -58,6 +58,7 @@ def test_numbers_of_info_are_at_the_end_of_the_observation():
     np.testing.assert_array_equal(env.local(np.arange(5.0)), [[0.0], [1.0]])  # what it saw before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rollouts", ["inline", "processes"])
 def test_a_network_that_depends_on_it(rollouts):
     """The function gets by name what the observation has, in every step."""

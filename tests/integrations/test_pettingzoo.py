@@ -75,6 +75,7 @@ def test_observations_are_padded_and_local():
     assert env.observation_space.contains(last)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*maximum and minimum values are equal")  # padding is always nought
 def test_it_passes_the_checks_and_is_learnt_from():
     check_env(fx.wrap(Agents(), EYE), skip_render_check=True)
@@ -141,3 +142,35 @@ def test_mistakes():
         env.reset()
     reordered = fx.InfluenceNetwork.from_edges([("agent_2", "agent_0"), ("agent_0", "agent_1"), ("agent_1", "agent_2")])
     np.testing.assert_array_equal(fx.wrap(Agents(), reordered).network.to_dense(), np.eye(3)[[1, 2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda *r: r[:4], r"step: got 4 values, want five"),
+        (lambda obs, rewards, ended, cut, infos: (obs, rewards, ended, cut, None), "info: got None, want a dict"),
+        (lambda obs, rewards, ended, cut, infos: (obs, 1.0, ended, cut, infos), "reward: got float, want a dict with"),
+        (lambda obs, *rest: (None, *rest), "observation: got NoneType, want a dict with an entry for every agent"),
+        (
+            lambda obs, rewards, ended, cut, infos: (obs, rewards, dict.fromkeys(ended, "False"), cut, infos),
+            "terminated: got 'False', want True or False",
+        ),
+        (
+            lambda obs, rewards, ended, cut, infos: (obs, dict.fromkeys(rewards, 1j), ended, cut, infos),
+            r"reward: got \[1j, 1j, 1j\], want real numbers",
+        ),
+        (
+            lambda obs, rewards, ended, cut, infos: (dict.fromkeys(obs, "x"), rewards, ended, cut, infos),
+            "observation: got 'x', want real numbers",
+        ),
+    ],
+)
+def test_agents_that_misbehave(change, message):
+    class Misbehaving(Agents):
+        def step(self, actions):
+            return change(*super().step(actions))
+
+    env = fx.wrap(Misbehaving(), EYE)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=message):
+        env.step(env.action_space.sample())

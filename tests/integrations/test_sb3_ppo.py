@@ -24,6 +24,7 @@ def test_arguments_in_their_order():
     assert (*got, config.max_grad_norm) == (0.1, 0.3, False, 0.01, 0.6, 0.7)
 
 
+@pytest.mark.slow
 def test_an_environment_of_the_user_is_the_one_that_is_stepped():
     env = gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1"))
     model = PPO("MlpPolicy", env, **SMALL).learn(64)
@@ -51,7 +52,7 @@ def test_policy_kwargs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"use_sde": True}, "use_sde: not available in factorax, want False"),
+        ({"use_sde": True}, "use_sde: got True, which is not available in factorax; want False"),
         ({"policy": "CnnPolicy"}, "policy: got 'CnnPolicy', want 'joint', 'shared' or 'independent'"),
         ({"n_envs": 3}, "n_envs: got 3, and env holds 1"),
     ],
@@ -62,6 +63,7 @@ def test_what_is_refused(arguments, message):
         PPO(**arguments)
 
 
+@pytest.mark.slow
 def test_load_with_an_environment_and_without(tmp_path):
     model = PPO("MlpPolicy", "CartPole-v1", **SMALL).learn(32)
     model.save(tmp_path / "cartpole")
@@ -74,6 +76,7 @@ def test_load_with_an_environment_and_without(tmp_path):
         np.testing.assert_array_equal(*actions)
 
 
+@pytest.mark.slow
 def test_evaluation_leaves_the_environments_of_training_alone():
     """Twenty steps an episode, rollouts of eight: three episodes of 64 steps end, whether or not it is evaluated."""
     settings = {"n_steps": 8, "batch_size": 8, "n_epochs": 1, "seed": 0}
@@ -101,6 +104,7 @@ def test_a_schedule_may_end_at_zero():
     assert config.clip_range[0] == 0.0
 
 
+@pytest.mark.slow
 def test_discrete_observations_in_batches():
     model = PPO("MlpPolicy", "FrozenLake-v1", **SMALL)
     assert model.predict(3)[0].shape == ()

@@ -33,7 +33,7 @@ def test_the_gymnasium_view_is_the_problem():
         total += info["vector_reward"]
     assert (total < 0).all()
     assert env.network is problem.network
-    with pytest.raises(TypeError, match="problem: got str, want a Problem or a function that makes a"):
+    with pytest.raises(TypeError, match="problem: got 'CartPole-v1', want a Problem or a function that makes a"):
         to_gymnasium("CartPole-v1")
 
 
@@ -60,7 +60,7 @@ def test_what_each_factor_may_do():
                     assert isinstance(one, gym.spaces.Tuple)
         row = factors.together([one.sample() for one in factors.spaces])
         assert make().action_space.contains(factors.space.to_environment(row))
-    with pytest.raises(ValueError, match='observe: got \'some\', want "local" or "global"'):
+    with pytest.raises(ValueError, match="observe: got 'some', want 'local' or 'global'"):
         FactorViews(make, observe="some")
     schedule = fx.NetworkSchedule(net, net, steps=3)
     with pytest.raises(TypeError, match="network: got NetworkSchedule, want an InfluenceNetwork; a view"):

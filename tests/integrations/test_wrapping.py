@@ -194,6 +194,7 @@ def test_a_scalar_is_one_target_with_a_warning():
         fx.wrap(gym.make("CartPole-v1"), fx.InfluenceNetwork.complete(1, 1))
 
 
+@pytest.mark.slow
 def test_a_wrapped_factory_is_learnt_from():
     make = fx.wrap(lambda: Plain(cut=6), EYE, reward="info:a,b.c")
     small = {"n_envs": 2, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
@@ -267,8 +268,8 @@ MISTAKES = {
     "collapse": ({}, {"reward": "collapse"}, "which is for the equal rewards of PettingZoo agents"),
     "weights' length": ({}, {"reward": "info:a,b.c", "weights": [1.0]}, r"weights: got \[1.0\], want 2 finite numbers"),
     "weights' nan": ({}, {"reward": "info:a,b.c", "weights": [1.0, np.nan]}, "weights: got .*, want 2 finite numbers"),
-    "factors": ({}, {"reward": "info:a,b.c", "factors": "groups"}, "factors: got 'groups', want \"elements\""),
-    "text": ({}, {"reward": lambda *step: ["much", "little"]}, "could not convert string to float"),
+    "factors": ({}, {"reward": "info:a,b.c", "factors": "groups"}, "factors: got 'groups', want 'elements'"),
+    "text": ({}, {"reward": lambda *step: ["much", "little"]}, r"reward: got \['much', 'little'\], want real numbers"),
     "observations": (
         {"observation_space": gym.spaces.Sequence(gym.spaces.Discrete(2))},
         {"reward": "info:a,b.c"},

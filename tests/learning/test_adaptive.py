@@ -69,6 +69,7 @@ def test_a_row_without_any_edge_that_pays_keeps_its_initial_edges():
     np.testing.assert_array_equal(row_after(network, [[[0.0] * 3]], [[1.0] * 3], 3), [1, 1, 0])
 
 
+@pytest.mark.slow
 def test_training_logs_by_name_which_edges_came_and_went_and_resumes(tmp_path):
     settings = {"n_envs": 64, "n_steps": 8, "batch_size": 128, "n_epochs": 2, "learning_rate": 3e-3, "hidden": (16,)}
     config = Config(total_timesteps=512 * 20, **settings)
@@ -91,5 +92,5 @@ def test_training_logs_by_name_which_edges_came_and_went_and_resumes(tmp_path):
 
 @pytest.mark.parametrize("bad", [{"every": 0}, {"window": 0}, {"margin": -1}])
 def test_bad_settings_of_adaptive_are_refused(bad):
-    with pytest.raises(ValueError, match="want at least 1, 1 and 0"):
+    with pytest.raises(ValueError, match=rf"{next(iter(bad))}: got (0|-1), want a"):
         AdaptiveNetwork(fx.InfluenceNetwork.identity(2), **bad)

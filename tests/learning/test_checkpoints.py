@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 from factorax.learning import FactoredPPO, checkpoints
 from factorax.problems import chain, contextual_bandit
 
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 CHAIN = chain(3, delay=2, horizon=6)
 
 
@@ -71,6 +71,7 @@ def assert_agent(ppo, expected):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EARLIER)
 def test_a_checkpoint_of_format_2_is_loaded_and_trained_further(name):
     expected = EXPECTED[name]
@@ -86,6 +87,7 @@ def test_a_checkpoint_of_format_2_is_loaded_and_trained_further(name):
     assert_agent(ppo, expected["agent_after"])  # its optimiser, keys and episodes continue as well
 
 
+@pytest.mark.slow
 def test_what_format_2_knew_besides_the_agent():
     adaptive, missing, host = (
         FactoredPPO.load(DATA / f"{name}.safetensors", *EARLIER[name]) for name in ("adaptive", "missing_edges", "host")
@@ -97,20 +99,22 @@ def test_what_format_2_knew_besides_the_agent():
     assert [episode.length for episode in host._episodes] == [21, 21]  # in the middle of episodes
 
 
-def test_a_checkpoint_of_format_2_is_written_as_one_of_format_4(tmp_path):
+def test_a_checkpoint_of_format_2_is_written_as_one_of_format_5(tmp_path):
     ppo = FactoredPPO.load(DATA / "adaptive.safetensors", *EARLIER["adaptive"])
     ppo.save(tmp_path / "m.safetensors")
     assert checkpoints.about(DATA / "adaptive.safetensors")["format"] == 2
-    assert checkpoints.about(tmp_path / "m.safetensors")["format"] == checkpoints.FORMAT == 4
+    assert checkpoints.about(tmp_path / "m.safetensors")["format"] == checkpoints.FORMAT == 5
     again = FactoredPPO.load(tmp_path / "m.safetensors", *EARLIER["adaptive"])
     for a, b in zip(*(jax.tree.leaves(m.state._replace(key=None)) for m in (ppo, again)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("number", [1, 5, None])
+@pytest.mark.parametrize("number", [1, 6, None])
 def test_other_formats_are_refused(tmp_path, monkeypatch, number):
     monkeypatch.setattr(checkpoints, "FORMAT", number)
     checkpoints.save(tmp_path / "m.safetensors", {"x": jnp.ones(2)}, {})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=f"format {number}, want 4, 3 or 2; it is of another version"):
+    with pytest.raises(
+        ValueError, match=f"format {number}, want 5 or an earlier one down to 2; it is of another version"
+    ):
         checkpoints.load(tmp_path / "m.safetensors", {"x": jnp.ones(2)})

@@ -33,6 +33,7 @@ def test_seeds_count():
         devices.check_memory(2, 1, CONFIG, seeds=5)
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_fit_does_not_start(monkeypatch):
     monkeypatch.setattr(devices, "available_memory", lambda config: 10**6)
     model = FactoredPPO(contextual_bandit(100), n_envs=1000, n_steps=100, batch_size=1000, n_epochs=1)
@@ -55,6 +56,7 @@ def test_what_is_needed_covers_what_is_kept():
     assert 4 * 1000 * n <= needs[0] <= 1.1 * 4 * 1000 * n + 10**5
 
 
+@pytest.mark.slow
 def test_peak_memory_is_a_metric():
     model = FactoredPPO(contextual_bandit(4), n_envs=4, n_steps=4, batch_size=16, n_epochs=1)
     model.learn(16, progress_bar=False)
@@ -75,16 +77,19 @@ def comparison():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shared", "normalised", "seeds"])
 def test_eight_devices_agree_with_one_to_rounding(comparison, name):
     assert comparison[name] < 1e-4
     assert comparison["another seed"] > 0.01  # so that it means something
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_eight_devices_is_one_of_any(comparison):
     assert comparison["loaded"] == 0
 
 
+@pytest.mark.slow
 def test_every_device_has_its_share(comparison):
     assert set(comparison["shares"]) == {8}
     (n_envs, size), piece = comparison["pieces"]

@@ -12,6 +12,7 @@ from factorax.problems import chain
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["joint", "independent", "shared"])
 def test_signal_and_noise_are_those_of_single_gradients(policy):
     """Against the gradient of every sample by itself, with respect to the last layer of the factor."""

@@ -41,6 +41,7 @@ def test_it_stops_before_the_first_minibatch_beyond_the_limit(limit, learnt, mea
 SMALL = {"n_envs": 8, "n_steps": 16, "batch_size": 32, "learning_rate": 1e-2, "hidden": (8,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["factored", "vanilla"])
 def test_target_kl_limits_an_update(estimator):
     """Without a limit all forty minibatches are learnt from; with one, fewer, and the divergence stays near it."""
@@ -55,6 +56,7 @@ def test_target_kl_limits_an_update(estimator):
     assert "train/joint_kl" not in free
 
 
+@pytest.mark.slow
 def test_the_limit_is_on_the_divergence_of_the_whole_action():
     """For the vanilla estimator it is `approx_kl` itself, as in Stable-Baselines3."""
     model = FactoredPPO(contextual_bandit(4), target_kl=1e3, estimator="vanilla", **SMALL)

@@ -6,13 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from rollouts.environments import Counter
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.learning import FactoredPPO
 from factorax.problems import EpisodeLost, Step, contextual_bandit
 from factorax.rollouts import LostWarning
-
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 
 
 def model(problem, network=None, **settings):
@@ -60,6 +59,7 @@ def test_lost_episodes_are_replaced_in_training_and_evaluation():
         assert (ppo.evaluate(5)["episodes"] == 15).all()
 
 
+@pytest.mark.slow
 def test_factors_of_several_components_are_learnt():
     """Twins of K as one factor: with local policies, and a critic for every factor."""
     net = fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]])
@@ -76,6 +76,7 @@ def test_factors_of_several_components_are_learnt():
     assert ppo.state.agent.critic(jnp.zeros(3), None).shape == (2,)
 
 
+@pytest.mark.slow
 def test_idle_factors_keep_their_policy():
     """Of independent policies, the one that is never asked does not move."""
     good = contextual_bandit(3)
@@ -104,6 +105,7 @@ def test_counting_and_episodes_start_over_or_continue():
     assert host.history[-1]["rollout/episodes"] == 0  # they began anew
 
 
+@pytest.mark.slow
 def test_a_schedule_spans_a_call_of_learn():
     """In two rollouts the progress that remains is 1 and ½; continued for two more it is ½ and ¼ of a total of four."""
     ppo = model(contextual_bandit(3), learning_rate=lambda progress: progress)

@@ -28,6 +28,7 @@ def leaves(ppo):
     return jax.tree.leaves(eqx.filter(ppo.state.agent, eqx.is_array))
 
 
+@pytest.mark.slow
 def test_components_without_bounds_are_named_once():
     with pytest.warns(ActionScaleWarning) as caught:
         FactoredPPO(on_box(HALF), initial_log_std=-1.0, **SMALL).learn(32, progress_bar=False)
@@ -65,6 +66,7 @@ def test_no_warning_where_there_is_nothing_to_say(problem, settings):
         FactoredPPO(problem, **SMALL, **settings).close()
 
 
+@pytest.mark.slow
 def test_bounds_given_as_the_warning_says():
     actions = []
 
@@ -109,6 +111,7 @@ class Push(gym.Env):
         return self.place.copy(), -float(np.square(self.place).sum()), False, self.time == 8, {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [on_box(gym.spaces.Box(-1.0, 1.0, (3,), np.float32)), Push], ids=["JAX", "host"])
 def test_training_within_plus_and_minus_one_is_the_same_scaled_and_clipped(problem):
     """Bit for bit, through several updates and an evaluation."""
@@ -133,6 +136,7 @@ def in_units(width):
     )
 
 
+@pytest.mark.slow
 def test_what_is_learnt_does_not_depend_on_the_units_of_actions():
     """The default; in units that are powers of two apart there is not even a difference of rounding."""
     models = [FactoredPPO(in_units(width), **SMALL).learn(128, progress_bar=False) for width in (4.0, 4096.0)]

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from small_settings import SMALL
 
 from factorax.learning import Config, Learner, Program
 from factorax.problems import chain, queues
 
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 
-
+@pytest.mark.slow
 def test_seeds_side_by_side_are_seeds_apart():
     learner = Learner.of(chain(3, delay=2, horizon=6), config=Config(**SMALL, policy="shared", normalize_reward=True))
     both = eqx.filter_jit(eqx.filter_vmap(learner.init))(jnp.array([3, 4]))
@@ -33,6 +33,7 @@ def test_seeds_side_by_side_are_seeds_apart():
             np.testing.assert_allclose(a[i], b, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "settings"),
     [
@@ -71,6 +72,7 @@ def counted(problem):
     return dataclasses.replace(problem, step=step), traces
 
 
+@pytest.mark.slow
 def test_a_program_compiles_once_for_all_states():
     """Other seeds and other hyper-parameters do not compile it again; nor does `update` after `update_seeds`."""
     problem, traces = counted(chain(3, horizon=6))
@@ -92,6 +94,7 @@ def test_a_program_compiles_once_for_all_states():
     assert len(traces) == twice
 
 
+@pytest.mark.slow
 def test_a_program_gives_what_the_pure_update_gives():
     learner = Learner.of(chain(3, horizon=6), config=Config(**SMALL))
     state = learner.init(0)
@@ -100,6 +103,7 @@ def test_a_program_gives_what_the_pure_update_gives():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_an_evaluation_compiles_once_for_its_number_of_episodes():
     problem, traces = counted(chain(3, horizon=6))
     learner = Learner.of(problem, config=Config(**SMALL))

@@ -16,6 +16,7 @@ from factorax.structure import Factorisation
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 
 
+@pytest.mark.slow
 def test_a_correlation_is_learnt():
     """The target is −(a₀ + a₁)² − (a₀ − a₁)²/100: the best policy of one spread has a₁ ≈ −a₀."""
     good = chain(2, horizon=1)
@@ -35,6 +36,7 @@ def test_a_correlation_is_learnt():
     assert plain.state.agent.policy.spread.mixing.size == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{"objective": "natural", "natural_kl": 0.01}, {"objective": "a2c", "critic": "none", "gae_lambda": 1.0}],
@@ -48,6 +50,7 @@ def test_variants_learn(settings):
     assert after["return"] - before["return"] > 3 * np.hypot(before["error"], after["error"])
 
 
+@pytest.mark.slow
 def test_without_a_critic_the_credit_is_what_followed():
     learner = Learner.of(chain(3, horizon=8), config=Config(**SMALL, critic="none", gamma=0.9, gae_lambda=1.0))
     state = learner.init()
@@ -62,6 +65,7 @@ def test_without_a_critic_the_credit_is_what_followed():
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_settings_side_by_side_are_settings_apart():
     """One program for three rates and two discounts; each is what a learner of its own would do."""
     problem = contextual_bandit(3)
@@ -84,6 +88,7 @@ def test_settings_side_by_side_are_settings_apart():
         learner.init(0, n_epochs=3)
 
 
+@pytest.mark.slow
 def test_an_idle_factor_counts_nowhere():
     """Not in the normalisation, the entropy, the divergence, nor in the signal: its credits may be anything."""
     learner = Learner.of(chain(3, horizon=8), config=Config(**SMALL))

@@ -27,6 +27,7 @@ def all_close(one, other):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_without_lags_it_is_the_static_network():
     problem = chain(3)
     settings = {"critic": "none", "objective": "a2c", "gae_lambda": 1.0, "batch_size": 80}
@@ -35,6 +36,7 @@ def test_without_lags_it_is_the_static_network():
     all_close(one, other)
 
 
+@pytest.mark.slow
 def test_a_state_network_that_is_always_the_same_is_the_static_one():
     problem = chain(3)
     dense = jnp.asarray(problem.network.to_dense(), jnp.float32)
@@ -45,6 +47,7 @@ def test_a_state_network_that_is_always_the_same_is_the_static_one():
     assert float(metrics["variance/ratio"]) == pytest.approx(float(same["variance/ratio"]), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_factor_mask_reaches_the_function():
     problem = contextual_bandit(3)
 
@@ -78,6 +81,7 @@ def test_anything_else_is_no_network():
         Learner.of(chain(2), 2)
 
 
+@pytest.mark.slow
 def test_a_schedule_moves_from_one_network_to_the_other():
     """Its update is that of the network it has at the step, and training goes through both ends."""
     problem, end = chain(3, delay=2, horizon=6), fx.InfluenceNetwork.complete(3, 3)

@@ -4,12 +4,11 @@ import csv
 
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.learning import FactoredPPO, Logger, configure
 from factorax.learning.logger import TableWriter, TensorBoardWriter, numbered_folder, scalars
-
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 
 
 class Keep:

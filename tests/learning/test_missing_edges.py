@@ -17,6 +17,7 @@ def test_looks_are_few():
     assert [look(n) for n in (8, 16, 32, 64)] == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_with_no_edge_an_alarm_is_as_rare_as_promised():
     """1,000 training runs of noise; with a level of 1 % the chance of more than 21 alarms is below 0.1 %."""
     rng = np.random.default_rng(0)
@@ -38,6 +39,7 @@ SETTINGS = {"policy": "shared", "identity": 0, "n_envs": 64, "n_steps": 20, "bat
             "hidden": (8,), "gae_lambda": 0.6}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_missing_edge_is_named_while_training():
     with pytest.warns(StructureWarning, match=r"edges are missing.*→ psi") as warned:
         FactoredPPO(chain(4, delay=1), fx.InfluenceNetwork.identity(4), **SETTINGS).learn(1280 * 17, progress_bar=False)
@@ -47,6 +49,7 @@ def test_a_missing_edge_is_named_while_training():
     assert "'a1 → psi3'" not in messages[0]
 
 
+@pytest.mark.slow
 def test_with_the_true_network_there_is_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -12,6 +12,7 @@ from factorax.problems import chain
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["factored", "vanilla"])
 def test_a_natural_step_solves_its_equation(estimator):
     """The step is along (F + damping)⁻¹ g, with F written out as the second derivative of the divergence."""

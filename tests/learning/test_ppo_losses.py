@@ -52,6 +52,7 @@ def textbook(agent, space, samples, advantage, returns, old, c):
     return -gain.mean() + c.vf_coef * value_loss - c.ent_coef * entropy.sum(axis=1).mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalise", [True, False])
 @pytest.mark.parametrize("name", ["box", "binary", "choices"])
 def test_vanilla_is_the_textbook(name, normalise):
@@ -84,6 +85,7 @@ def expected(update, agent, batch, net, weights, advantage):
     return jax.tree.map(jnp.negative, got)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["ppo", "a2c"])
 @pytest.mark.parametrize("name", SPACES)
 def test_at_the_old_policy_it_is_the_factored_gradient(name, objective):
@@ -95,6 +97,7 @@ def test_at_the_old_policy_it_is_the_factored_gradient(name, objective):
     assert_close(got, expected(update, agent, batch, NET, LAM, advantages(update, agent, batch)[0]))
 
 
+@pytest.mark.slow
 def test_factors_of_several_components():
     net = fx.InfluenceNetwork([[1, 0], [0, 1], [1, 0]])
     net = net.factor(net.minimum_factorisation())
@@ -118,6 +121,7 @@ def still(update, agent, samples, **replaced):
     return samples._replace(obs=jnp.zeros((n, N_INPUTS)), **replaced)
 
 
+@pytest.mark.slow
 def test_ratios_are_clipped_factor_by_factor():
     update = make_update(SPACES["binary"])
     agent = make_agent(update, hidden=())
@@ -136,6 +140,7 @@ def test_ratios_are_clipped_factor_by_factor():
     np.testing.assert_allclose(got, [0, -0.9 * 3 * 0.5, 1.5 * 0.5], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_one_factor_is_clipped_alone_where_the_joint_ratio_would_clip_none():
     update, joint = make_update(SPACES["binary"]), make_update(SPACES["binary"], estimator="vanilla")
     agent = make_agent(update, hidden=())
@@ -165,6 +170,7 @@ def test_idle_factors_have_no_gradient(estimator, objective):
     np.testing.assert_allclose(got, [-0.5, 0, -1 if estimator == "factored" else -0.5], rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_masks_of_all_change_nothing():
     update = make_update(SPACES["box"])
     agent = make_agent(update)
@@ -177,6 +183,7 @@ def test_masks_of_all_change_nothing():
     assert_close(got, loss_gradient(update, new, bare, agent.policy.spread), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_credits_are_normalised_by_one_common_scale():
     plain, scaled = make_update(SPACES["box"]), make_update(SPACES["box"], normalize_advantage=True)
     agent = make_agent(plain)
@@ -224,6 +231,7 @@ def test_the_loss_of_the_critic(clip):
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_entropy_bonus():
     plain, warm = make_update(SPACES["choices"]), make_update(SPACES["choices"], ent_coef=0.1)
     agent = make_agent(plain)

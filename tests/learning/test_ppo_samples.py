@@ -36,6 +36,7 @@ def test_soft_and_blended_networks_are_applied():
         np.testing.assert_allclose(samples.credit, (advantage * LAM) @ matrix.T, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_critic_of_factors_gives_the_same_credits_as_one_of_targets():
     """Value heads K(λ∘v) and v: GAE is linear, so it does not matter which comes first."""
     by_target, by_factor = make_update(SPACES["box"]), make_update(SPACES["box"], critic="factor")

@@ -11,6 +11,7 @@ from scipy import stats
 from factorax.learning.epochs import shuffled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "grows"), [(1e-9, 1.5), (1e3, 0.5), (None, 1.0), ("near", 1.0)])
 def test_the_kl_coefficient_adapts(target, grows):
     settings = {"n_epochs": 2, "learning_rate": 1e-2, "kl_coef": 0.2}
@@ -31,6 +32,7 @@ def adapt(**settings):
     return coefficient, metrics
 
 
+@pytest.mark.slow
 def test_all_samples_are_seen_in_every_epoch():
     """One minibatch, one epoch, no cut: the step of Adam is the sign of the whole batch's gradient."""
     update = make_update(SPACES["box"], n_epochs=1, learning_rate=1e-3, max_grad_norm=1e9)

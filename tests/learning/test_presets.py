@@ -1,11 +1,6 @@
 """Presets: every file that is shipped is valid, and one that is not says which entry."""
 
 import dataclasses
-import shutil
-import subprocess
-import sys
-import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -141,15 +136,3 @@ def test_settings_with_a_preset_and_overrides():
     assert settings == read_preset("traffic").settings | {"n_envs": 4, "seed": 3}
     assert read_preset("traffic").settings != settings  # and the preset itself is as before
     assert settings_with("none", {"seed": 3}) == {"seed": 3}
-
-
-@pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling, in the extra dev")
-def test_the_wheel_holds_the_presets(tmp_path):
-    for name in ("pyproject.toml", "README.md", "LICENSE", "src"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, tmp_path / name)
-    code = "from hatchling.build import build_wheel; print(build_wheel('.'))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
-        held = set(wheel.namelist())
-    assert {f"factorax/learning/presets/{name}.toml" for name in preset_names()} <= held

@@ -3,6 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 import factorax as fx
 from factorax import runs
@@ -10,9 +11,8 @@ from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.learning.stored import existing, named_in
 from factorax.problems import chain
 
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 
-
+@pytest.mark.slow
 def test_a_model_made_from_names_is_loaded_without_a_problem(tmp_path):
     model = FactoredPPO("traffic:2x2,slots=8", "incident", policy="shared", **SMALL)
     model.save(tmp_path / "lights")
@@ -58,6 +58,7 @@ def test_what_was_given_has_to_be_given_again(tmp_path):
     np.testing.assert_array_equal(again.network.to_dense(), network)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["chain:3", "CartPole-v1"])
 def test_another_number_of_environments_begins_new_episodes(tmp_path, problem):
     FactoredPPO(problem, **SMALL).learn(48, progress_bar=False).save(tmp_path / "m")
@@ -81,7 +82,7 @@ def test_where_a_file_is_looked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file '.*last.safetensors' or '.*previous.safetensors'"):
         existing(tmp_path / "run")
     (tmp_path / "run" / "checkpoints" / "previous.safetensors").touch()
-    assert existing(tmp_path / "run").name == "previous.safetensors"
+    assert [path.name for path in existing(tmp_path / "run")] == ["previous.safetensors"]
 
 
 @pytest.mark.parametrize("config", ["[]", '{"problem": 3, "network": "own"}', "{", '{"problem": "chain:3"}'])
@@ -92,3 +93,42 @@ def test_settings_of_a_folder_that_make_no_sense(tmp_path, config):
     checkpoints.save(path, {}, {})
     with pytest.raises(ValueError, match="does not name the problem it was trained on"):
         named_in(path)
+
+
+def test_names_of_files_are_for_the_user_to_say(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fx.InfluenceNetwork.identity(3).save("K.json")
+    for network in ("K.json", "adaptive:K.json", "./K.json"):
+        FactoredPPO("contextual-bandit:3", network, **SMALL).save("m")
+        with pytest.raises(ValueError, match=r"network: 'm.safetensors' was trained with the file '.*K.json'.*give it"):
+            FactoredPPO.load("m")
+    assert FactoredPPO.load("m", "contextual-bandit:3", "K.json").names == ("contextual-bandit:3", "K.json")
+
+
+@pytest.mark.parametrize("problem", ["sumo:a.net.xml,a.rou.xml", "rddl:a.rddl/b.rddl", "mine:make"])
+def test_problems_that_lead_elsewhere_are_trusted_by_name(tmp_path, problem):
+    path = tmp_path / "m.safetensors"
+    checkpoints.save(path, {}, {"problem": problem, "network": "own"})
+    for trusted in (None, "chain:3"):
+        with pytest.raises(ValueError, match=rf"say so with FactoredPPO.load\(path, trusted='{problem}'"):
+            named_in(path, trusted)
+    assert named_in(path, problem) == (problem, "own")
+
+
+def test_a_trusted_problem_keeps_the_network_of_the_file(tmp_path):
+    FactoredPPO("factorax.problems:chain", "near", **SMALL).save(tmp_path / "m")
+    again = FactoredPPO.load(tmp_path / "m", trusted="factorax.problems:chain")
+    assert again.names == ("factorax.problems:chain", "near")
+
+
+def test_a_run_with_a_damaged_checkpoint_is_loaded_from_the_one_before(tmp_path):
+    out = tmp_path / "run"
+    runs.train("contextual-bandit:3", Config(total_timesteps=24, **SMALL), out, progress_bar=False)
+    last = out / "checkpoints" / "last.safetensors"
+    last.with_name("previous.safetensors").write_bytes(last.read_bytes())
+    data = bytearray(last.read_bytes())
+    data[-5] ^= 1
+    last.write_bytes(data)
+    assert FactoredPPO.load(out).num_timesteps == 24
+    with pytest.raises(ValueError, match="its checksum is another one"):
+        FactoredPPO.load(last)

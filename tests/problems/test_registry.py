@@ -3,7 +3,7 @@
 import pytest
 
 from factorax.problems import registry
-from factorax.problems.registry import find_problem, in_sumo, register, runs_code
+from factorax.problems.registry import find_problem, in_sumo, leads_to, register
 
 
 def test_problems_by_name():
@@ -27,10 +27,22 @@ def test_traffic_takes_settings():
         ("queues:2xtwo", "got the size '2xtwo' in 'queues:2xtwo', want numbers, as in queues:4"),
         ("traffic:3x3,slot=9", "no such setting"),
         ("traffic:3x3,norm", "got the setting 'norm', want name=value"),
-        ("traffic:3x3,norm=none", "norm: got 'none', want one of global, fixed, local"),
+        ("traffic:3x3,norm=none", "norm: got 'none', want 'global', 'fixed' or 'local'"),
         ("sumo:town.net.xml", "want two files"),
-        ("nothing", "unknown problem 'nothing'"),
+        ("nothing", "problem: got 'nothing'"),
         ("no.such:thing", "cannot import 'no.such:thing'"),
+        (
+            "os:getcwd",
+            "got 'os:getcwd', which returns .*; want a function that returns a Problem or a Gymnasium environment",
+        ),
+        ("chain:5000", "got 'chain:5000', want at most 4,096 actions for a problem by name"),
+        ("queues:99x99", "want at most 4,096 actions for a problem by name"),
+        (
+            "traffic:3x3,slots=1000000000",
+            "got slots=1000000000 in 'traffic:3x3,slots=1000000000', want at most 100,000",
+        ),
+        ("traffic:3x3,horizon=1e9", "got horizon=1000000000.0 in .*, want at most 100,000"),
+        ("queues:3x3,hops=9999999", "got hops=9999999 in .*, want at most 4,096"),
     ],
 )
 def test_what_is_wrong_with_a_name(name, said):
@@ -101,13 +113,29 @@ def test_a_family_that_cannot_be_imported(tmp_path):
 
 
 @pytest.mark.usefixtures("registered")
-def test_what_runs_code():
-    """Only names of the library and of Gymnasium do not; what was registered does, with and without a colon."""
-    for name in ("traffic:3x3", "traffic", "sumo:3x3", "rddl:UAV_ippc2023/4", "CartPole-v1", "nothing"):
-        assert not runs_code(name)
+def test_what_names_lead_to(tmp_path, monkeypatch):
+    """Only names of the library and of Gymnasium stay inside; what was registered is code, with and without a colon."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("traffic:3x3", "traffic", "sumo:3x3", "sumo:3x3,norm=fixed", "sumo", "rddl:UAV_ippc2023/4", "nothing"):
+        assert leads_to(name) == ""
+    assert leads_to("CartPole-v1") == ""
     register("mine", "my_families:problem")
     for name in ("mine:3", "mine", "package.module:function", "traffic.x:y", ":traffic"):
-        assert runs_code(name)
+        assert leads_to(name) == "code to be run"
+    for name in ("sumo:a.net.xml,b.rou.xml", "sumo:/etc/a.xml,b", "sumo:a.net.xml.gz,b", "sumo:~/a.xml,b.xml"):
+        assert leads_to(name) == "files to be read"
+    for name in (
+        "rddl:a.rddl/b.rddl",
+        "rddl:a//etc/b",
+        "rddl:a/../b",
+        "rddl:a/b\\c",
+        "rddl:./x",
+        "rddl:~/x",
+        "rddl:a/b/c",
+    ):
+        assert leads_to(name) == "files to be read"
+    (tmp_path / "UAV_ippc2023").touch()  # pyRDDLGym would read it
+    assert leads_to("rddl:UAV_ippc2023/4") == "files to be read"
 
 
 def test_the_same_traffic_in_sumo():

@@ -11,7 +11,6 @@ import pytest
 import factorax as fx
 from factorax.problems import chain, contextual_bandit, queues
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 PROBLEMS = {
     "bandit": contextual_bandit(3),
     "chain": chain(3, delay=2, horizon=6),

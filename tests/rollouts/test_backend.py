@@ -35,7 +35,7 @@ def test_errors_of_environments_come_back_as_what_they_are():
     with pytest.raises(KeyError, match="lane 7") as caught:
         play(Processes(plan, 2, 60.0), plan)
     (note,) = caught.value.__notes__  # the first of either worker
-    assert note in [f"in environment {i}, step 0 of this rollout" for i in (0, 2)]
+    assert note in [f"in environment {i} (Broken), step 1 of its episode with seed {3 + i}" for i in (0, 2)]
     assert "environments.py" in str(caught.value.__cause__)  # where it arose, in the worker
 
 
@@ -43,7 +43,7 @@ def test_errors_of_environments_come_back_as_what_they_are():
 def test_an_observation_of_another_size_is_named(backend):
     plan = plan_of(Sized)
     rollouts = Inline(plan) if backend == "inline" else Processes(plan, 1, 60.0)
-    with pytest.raises(ValueError, match="observations: got 6 numbers from environment 0, want 5, as its observation"):
+    with pytest.raises(ValueError, match=r"environment 0 \(Sized\), reset .*: observation: got 6 numbers .*, want 5"):
         play(rollouts, plan)
 
 

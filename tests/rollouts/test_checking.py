@@ -12,8 +12,6 @@ import factorax as fx
 from factorax.problems import contextual_bandit
 from factorax.rollouts import ProblemError
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-
 
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -76,7 +74,6 @@ def test_mistakes_outside_the_step_are_found():
     wide = fx.InfluenceNetwork.complete(4, 3)
     cases = {
         r"network: has 4 rows, and the action space 3 components": {"network": wide},
-        r"weights: got shape \(2,\), want \(3,\)": {"weights": np.ones(2)},
         r"local: got shape \(1, 3\), want \(3, …\)": {"local": lambda obs: obs[..., None, :]},
         r"action space: got Text": {"action_space": gym.spaces.Text(3)},
         r"observation space: got .*FlattenObservation": {
@@ -86,5 +83,7 @@ def test_mistakes_outside_the_step_are_found():
     for message, changes in cases.items():
         with pytest.raises(ProblemError, match=message):
             fx.check_problem(dataclasses.replace(good, **changes), steps=2)
+    with pytest.raises(ValueError, match=r"weights: got .*, want \(3,\), one λ for each target"):
+        dataclasses.replace(good, weights=np.ones(2))
     with pytest.raises(ProblemError, match="problem: got int, want a Problem or a function"):
         fx.check_problem(3)

@@ -7,14 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector, JaxCollector, Transition, collector_for
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 BACKENDS = ("inline", "processes")
 
 
@@ -25,6 +24,7 @@ def model(problem, network=None, **settings):
 FIELDS_OF_BOTH = ("obs", "action", "psi", "next_obs", "terminated", "truncated", "episode_psi", "episode_length")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalize_obs", [False, True])
 def test_all_collectors_give_the_same_fields_and_shapes(normalize_obs):
     """The same problem, stepped in the compiled program and as a Gymnasium environment."""

@@ -105,7 +105,9 @@ def test_one_environment_that_gives_too_few_or_too_many_numbers_is_an_error(size
 
     hosts = HostEnvironments(Other, 1, ActionSpace.of(Other.action_space), 2)
     hosts.init(0)
-    with pytest.raises(ValueError, match=rf"observations: got {size} numbers? from environment 0, want 2"):
+    with pytest.raises(
+        ValueError, match=rf"environment 0 \(Other\), step 1 .*: observation: got {size} number.*, want 2"
+    ):
         hosts.collect(lambda obs: np.zeros((1, 1), np.float32), 2)
 
 
@@ -133,9 +135,13 @@ class Fails(Reuses):
 @pytest.mark.parametrize(
     ("where", "kind", "message"),
     [
-        ("step", KeyError, "in environment 1, step 0 of this rollout"),
-        ("reset", RuntimeError, "in the reset of environment 1 after step 0 of this rollout"),
-        ("size", ValueError, "observations: got 3 numbers from environment 1, want 2"),
+        ("step", KeyError, r"in environment 1 \(Fails\), step 1 of its episode with seed 1"),
+        ("reset", RuntimeError, r"in the reset of environment 1 \(Fails\) with seed \d+"),
+        (
+            "size",
+            ValueError,
+            r"environment 1 \(Fails\), step 1 .*: observation: got 3 numbers",
+        ),
     ],
 )
 def test_an_environment_that_fails_is_named(where, kind, message):
@@ -222,10 +228,10 @@ def test_masks_that_come_and_go():
 
 def test_a_host_that_gives_nonsense_is_named():
     roll = rollouts_of(6, spoil=3)
-    with pytest.raises(FloatingPointError, match="environment 0, step 2 of this rollout: target 1 is nan"):
+    with pytest.raises(FloatingPointError, match=r"environment 0 \(Counter\), step 3 of .*: target 1 is nan"):
         roll()
     roll = rollouts_of(6, obs=np.float32([np.inf]))
-    with pytest.raises(FloatingPointError, match="environment 0, step 0 of this rollout: the observation"):
+    with pytest.raises(FloatingPointError, match=r"environment 0 \(Counter\), step 1 of .*: the observation is"):
         roll()
     roll = rollouts_of(6, info={"vector_reward": np.ones(3)})
     with pytest.raises(ValueError, match=r"info\['vector_reward'\]: got 3 targets, want 2"):

@@ -7,9 +7,8 @@ from factorax.learning import Config, Learner
 from factorax.problems import chain
 from factorax.rollouts import collector_for
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
 
-
+@pytest.mark.slow
 def test_a_jax_collector_is_pure():
     config = Config(n_envs=4, n_steps=6, batch_size=12, n_epochs=1, hidden=(8,))
     learner = Learner.of(chain(3), config=config)

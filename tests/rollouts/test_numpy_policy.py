@@ -32,6 +32,7 @@ def policy_of(learner):
     return NumpyPolicy(space=spec.components, kind=learner.config.policy, factors=spec.factors, local=local)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("space", "policy", "settings"),
     [
@@ -74,6 +75,7 @@ def test_an_environment_gets_the_same_output_in_any_batch(policy):
             np.testing.assert_array_equal(part, whole[first:end])
 
 
+@pytest.mark.slow
 def test_actions_have_the_distribution_of_the_policy():
     """Frequencies of choices within five standard errors; of Gaussians mean and deviation."""
     learner, state = learner_of("mixed")
@@ -94,6 +96,7 @@ def test_actions_have_the_distribution_of_the_policy():
     assert abs(drawn[:, 1].std() / deviation - 1) < 5 / np.sqrt(2 * N)
 
 
+@pytest.mark.slow
 def test_a_covariance_within_a_factor():
     net = InfluenceNetwork.complete(3, 3).factor(Factorisation([[0, 2], [1]], 3))
     learner = Learner.of(lambda: Drift("gaussian"), net, Config(covariance="full", **SMALL))

@@ -18,9 +18,9 @@ from factorax.problems.failures import EpisodeLost
 from factorax.rollouts.observability import _dependent_outputs, actions_reach_observations
 from factorax.runs.seeds import train_seeds
 
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-NOISE = np.random.default_rng(0)
 SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "hidden": (4,)}
+
+NOISE = np.random.default_rng(0)
 MESSAGE = r"policy: all actors read the whole observation, and the network lacks \d+ of \d+ pairs"
 
 
@@ -180,6 +180,7 @@ def test_actions_reach_observations_through_control_flow(step):
     assert not actions_reach_observations(problem_of(partial(step, visible=False)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", [queues(2), lambda: Rooms(visible=True)], ids=["jax", "host"])
 def test_the_warning_comes_once_when_training_starts(problem):
     model = fx.FactoredPPO(problem, **SMALL)
@@ -189,6 +190,7 @@ def test_the_warning_comes_once_when_training_starts(problem):
     model.learn(8, reset_num_timesteps=False, progress_bar=False)  # warnings are errors
 
 
+@pytest.mark.slow
 def test_the_warning_comes_once_for_seeds_side_by_side(tmp_path):
     with pytest.warns(fx.StructureWarning, match=MESSAGE) as warned:
         train_seeds(
@@ -198,6 +200,7 @@ def test_the_warning_comes_once_for_seeds_side_by_side(tmp_path):
     assert len(list(runs.read_metrics(tmp_path / "a"))) == 1
 
 
+@pytest.mark.slow
 def test_where_there_is_no_warning():
     """Local actors, a network that lacks nothing, actions that no observation shows, and where it is turned off."""
     with warnings.catch_warnings():
@@ -212,6 +215,7 @@ def test_where_there_is_no_warning():
         fx.FactoredPPO(queues(2), **SMALL).learn(0, progress_bar=False)
 
 
+@pytest.mark.slow
 def test_shared_actors_without_local_observations_see_everything():
     with pytest.warns(fx.StructureWarning, match=MESSAGE):
         learn(lambda: Rooms(visible=True), policy="shared")

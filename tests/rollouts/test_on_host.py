@@ -9,17 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from rollouts.environments import Counter
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector
-
-pytestmark = pytest.mark.usefixtures("compiled_in_haste")
-
-
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
-
 
 BACKENDS = ("inline", "processes")
 
@@ -52,6 +47,7 @@ def test_environments_that_need_a_process_each():
     assert len(ppo.evaluate(3)["episodes"]) == 3  # one after the other
 
 
+@pytest.mark.slow
 def test_a_rollout_may_be_played_while_the_last_is_learnt_from():
     """With the policy of one update ago, and log-probabilities that say so; whoever plays it."""
     models = [model(partial(gym.make, "CartPole-v1"), overlap=True, rollouts=r, workers=0) for r in BACKENDS]

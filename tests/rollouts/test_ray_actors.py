@@ -76,7 +76,7 @@ def test_lost_episodes_and_errors(actors):
     plan = plan_of(Broken)
     with pytest.raises(KeyError, match="lane 7") as caught:
         play(actors(plan, 1, 60.0), plan)
-    assert caught.value.__notes__ == ["in environment 0, step 0 of this rollout"]
+    assert caught.value.__notes__ == ["in environment 0 (Broken), step 1 of its episode with seed 3"]
 
 
 @pytest.mark.parametrize("what", ["die", "hang"])

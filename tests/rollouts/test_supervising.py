@@ -15,6 +15,7 @@ from rollouts.helping import N_STEPS, assert_same, factory, inline, iterations, 
 from factorax.rollouts import LostWarning, Processes, WorkerDied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["die", "hang"])
 def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, tmp_path):
     """It kills itself by SIGKILL, or stands still, one step into the second fragment, and in the middle of episodes."""
@@ -59,6 +60,7 @@ def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, 
     assert not list(tmp_path.glob("*/littering-*"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_again_and_again_is_an_error():
     plan = plan_of(Mortal)
     rollouts = Processes(plan, 2, 60.0)

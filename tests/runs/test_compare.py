@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from factorax.runs import compare_groups, draw_curves, group_runs
+from factorax.runs import compare_groups, draw_curves, group_runs, read_metrics
 
 
 def write(folder, returns, *, seed=0, problem="chain", episodes=1, every=10, **config):
@@ -53,7 +53,7 @@ def test_curves_of_other_steps_are_read_between_and_cut_to_the_shortest(tmp_path
 def test_a_run_without_an_episode_and_no_run_at_all(tmp_path):
     with pytest.raises(ValueError, match="no episode has ended yet; train for longer"):
         group_runs([write(tmp_path / "a", [0.0], episodes=0)])
-    with pytest.raises(ValueError, match="runs: got none"):
+    with pytest.raises(ValueError, match="folders: got none, want the folders of one or more runs"):
         group_runs([])
     with pytest.raises(FileNotFoundError, match="want the folder of a run"):
         group_runs([tmp_path])
@@ -75,3 +75,21 @@ def test_a_comparison_and_its_picture(tmp_path):
     (axes,) = draw_curves(groups).axes
     assert [line.get_label() for line in axes.lines] == ["estimator factored (4 seeds)", "estimator vanilla (4 seeds)"]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), 11.5)
+
+
+@pytest.mark.parametrize("value", ['"x"', "null", "[1]", "true", "NaN", "1e999", "9" * 400])
+def test_returns_that_are_no_numbers_are_refused(value, tmp_path):
+    config = {"format": 1, "problem": "chain:3", "network": "own", "config": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    row = f'{{"time/total_timesteps": 40, "rollout/ep_rew_mean": {value}}}\n'
+    (tmp_path / "metrics.jsonl").write_text(row)
+    with pytest.raises(ValueError, match="damaged: rollout/ep_rew_mean is not a number everywhere"):
+        group_runs([tmp_path])
+
+
+@pytest.mark.parametrize("steps", [("1e3",), ("-1",), ("9" * 30,), ("true",), ("80", "40")])
+def test_steps_that_are_no_numbers_in_order_are_refused(steps, tmp_path):
+    text = "".join(f'{{"time/total_timesteps": {step}}}\n' for step in steps)
+    (tmp_path / "metrics.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: damaged \(steps that are not whole numbers in order\)"):
+        read_metrics(tmp_path)

@@ -8,6 +8,7 @@ import pytest
 from factorax.runs.controllers import controller_returns
 
 
+@pytest.mark.slow
 def test_switching_often_beats_never_switching():
     always, never = (controller_returns(name, "traffic:1x1,horizon=100", episodes=3) for name in ("always", "never"))
     assert always.shape == (3,)
@@ -30,6 +31,7 @@ def test_sumo_and_its_twin_agree():
     np.testing.assert_allclose(lanes, sumo, rtol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("surroundings")
 def test_evaluate_scores_a_controller(factorax):
     code, out, err = factorax("evaluate", "always", "--problem", "traffic:1x1,horizon=40,slots=20", "--episodes", 2)

@@ -25,6 +25,7 @@ def run(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_a_controller_does_what_the_policy_does(run):
     """The return of its most probable actions, by the learner's own evaluation and by an episode of the simulator."""
     model = runs.load(run)
@@ -38,6 +39,7 @@ def test_a_controller_does_what_the_policy_does(run):
     assert (drawn[0] != drawn[2]).any()
 
 
+@pytest.mark.slow
 def test_a_shared_policy_goes_to_other_sizes_and_others_do_not(run):
     model = runs.load(run)
     moved = model.on(lanes(2, 2, slots=12, horizon=30))
@@ -49,6 +51,7 @@ def test_a_shared_policy_goes_to_other_sizes_and_others_do_not(run):
         joint.on(lanes(2, 2, slots=12))
 
 
+@pytest.mark.slow
 def test_gaussian_policies_go_to_other_sizes():
     model = FactoredPPO(lanes(1, 2, slots=12, action="gaussian"), policy="shared", identity=0, **SMALL)
     moved = model.on(lanes(2, 2, slots=12, horizon=30, action="gaussian"))
@@ -56,6 +59,7 @@ def test_gaussian_policies_go_to_other_sizes():
     assert np.isfinite(moved.evaluate(1)["return"])
 
 
+@pytest.mark.slow
 def test_a_film_has_a_picture_for_every_second(run, tmp_path):
     out = tmp_path / "film.gif"
     returns = write_film(["always", str(run)], out, seconds=6)
@@ -69,6 +73,7 @@ def test_a_film_has_a_picture_for_every_second(run, tmp_path):
     assert page.read_text().count("data:image/png;base64") == 3
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said(run, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="got 'nothing', want the folder of a run or one of always"):
         write_film(["nothing"], tmp_path / "a.gif", seconds=3)
@@ -89,6 +94,7 @@ def test_what_is_wrong_is_said(run, tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["bandit"]
 
 
+@pytest.mark.slow
 def test_a_film_that_fails_leaves_nothing(tmp_path):
     simulator = LaneSimulator(Traffic(1, 1, horizon=3))
     episode, states = play(simulator, always(simulator.grid), jax.random.key(0))

@@ -19,7 +19,8 @@ from factorax.learning import Config
 KILLING = Path(__file__).parent / "killing.py"
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(50, marks=pytest.mark.nightly)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [20, pytest.param(50, marks=pytest.mark.nightly)])
 def test_killed_at_random_moments_and_the_same_in_the_end(tmp_path, kills):
     settings = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
@@ -71,6 +72,7 @@ def disk(tmp_path, monkeypatch):
     subprocess.run(["umount", tmp_path], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_the_last_checkpoint(disk):
     folder, fill, free = disk
     out = folder / "run"

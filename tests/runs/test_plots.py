@@ -53,3 +53,21 @@ def test_a_heat_map_has_a_note_in_every_cell_and_grey_where_nothing_is():
     assert [text.get_text() for text in figure.axes[0].texts] == ["a", "b", "c", "d"]
     assert figure.axes[0].images[0].get_array().mask.tolist() == [[False, True], [False, False]]
     assert bar.ax.get_ylabel() == "gap"
+
+
+def test_a_figure_replaces_a_link_and_leaves_what_it_leads_to(tmp_path):
+    (tmp_path / "thesis.tex").write_text("all of it")
+    (tmp_path / "curves.png").symlink_to(tmp_path / "thesis.tex")
+    figure, _ = plots.canvas()
+    plots.save(figure, tmp_path / "curves.png")
+    plots.save(figure, tmp_path / "curves")  # the same name
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "thesis.tex").read_text() == "all of it"
+    with pytest.raises(ValueError, match="'xyz' is not supported"):
+        plots.save(figure, tmp_path / "curves.xyz")
+
+
+def test_names_are_drawn_as_they_are():
+    figure, (ax,) = plots.canvas()
+    ax.set_title(plots.plain_text("$\\frac \x1b[2J"))
+    figure.draw_without_rendering()  # mathematics that is none would raise

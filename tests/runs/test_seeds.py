@@ -25,6 +25,7 @@ def two(tmp_path_factory):
     return outs, train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
 
 
+@pytest.mark.slow
 def test_every_seed_is_as_if_alone(two, tmp_path):
     outs, models = two
     alone = runs.train(PROBLEM, CONFIG, tmp_path / "alone", progress_bar=False)
@@ -41,6 +42,7 @@ def test_every_seed_is_as_if_alone(two, tmp_path):
     assert curves[0] != curves[1]
 
 
+@pytest.mark.slow
 def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
     outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
     write, count = recorder.Recorder.write, []
@@ -62,6 +64,7 @@ def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
     assert [len(runs.read_metrics(out)) for out in outs] == [3, 3]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_said(two, tmp_path):
     with pytest.raises(ValueError, match="seeds: 'CartPole-v1' is a Gymnasium environment"):
         train_seeds("CartPole-v1", CONFIG, [tmp_path / "a"], progress_bar=False)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_settings import SMALL
 
 import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner
@@ -19,7 +20,6 @@ KINDS = {
     "adaptive": fx.AdaptiveNetwork(NET),
 }
 SIZES = TrainingSizes(n_components=3, n_factors=3, n_targets=3, score_size=5, grouped=False)
-SMALL = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}
 
 
 class WhileUncertain(fx.BaseNetwork):
@@ -69,6 +69,7 @@ def test_every_kind_answers_the_same_questions(network):
     assert (network.present(state, 0).actions, network.present(state, 0).targets) == (static.actions, static.targets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", KINDS.values(), ids=KINDS)
 def test_every_kind_trains(network):
     learner = Learner.of(chain(3), network, Config(**SMALL, check_network=False))
@@ -81,6 +82,7 @@ def test_only_networks_that_stay_the_same_are_tested_for_missing_edges():
     assert {name for name, network in KINDS.items() if network.is_fixed} == {"fixed", "lagged"}
 
 
+@pytest.mark.slow
 def test_a_network_of_ones_own_trains_and_closes():
     """With an entropy bonus of zero the policy of a bandit becomes certain, and its edges are dropped."""
     problem = contextual_bandit(3)
@@ -95,6 +97,7 @@ def test_a_network_of_ones_own_trains_and_closes():
     assert model.history[-1]["factor/credit_std"].max() == 0
 
 
+@pytest.mark.slow
 def test_until_it_closes_it_is_the_network_it_holds():
     problem, config = contextual_bandit(3), Config(**SMALL, check_network=False)
     states = []
@@ -105,6 +108,7 @@ def test_until_it_closes_it_is_the_network_it_holds():
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_its_state_is_saved_and_restored(tmp_path):
     problem = contextual_bandit(3)
     model = FactoredPPO(problem, WhileUncertain(problem.network, 0.3), **SMALL).learn(64, progress_bar=False)

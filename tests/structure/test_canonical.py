@@ -102,14 +102,14 @@ def test_negative_nought_is_nought():
 @pytest.mark.parametrize(
     ("matrix", "error", "message"),
     [
-        (1.0, ValueError, r"matrix: got shape \(\), want two dimensions"),
+        (1.0, ValueError, r"matrix: got 1\.0, want two dimensions \(n_actions, n_targets\)"),
         ([1, 0], ValueError, r"matrix: got shape \(2,\), want two dimensions \(n_actions, n_targets\)"),
         (np.ones((2, 2, 2)), ValueError, r"matrix: got shape \(2, 2, 2\), want two dimensions"),
         ([], ValueError, r"matrix: got shape \(0,\), want two dimensions"),
         ([[]], ValueError, r"matrix: got shape \(1, 0\), want at least one action and one target"),
         (np.ones((0, 3)), ValueError, r"matrix: got shape \(0, 3\), want at least one action"),
         (sparse.csr_array((3, 0)), ValueError, r"matrix: got shape \(3, 0\), want at least one action"),
-        ([[1, 0], [1]], ValueError, r"matrix: rows of different lengths; want a rectangular matrix"),
+        ([[1, 0], [1]], ValueError, r"matrix: got .*, with rows of different lengths; want a rectangular matrix"),
         ([[1, np.nan]], ValueError, r"matrix: holds NaN; want booleans or weights in \[0, 1\]"),
         (sparse.csr_array([[np.nan, 2.0]]), ValueError, r"matrix: holds NaN"),
         ([[0.5, 1.5, -0.1]], ValueError, r"matrix: holds the weight 1.5; want booleans or weights in \[0, 1\]"),

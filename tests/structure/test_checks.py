@@ -19,6 +19,7 @@ def test_a_matrix_becomes_a_network():
         assert as_network(matrix, "network") == net
 
 
+@pytest.mark.slow
 def test_every_argument_that_is_a_network_may_be_a_matrix():
     eye = fx.InfluenceNetwork.identity(2)
     matrix = np.eye(2)

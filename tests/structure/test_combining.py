@@ -29,20 +29,20 @@ def test_the_union_keeps_labels():
 
 def test_networks_that_do_not_match_are_not_combined():
     net = InfluenceNetwork.complete(2, 2)
-    with pytest.raises(ValueError, match=r"union: got shape \(2, 3\), want \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"other: got shape \(2, 3\), want \(2, 2\)"):
         net | InfluenceNetwork.complete(2, 3)
     with pytest.raises(
-        ValueError, match=r"intersection: actions differ \('a2' against 'z'\); .*select\(\).*relabel\(\)"
+        ValueError, match=r"other: actions differ \('a2' against 'z'\), want the same; .*select\(\).*relabel\(\)"
     ):
         net & net.relabel(actions=["a1", "z"])
-    with pytest.raises(ValueError, match=r"union: targets differ \('psi1' against 'psi2'\)"):
+    with pytest.raises(ValueError, match=r"other: targets differ \('psi1' against 'psi2'\)"):
         net | net.relabel(targets=["psi2", "psi1"])
-    with pytest.raises(TypeError, match=r"union: got float, want an InfluenceNetwork"):
+    with pytest.raises(TypeError, match=r"other: got float, want an InfluenceNetwork"):
         net.union(1.0)
 
 
 def test_a_matrix_is_combined_like_a_network():
     net = InfluenceNetwork([[1, 0], [0, 1]], actions=["x", "y"])
-    with pytest.raises(ValueError, match="union: actions differ"):
+    with pytest.raises(ValueError, match="other: actions differ"):
         net.union(np.ones((2, 2)))
     assert InfluenceNetwork.identity(2).union([[0, 1], [1, 1]]).n_edges == 4

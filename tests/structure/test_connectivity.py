@@ -53,6 +53,7 @@ def test_blocks_come_apart_into_components():
     assert all(part.density == 1 for part in parts)
 
 
+@pytest.mark.slow
 def test_many_blocks_come_apart_too():
     parts = block([(1, 1), (2, 1)] * 10_000).components()
     assert len(parts) == 20_000

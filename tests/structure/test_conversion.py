@@ -134,7 +134,7 @@ def test_an_edge_of_weight_nought_is_no_edge_but_names_its_ends():
     [
         ([("x",)], {}, r"edges: got \('x',\), want \(action, target\) or \(action, target, weight\)"),
         ([("x", "p", 1, 2)], {}, r"edges: got \('x', 'p', 1, 2\), want"),
-        ("xp", {}, r"edges: got 'x', want \(action, target\)"),
+        ("xp", {}, r"edges: got 'xp', want \(action, target\) or \(action, target, weight\)"),
         (["xp"], {}, r"edges: got 'xp', want \(action, target\) or \(action, target, weight\)"),
         ([("x", "p"), ("z", "p")], {"actions": ["x"]}, r"edges \(actions\): unknown label 'z'; known: 'x'"),
         ([("x", "p"), ("x", "z")], {"targets": ["p"]}, r"edges \(targets\): unknown label 'z'; known: 'p'"),
@@ -147,7 +147,7 @@ def test_an_edge_of_weight_nought_is_no_edge_but_names_its_ends():
         ([("x", "p", None)], {}, r"edges: 'x' → 'p' has the weight None, want"),
         ([("x", "p", 10**400)], {}, r"edges: 'x' → 'p' has the weight 10{400}, want"),
         ([("x", "p")], {"actions": ["x", "x"]}, r"actions: labels must be unique; repeated: 'x'"),
-        ([], {}, r"got shape \(0, 0\), want at least one action and one target"),
+        ([], {}, "edges: got none, want at least one, or the labels of all actions and targets"),
     ],
 )
 def test_bad_edges_are_named(edges, options, message):
@@ -171,7 +171,7 @@ def test_a_string_in_place_of_labels_is_refused():
         ({"p": PartitionMap([0], 2), "q": PartitionMap([0], 3)}, {}, r"maps: .* different sizes \[2, 3\]; want one"),
         ({"p": PartitionMap([0], 2)}, {"actions": ["x"]}, r"actions: got 1 label, want 2"),
         ({1: ["x"], "1": ["x"]}, {}, r"targets: labels must be unique; repeated: '1'"),
-        ({}, {"actions": ["x"]}, r"got shape \(1, 0\), want at least one action and one target"),
+        ({}, {"actions": ["x"]}, r"maps: got \{\}, want at least one target and its actions"),
     ],
 )
 def test_bad_partition_maps_are_named(maps, options, message):
@@ -190,15 +190,24 @@ def graph_with(*edges, kind=nx.DiGraph, x=0, y=0, p=1):
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (graph_with(("x", "p"), y=None), r"graph: 'y' has no bipartite=0 \(action\) or bipartite=1 \(target\)"),
-        (graph_with(("x", "p"), y=2), r"graph: 'y' has no bipartite=0"),
-        (graph_with(("p", "x")), r"graph: edge 'p' → 'x' does not lead from an action to a target"),
-        (graph_with(("x", "y")), r"graph: edge 'x' → 'y' does not lead"),
-        (graph_with(("x", "y"), kind=nx.Graph), r"graph: edge 'x' → 'y' does not lead"),
-        (graph_with(("p", "p"), kind=nx.Graph), r"graph: edge 'p' → 'p' does not lead"),
+        (
+            graph_with(("x", "p"), y=None),
+            r"graph: 'y' has no attribute bipartite, want 0 \(action\) or 1 \(target\); set it with",
+        ),
+        (
+            graph_with(("x", "p"), y=2),
+            r"graph: 'y' has no attribute bipartite, want 0 \(action\) or 1 \(target\); set it with",
+        ),
+        (graph_with(("p", "x")), r"graph: edge 'p' → 'x' goes another way, want edges from an action to a target"),
+        (graph_with(("x", "y")), r"graph: edge 'x' → 'y' goes another way"),
+        (graph_with(("x", "y"), kind=nx.Graph), r"graph: edge 'x' → 'y' goes another way"),
+        (
+            graph_with(("p", "p"), kind=nx.Graph),
+            "graph: edge 'p' → 'p' goes another way, want edges from an action to a target",
+        ),
         (graph_with(("x", "p", {"weight": 2})), r"edges: 'x' → 'p' has the weight 2, want a number in \[0, 1\]"),
         (graph_with(("x", "p", {"weight": np.nan})), r"edges: 'x' → 'p' has the weight nan, want"),
-        (nx.DiGraph(), r"got shape \(0, 0\), want at least one action and one target"),
+        (nx.DiGraph(), "without nodes, want actions and targets"),
     ],
 )
 def test_bad_graphs_are_named(graph, message):

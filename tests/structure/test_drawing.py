@@ -203,7 +203,7 @@ def test_plain_labels_are_shown_as_they_are():
 
 def test_errors_say_what_to_do():
     net = gallery.fork()
-    with pytest.raises(ValueError, match="got 'round', want one of 'bipartite', 'factored', 'matrix'"):
+    with pytest.raises(ValueError, match="got 'round', want 'bipartite', 'factored' or 'matrix'"):
         draw(net, "round")
     with pytest.raises(ValueError, match='at most 60 of each for a graph; use style="matrix"'):
         draw(patterns.banded(61, 1))
@@ -212,7 +212,7 @@ def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="draw a part"):
         draw(InfluenceNetwork.identity(3000), "matrix")
     for style in ("bipartite", "factored", "matrix"):
-        with pytest.raises(ValueError, match="groups 3 actions, the network has 1"):
+        with pytest.raises(ValueError, match="groups 3 actions, want 1, as the network"):
             draw(net, style, factorisation=Factorisation([[0, 1, 2]], 3))
         with pytest.raises(TypeError, match="from_labels"):
             draw(net, style, factorisation=[["a1"]])

@@ -46,5 +46,5 @@ def test_a_search_bandit_of_one_action_is_a_fork():
 
 @pytest.mark.parametrize(("n", "k"), [(0, None), (3, 4), (3, -1)])
 def test_an_impossible_search_bandit_is_refused(n, k):
-    with pytest.raises(ValueError, match=rf"n, k: got {n} and .*, want n ≥ 1 and 0 ≤ k ≤ n"):
+    with pytest.raises(ValueError, match=r"^(n: got 0|k: got -1|k: got 4), want a"):
         gallery.search_bandit(n, k)

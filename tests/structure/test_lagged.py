@@ -58,7 +58,7 @@ def test_an_edge_begins_once():
         LaggedNetwork({0: one, 3: one})
     with pytest.raises(ValueError, match="different actions"):
         LaggedNetwork({0: one, 3: fx.InfluenceNetwork.identity(3)})
-    with pytest.raises(ValueError, match="whole numbers of steps"):
+    with pytest.raises(ValueError, match="parts: got -1, want a whole number from 0 to 2,147,483,647"):
         LaggedNetwork({-1: one})
 
 
@@ -133,6 +133,7 @@ def by_lag(rewards):
     return np.asarray(credit).swapaxes(0, 1)
 
 
+@pytest.mark.slow
 def test_by_lag_the_gradient_is_the_true_one_and_has_less_noise():
     rewards = worlds()[1]
     mean, variance = mean_and_variance(THETA, by_lag(rewards))
@@ -144,6 +145,7 @@ def test_by_lag_the_gradient_is_the_true_one_and_has_less_noise():
     assert variance[1] == pytest.approx(noise[1], rel=1e-5)  # whose edges have no lag
 
 
+@pytest.mark.slow
 def test_td_errors_by_lag_would_lose_what_an_exact_critic_knows():
     """Σ_τ γ^τ K[τ] δ(t+τ), with exact values: the change of v before the lag is dropped, and with it the signal."""
     actions, rewards = worlds()

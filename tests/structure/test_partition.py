@@ -48,6 +48,7 @@ def test_a_named_tuple_comes_apart_into_plain_tuples():
     assert sigma.merge(namedtuple("Part", ["turn", "speed"])(*part), rest) == action
 
 
+@pytest.mark.slow
 @given(partition_maps(), st.sampled_from([(), (3,), (2, 0), (2, 1, 3)]), st.sampled_from([np, jnp]))
 def test_merge_undoes_the_split_of_arrays_with_batch_axes(sigma, batch, xp):
     action = xp.asarray(np.arange(np.prod((*batch, sigma.size))).reshape(*batch, sigma.size))
@@ -98,9 +99,9 @@ def test_repr_can_be_read_back():
         ([True], 3, TypeError, r"indices: got True, want whole numbers counted from 0"),
         ([np.True_], 3, TypeError, r"indices: got .*True.*, want whole numbers"),
         ([1.0], 3, TypeError, r"indices: got 1.0, want whole numbers"),
-        ("01", 3, TypeError, r"indices: got '0', want whole numbers"),
-        ([], 0, ValueError, r"size: got 0, want at least 1"),
-        ([], -2, ValueError, r"size: got -2, want at least 1"),
+        ("01", 3, TypeError, "indices: got '01', want whole numbers from 0"),
+        ([], 0, ValueError, "size: got 0, want a whole number of at least 1, and below 2³¹"),
+        ([], -2, ValueError, "size: got -2, want a whole number of at least 1, and below 2³¹"),
         ([0], 3.0, TypeError, r"size: got 3.0, want whole numbers"),
         ([0], True, TypeError, r"size: got True, want whole numbers"),
     ],
@@ -113,13 +114,13 @@ def test_bad_indices_and_sizes_are_named(indices, size, error, message):
 @pytest.mark.parametrize(
     ("action", "error", "message"),
     [
-        ((1, 2), ValueError, r"action: got 2 components, want 3 for PartitionMap\(\[0, 2\], 3\)"),
-        (np.ones((3, 2)), ValueError, r"action: got 2 components, want 3"),
-        (jnp.ones(4), ValueError, r"action: got 4 components, want 3"),
-        (np.array(1.0), ValueError, r"action: got a scalar array, want its components along the last axis"),
-        ("abc", TypeError, r"action: got str, want an array, a tuple or a list"),
-        ({0: 1}, TypeError, r"action: got dict, want"),
-        (7, TypeError, r"action: got int, want"),
+        ((1, 2), ValueError, r"action: got \(1, 2\), want 3 components for PartitionMap\(\[0, 2\], 3\)"),
+        (np.ones((3, 2)), ValueError, r"action: got \(3, 2\), want 3 components for PartitionMap\(\[0, 2\], 3\)"),
+        (jnp.ones(4), ValueError, r"action: got \(4,\), want 3 components for PartitionMap\(\[0, 2\], 3\)"),
+        (np.array(1.0), ValueError, r"action: got array\(1\.\), want an array with its components along the last axis"),
+        ("abc", TypeError, "action: got 'abc', want an array, a tuple or a list"),
+        ({0: 1}, TypeError, r"action: got \{0: 1\}, want an array, a tuple or a list"),
+        (7, TypeError, "action: got 7, want an array, a tuple or a list"),
     ],
 )
 def test_a_bad_action_is_named(action, error, message):
@@ -133,13 +134,23 @@ def test_a_bad_action_is_named(action, error, message):
 @pytest.mark.parametrize(
     ("part", "rest", "error", "message"),
     [
-        ((1, 2), (3, 4), ValueError, r"parts: got \[2, 2\] components, want \[2, 1\]"),
-        ((1,), (2, 3), ValueError, r"parts: got \[1, 2\] components, want \[2, 1\]"),
-        (np.ones((2, 1)), np.ones((2, 2)), ValueError, r"parts: got \[1, 2\] components, want \[2, 1\]"),
-        (np.ones(2), (1,), TypeError, r"parts: got a mixture of ndarray, tuple; want all arrays, all tuples or all"),
-        ([1, 2], np.ones(1), TypeError, r"parts: got a mixture of list, ndarray; want"),
-        ((1, 2), [3], TypeError, r"parts: got a mixture of list, tuple; want all arrays, all tuples or all lists"),
-        ((1, 2), "a", TypeError, r"got str, want an array, a tuple or a list"),
+        ((1, 2), (3, 4), ValueError, r"part, rest: got \[2, 2\] components, want \[2, 1\]"),
+        ((1,), (2, 3), ValueError, r"part, rest: got \[1, 2\] components, want \[2, 1\]"),
+        (np.ones((2, 1)), np.ones((2, 2)), ValueError, r"part, rest: got \[1, 2\] components, want \[2, 1\]"),
+        (
+            np.ones(2),
+            (1,),
+            TypeError,
+            "part, rest: got a mixture of ndarray, tuple; want all arrays, all tuples or all lists",
+        ),
+        (
+            [1, 2],
+            np.ones(1),
+            TypeError,
+            "part, rest: got a mixture of list, ndarray; want all arrays, all tuples or all lists",
+        ),
+        ((1, 2), [3], TypeError, "part, rest: got a mixture of list, tuple; want all arrays, all tuples or all lists"),
+        ((1, 2), "a", TypeError, "part, rest: got 'a', want an array, a tuple or a list"),
     ],
 )
 def test_parts_that_do_not_fit_are_not_merged(part, rest, error, message):

@@ -125,11 +125,15 @@ def test_repr_says_from_where_to_where():
             r"start, end: got .* and .*; want the same actions and targets",
         ),
         (END.relabel(["a2", "a1", "a3"]), {"steps": 1}, r"start, end: .* in the same order"),
-        (END, {"steps": 0}, r"steps, delay: got 0 and 0, want steps ≥ 1 and delay ≥ 0"),
-        (END, {"steps": 5, "delay": -1}, r"steps, delay: got 5 and -1, want"),
-        (END, {"steps": np.nan}, r"steps, delay: got nan and 0, want"),
-        (END, {"steps": 5, "delay": np.nan}, r"steps, delay: got 5 and nan, want"),
-        (END, {"steps": 5, "ramp": "sine"}, r"ramp: got 'sine', want one of 'linear', 'cosine', 'step'"),
+        (END, {"steps": 0}, "steps: got 0, want a whole number from 1 to 2,147,483,647"),
+        (END, {"steps": 5, "delay": -1}, "delay: got -1, want a whole number from 0 to 2,147,483,647"),
+        (END, {"steps": np.nan}, "steps: got nan, want a whole number from 1 to 2,147,483,647"),
+        (END, {"steps": 5, "delay": np.nan}, "delay: got nan, want a whole number from 0 to 2,147,483,647"),
+        (
+            END,
+            {"steps": 5, "ramp": "sine"},
+            r"ramp: got 'sine', want 'linear', 'cosine' or 'step'; did you mean 'cosine'\?",
+        ),
     ],
 )
 def test_bad_schedules_are_named(end, options, message):

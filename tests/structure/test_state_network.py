@@ -72,3 +72,9 @@ def test_a_function_that_can_be_traced_sees_what_it_will_see_in_training():
     np.testing.assert_array_equal(
         StateNetwork(closed_with_numpy, net.support).at(np.array([1.0, -1.0]), {}).matrix, [[1, 1, 1], [0, 0, 0]]
     )
+
+
+@pytest.mark.parametrize("function", [lambda obs: obs, lambda: None, lambda obs, info, *, gain: obs, abs])
+def test_a_function_that_does_not_take_observations_and_info_is_refused(function):
+    with pytest.raises(TypeError, match=r"function: got .*, want a function of two arguments, observations and info"):
+        fx.StateNetwork(function, fx.InfluenceNetwork.identity(2))

@@ -9,22 +9,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .._checks import Range
+from ..structure.labels import printable
+from .arguments import Count, Only, OutputFile, RunFolder, Seed
+
+_OF_DATA = ("score", "dependence", "predictive", "gated")
+
 
 def discover(
     problem: tyro.conf.Positional[str],
     /,
     *,
     method: Literal["interventional", "score", "dependence", "predictive", "gated"] = "interventional",
-    horizon: int = 100,
-    trials: int = 20,
-    samples: int = 10_000,
-    fdr: float = 0.05,
-    threshold: float | None = None,
-    run: Path | None = None,
-    seed: int = 0,
-    out: Path | None = None,
-    network: Path | None = None,
-    draw: Path | None = None,
+    horizon: Count = 100,
+    trials: Annotated[int, Range(1, 1_000_000), Only("method", ("interventional",), "interventional")] = 20,
+    samples: Annotated[int, Range(1, 1_000_000_000), Only("method", _OF_DATA, "interventional")] = 10_000,
+    fdr: Annotated[float, Range(0, 0.999, open=True)] = 0.05,
+    threshold: Annotated[float | None, Range(0), Only("method", ("predictive", "gated"), "interventional")] = None,
+    run: Annotated[Path | None, RunFolder()] = None,
+    seed: Seed = 0,
+    out: Annotated[Path | None, OutputFile((".safetensors",))] = None,
+    network: Annotated[Path | None, OutputFile((".json", ".npz"))] = None,
+    draw: Annotated[Path | None, OutputFile((".png", ".pdf", ".svg"))] = None,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Find out which action influences which target.
@@ -43,14 +49,14 @@ def discover(
         seed: Of the problem.
         out: A file for everything that was found, .safetensors.
         network: A file for the network, .json or .npz, which train --network takes.
-        draw: A picture, png or pdf.
+        draw: A picture, png, pdf or svg.
         json_: For programs.
     """
     from matplotlib import pyplot as plt
 
     from .. import discovery
     from ..problems import find_problem
-    from ..runs import load
+    from ..runs import load, plots
 
     policy = None if run is None else load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
@@ -64,17 +70,17 @@ def discover(
         result.network(fdr, threshold=threshold).save(network)
     if draw is not None:
         figure: Any = result.draw(fdr=fdr).figure
-        figure.savefig(draw, dpi=160)
+        plots.save(figure, draw)
         plt.close(figure)
     edges = result.as_edges(fdr, threshold=threshold)
     if json_:
         print(json.dumps({"method": method, "network": result.name, "notes": result.notes, "edges": edges}, indent=2))
         return
     console = Console()
-    console.print(str(result), highlight=False, markup=False)
+    console.print(printable(result, keep="\n"), highlight=False, markup=False)
     table = Table("action", "target", "effect", "confidence", "samples", box=None)
     for edge in edges[:20]:
-        names = escape(edge["action"]), escape(edge["target"])
+        names = escape(printable(edge["action"])), escape(printable(edge["target"]))
         table.add_row(*names, f"{edge['effect']:.3g}", f"{edge['confidence']:.4f}", f"{edge['samples']:,}")
     console.print(table)
     if len(edges) > 20:

@@ -30,7 +30,7 @@ class Flags(Config):
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """What a field accepts, for the help and for reading its text."""
 
     metavar: str
@@ -50,26 +50,27 @@ class _Kind:
         return text
 
 
-def _kind(kind: Any) -> _Kind:
+def kind_of(kind: Any) -> Kind:
+    """Returns what a field of this type accepts."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _kind(arguments[0])
+        return kind_of(arguments[0])
     if origin in (UnionType, Union):
-        inner = _kind(arguments[0])
-        return _Kind(f"{inner.metavar}|None", inner.is_number, may_be_none=True)
+        inner = kind_of(arguments[0])
+        return Kind(f"{inner.metavar}|None", inner.is_number, may_be_none=True)
     if origin is tuple:
-        inner = _kind(arguments[0])
-        return _Kind(f"[{inner.metavar} [...]]", inner.is_number, is_sequence=True)
+        inner = kind_of(arguments[0])
+        return Kind(f"[{inner.metavar} [...]]", inner.is_number, is_sequence=True)
     if origin is Literal:
-        return _Kind("{" + ",".join(arguments) + "}")
-    return _Kind({int: "INT", float: "FLOAT"}.get(kind, "TEXT"), is_number=kind in (int, float))
+        return Kind("{" + ",".join(arguments) + "}")
+    return Kind({int: "INT", float: "FLOAT"}.get(kind, "TEXT"), is_number=kind in (int, float))
 
 
 def _flag(kind: Any) -> Any:
     """The type of a field, with how its text is read."""
     if kind is bool:
         return kind
-    described = _kind(kind)
+    described = kind_of(kind)
 
     def read(texts: list[str]) -> Any:
         values = tuple(map(described.read, texts))

@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from .. import experiments
+from .._checks import Range
 from ..experiments.harness.claims import Claim, collected, published
+from .arguments import OutputFolder, Seed
 
 
 def reproduce(
@@ -19,10 +21,10 @@ def reproduce(
     /,
     *,
     budget: Literal["quick", "paper"] = "quick",
-    seed: int = 0,
+    seed: Seed = 0,
     sim: Literal["lanes", "sumo"] | None = None,
-    days: int | None = None,
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    days: Annotated[int | None, Range(0, 366)] = None,
+    out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     list: bool = False,
 ) -> None:
@@ -47,7 +49,7 @@ def reproduce(
         console.print(table)
         return
     if not name:
-        raise ValueError(f"which experiment? There are: {', '.join(experiments.NAMES)}")
+        raise ValueError(f"name: got none, want one of {', '.join(experiments.NAMES)}")
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 

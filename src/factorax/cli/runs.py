@@ -9,16 +9,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..structure.labels import counted
+from .._checks import Range
+from ..structure.labels import counted, printable
+from .arguments import Count, Not, OutputFile, RunFolder, Seed
 
 
 def evaluate(
-    run: tyro.conf.Positional[Path],
+    run: Annotated[Path, RunFolder(or_controller=True), tyro.conf.Positional],
     /,
     *,
-    episodes: int = 10,
+    episodes: Count = 10,
     sampled: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
     problem: str = "own",
     sim: Literal["own", "sumo"] = "own",
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
@@ -30,7 +32,8 @@ def evaluate(
         episodes: Number of episodes.
         sampled: Draw actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
-        problem: Another problem than it was trained on, such as traffic:2x6 for a shared policy.
+        problem: Another problem than it was trained on, such as traffic:2x6 for a shared policy; or that one again, if
+            its name leads to code or files and you trust it.
         sim: sumo: the same traffic in SUMO itself.
         json_: Print JSON.
     """
@@ -39,6 +42,8 @@ def evaluate(
     from ..runs import load, read_config
 
     if str(run) in CONTROLLERS and not run.exists():
+        if sampled:
+            raise ValueError(f"sampled: got --sampled for the controller {run}, which draws nothing; leave it out")
         _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
         return
     model = load(run, trusted=problem)
@@ -54,14 +59,15 @@ def evaluate(
         return
     console = Console()
     console.print(
-        f"{name}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
+        f"{printable(name)}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
         f"{counted(episodes, 'episode')})",
         highlight=False,
+        markup=False,
     )
     targets = model.spec.network.static.targets
     if 1 < len(targets) <= 40:
         for name, value in zip(targets, result["targets"], strict=True):
-            console.print(f"  {name:<12} {value:.4g}", highlight=False)
+            console.print(f"  {printable(name):<12} {value:.4g}", highlight=False, markup=False)
 
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
@@ -84,13 +90,14 @@ def watch(
     what: tyro.conf.Positional[tuple[str, ...]],
     /,
     *,
-    out: Path = Path("traffic.gif"),
+    out: Annotated[Path, OutputFile((".gif", ".mp4", ".html")), Not("gui")] = Path("traffic.gif"),
     grid: str = "",
-    seconds: int = 120,
-    speed: int = 10,
+    seconds: Count = 120,
+    speed: Annotated[int, Range(1, 1000), Not("gui")] = 10,
     sampled: bool = False,
-    seed: int = 0,
+    seed: Seed = 0,
     gui: bool = False,
+    problem: str = "own",
 ) -> None:
     """Make a film of cars and lights in the lane simulator, or show them in SUMO's window.
 
@@ -105,6 +112,7 @@ def watch(
         sampled: Draw actions from policies instead of taking the most probable ones.
         seed: Random seed of the first cars, and of sampled actions.
         gui: Open sumo-gui (extra sumo) instead of writing a film.
+        problem: The problem of the runs, again, if its name leads to code or files and you trust it.
     """
     from ..runs.film import show_in_gui, write_film
 
@@ -112,30 +120,36 @@ def watch(
     if gui:
         if len(what) != 1:
             raise ValueError(f"what: got {len(what)} with --gui, want one")
-        returned = show_in_gui(what[0], grid=grid, seconds=seconds, sampled=sampled, seed=seed)
+        returned = show_in_gui(what[0], grid=grid, seconds=seconds, sampled=sampled, seed=seed, trusted=problem)
         console.print(f"return {returned:.5g}", highlight=False)
         return
-    returns = write_film(what, out, grid=grid, seconds=seconds, speed=speed, sampled=sampled, seed=seed)
+    options: dict[str, Any] = {"grid": grid, "seconds": seconds, "speed": speed, "sampled": sampled, "seed": seed}
+    returns = write_film(what, out, **options, trusted=problem)
     for title, value in returns.items():
-        console.print(f"{title}: return {value:.5g}", highlight=False, markup=False)
+        console.print(f"{printable(title)}: return {value:.5g}", highlight=False, markup=False)
     console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
 
 
-def plot(runs_: tyro.conf.Positional[tuple[Path, ...]], /, *, out: Path = Path("curves.png")) -> None:
+def plot(
+    runs_: Annotated[tuple[Path, ...], RunFolder(), tyro.conf.Positional],
+    /,
+    *,
+    out: Annotated[Path, OutputFile((".png", ".pdf", ".svg"))] = Path("curves.png"),
+) -> None:
     """Draw the learning curves of runs; runs that differ only in their seed become one curve with a band.
 
     Args:
         runs_: The folders of the runs.
-        out: The file of the figure: png or pdf.
+        out: The file of the figure: png, pdf or svg.
     """
-    from ..runs import draw_curves, group_runs
+    from ..runs import draw_curves, group_runs, plots
 
-    draw_curves(group_runs(runs_)).savefig(out, dpi=160)
+    plots.save(draw_curves(group_runs(runs_)), out)
     Console().print(f"drew {escape(str(out))}", soft_wrap=True)
 
 
 def compare(
-    runs_: tyro.conf.Positional[tuple[Path, ...]],
+    runs_: Annotated[tuple[Path, ...], RunFolder(), tyro.conf.Positional],
     /,
     *,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
@@ -154,18 +168,20 @@ def compare(
     groups = group_runs(runs_)
     result: dict[str, Any] = {**compare_groups(groups), "gains": split_gains(groups)}
     if json_:
-        print(json.dumps(result, indent=2, ensure_ascii=False))
+        print(json.dumps(result, indent=2))
         return
     console = Console()
     table = Table("runs", "seeds", "final return, IQM", "95 % interval", box=None)
     for name, row in result["final"].items():
         table.add_row(
-            escape(name), str(row["seeds"]), f"{row['mean']:.4g}", escape(f"[{row['low']:.4g}, {row['high']:.4g}]")
+            _shown(name), str(row["seeds"]), f"{row['mean']:.4g}", escape(f"[{row['low']:.4g}, {row['high']:.4g}]")
         )
     console.print(table)
     for name, row in result["improvement"].items():
         console.print(
-            f"P({name}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]", highlight=False, markup=False
+            f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
+            highlight=False,
+            markup=False,
         )
     for entry in result["gains"]:
         parts = {
@@ -175,9 +191,14 @@ def compare(
         }
         rows = [(label, entry[part]) for part, label in parts.items() if part in entry]
         if rows:
-            table = Table(escape(entry["factored"]), "difference of IQM", "95 % interval", box=None)
+            table = Table(_shown(entry["factored"]), "difference of IQM", "95 % interval", box=None)
             for label, row in rows:
                 table.add_row(label, f"{row['mean']:+.4g}", escape(f"[{row['low']:+.4g}, {row['high']:+.4g}]"))
             console.print(table)
         for line in explain(entry):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+
+
+def _shown(name: str) -> str:
+    """Returns a name for a cell of a table, in which markup and control characters do nothing."""
+    return escape(printable(name))

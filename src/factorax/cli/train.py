@@ -1,6 +1,5 @@
 """`factorax train`: one run, or several seeds at once."""
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +12,10 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from .._files import write_json
+from .._checks import Range
+from .._files import MIB, read_json, write_json
 from ..learning.presets import NONE, Preset, preset_for, read_preset
+from .arguments import Only, OutputFolder
 from .flags import Flags
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def train(
     settings: tyro.conf.OmitArgPrefixes[Flags] = Flags(),  # noqa: B008 (frozen)
     network: str = _OWN,
     preset: str = _OWN,
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
-    seeds: int = 1,
+    out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
+    seeds: Annotated[int, Range(1, 10_000)] = 1,
     force: bool = False,
-    tensorboard: bool = False,
-    wandb: bool = False,
+    tensorboard: Annotated[bool, Only("seeds", ("1",), "1")] = False,
+    wandb: Annotated[bool, Only("seeds", ("1",), "1")] = False,
 ) -> None:
     """Train with factored PPO, or resume a run that was stopped.
 
@@ -77,8 +78,6 @@ def train(
         name += f"-{used.name}"
     console = Console()
     options: dict[str, Any] = {"network": network, "force": force, "progress_bar": console.is_terminal}
-    if seeds < 1:
-        raise ValueError(f"seeds: got {seeds}, want at least 1")
     if used is not None:
         text = f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it"
         console.print(text, soft_wrap=True, highlight=False)
@@ -165,8 +164,10 @@ def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> 
 def _read_score(path: Path, timesteps: int) -> Any:
     """Returns the stored score; None if the policy was never scored, or has learnt since."""
     try:
-        score = json.loads(path.read_bytes())
-        return score if score["timesteps"] == timesteps and len(score["episodes"]) > 1 else None
+        score = read_json(path, MIB)
+        numbers = [score["return"], *score["episodes"]]
+        fits = score["timesteps"] == timesteps and len(numbers) > 2
+        return score if fits and all(type(x) in (int, float) and abs(x) < 1e300 for x in numbers) else None
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
 

@@ -8,13 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+from .._checks import Count, Seed, Share, check_each, checked, listed, real_array, shown
 from ..problems.bandits import Bandit
 from ..rollouts.factory import play
 from ..spaces import ActionSpace
 from ..spec import Spec
-from ..structure.labels import counted, default_labels, some
+from ..structure.labels import check_labels, counted, default_labels, some
 from .methods import MethodName, TargetKind
 from .result import Discovery
+
+_COLLECTING = {"samples": Count, "horizon": Count, "gamma": Share, "n_envs": Count, "seed": Seed}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,28 @@ class Batch:
     targets: Sequence[str] = ()
     notes: tuple[str, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        for name in ("scores", "psi", "uniforms", "state", "weights"):
+            if name in ("scores", "psi") or getattr(self, name) is not None:
+                object.__setattr__(self, name, real_array(name, getattr(self, name), finite=False))
+        checked("kind", self.kind, TargetKind)
+        if np.ndim(self.psi) != 2 or np.ndim(self.scores) not in (2, 3) or len(self.psi) != len(self.scores):
+            raise ValueError(
+                f"scores, psi: got shapes {np.shape(self.scores)} and {np.shape(self.psi)}, want (N, n) or (N, n, p), "
+                "and (N, m)"
+            )
+        n_samples, n, m = self.shape
+        for name, first, ndim in (("uniforms", (n_samples, n), 2), ("state", (n_samples,), 2), ("weights", (m,), 1)):
+            shape = np.shape(getattr(self, name))
+            if getattr(self, name) is not None and (len(shape) != ndim or shape[: len(first)] != first):
+                raise ValueError(f"{name}: got shape {shape}, want {first}, as the scores and psi have")
+        if self.weights is not None:
+            real_array("weights", self.weights)
+        for name, size in (("actions", n), ("targets", m)):
+            if getattr(self, name) != ():
+                check_labels(getattr(self, name), size, name)
+        listed("notes", self.notes, "a tuple of sentences")
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """``(N, n, m)``."""
@@ -51,22 +76,18 @@ class Batch:
 
     def checked(self, least: int = 8) -> "Batch":
         """This batch, if its arrays fit each other and are finite; raises with what does not, and where, if not."""
-        if np.ndim(self.psi) != 2 or np.ndim(self.scores) not in (2, 3) or len(self.psi) != len(self.scores):
-            raise ValueError(
-                f"scores, psi: got shapes {np.shape(self.scores)} and {np.shape(self.psi)}, want (N, n) or (N, n, p), "
-                "and (N, m)"
-            )
-        n_samples, n, _ = self.shape
-        if self.uniforms is not None and np.shape(self.uniforms) != (n_samples, n):
-            raise ValueError(f"uniforms: got shape {np.shape(self.uniforms)}, want ({n_samples}, {n}), as scores have")
+        least, n_samples = checked("least", least, Count), len(self.psi)
         for name in ("scores", "psi", "uniforms", "state"):
             array = getattr(self, name)
-            if array is not None and not np.isfinite(array.sum()) and not np.isfinite(array).all():  # the sum is fast
+            if array is not None and not _is_finite(array):  # the sum is fast
                 where = np.argwhere(~np.isfinite(array))[0].tolist()
                 raise ValueError(
                     f"{name}: {counted(int((~np.isfinite(array)).sum()), 'entry is', 'entries are')} not finite, the "
-                    f"first at sample {where[0]}, column {where[1]}; leave such samples out, or fix their source"
+                    f"first at sample {where[0]}, column {where[1]}; want finite numbers: leave such "
+                    "samples out, or fix their source"
                 )
+        if self.uniforms is not None and not ((self.uniforms >= 0) & (self.uniforms <= 1)).all():
+            raise ValueError("uniforms: got numbers outside, want F(a|s), from 0 to 1")
         if n_samples < least:
             raise ValueError(
                 f"psi: got {counted(n_samples, 'sample')}, want at least {least}: a test on fewer has no power; draw "
@@ -103,7 +124,10 @@ class Batch:
         >>> found.actions, found.samples.tolist(), found.notes
         (('heat', 'vent'), [[50], [50]], ('of May',))
         """
+        listed("notes", notes, "a list of sentences")
         n_samples, n, m = self.shape
+        if real_array("effect", effect, finite=False).shape != (n, m):
+            raise ValueError(f"effect: got {shown(effect)}, shape {np.shape(effect)}, want ({n}, {m})")
         return Discovery(
             method,
             self.kind,
@@ -116,6 +140,11 @@ class Batch:
             notes=(*self.notes, *notes),
             steps=n_samples,
         )
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 def _labels(batch: Batch) -> tuple[Sequence[str], Sequence[str]]:
@@ -146,8 +175,9 @@ def collect(
     >>> collect(chain(3), samples=500, horizon=4, n_envs=5).shape[1:]
     (3, 3)
     """
-    if samples < 1 or horizon < 1:
-        raise ValueError(f"samples, horizon: got {samples} and {horizon}, want at least 1 each")
+    check_each(_COLLECTING, samples=samples, horizon=horizon, gamma=gamma, n_envs=n_envs, seed=seed)
+    if policy is not None and not hasattr(policy, "learner"):
+        raise TypeError(f"policy: got {shown(policy)}, want a FactoredPPO, or None for a neutral one")
     if isinstance(problem, Bandit):
         a = np.random.default_rng(seed).normal(size=(samples, problem.n))
         psi, net = np.asarray(problem.targets(a)), problem.network

@@ -1,12 +1,16 @@
 """The dependence test: actions are randomised given the state, so what depends on one tells of an edge."""
 
+from typing import Annotated
+
 import numpy as np
 from scipy import stats
 
+from .._checks import Count, Range, Seed, check_each, check_type
 from .batch import Batch
 from .result import Discovery
 from .score import less_baseline
 
+_OPTIONS = {"waves": Count, "redraws": Annotated[int, Range(20)], "seed": Seed, "state_features": bool}
 _FOR_ALL = 25
 
 
@@ -37,11 +41,11 @@ def dependence_test(
     array([[ True,  True],
            [False,  True]])
     """
+    check_each(_OPTIONS, waves=waves, redraws=redraws, seed=seed, state_features=state_features)
+    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
     batch = batch.checked(least=30)
     if batch.uniforms is None:
-        raise ValueError("uniforms: missing; want F(a|s), the actions through their distribution function; see Batch")
-    if waves < 1 or redraws < 20:
-        raise ValueError(f"waves, redraws: got {waves} and {redraws}, want at least 1 and 20")
+        raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     psi, _ = less_baseline(batch.psi, batch.state)

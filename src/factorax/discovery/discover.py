@@ -1,7 +1,10 @@
 """`discover`: all methods of discovery behind one function."""
 
-from typing import Any, get_args
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
 
+from .._checks import check_options, checked
 from .batch import Batch, collect
 from .dependence import dependence_test
 from .gated import gated_critic
@@ -28,13 +31,20 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
     >>> (found.found() & ~chain(4).network.to_dense()).sum()
     np.int64(0)
     """
-    if method not in get_args(MethodName):
-        raise ValueError(f"method: got {method!r}, want one of {', '.join(get_args(MethodName))}")
+    checked("method", method, MethodName)
     if method == "interventional":
         if isinstance(problem, Batch):
             raise TypeError("problem: got a Batch, which cannot be run again; want method='score' or 'dependence'")
+        check_options(options, _options_of(intervene), "method='interventional'")
         return intervene(problem, **options)
+    check_options(options, (*_options_of(_OF_DATA[method]), *_OF_COLLECTING), f"method={method!r}")
     if isinstance(problem, Batch):
+        check_options(options, _options_of(_OF_DATA[method]), f"method={method!r} on a Batch")
         return _OF_DATA[method](problem, **options)
     collecting = {name: options.pop(name) for name in _OF_COLLECTING if name in options}
     return _OF_DATA[method](collect(problem, **collecting), **options)
+
+
+def _options_of(function: Callable[..., Any]) -> list[str]:
+    """The names of a function's keyword-only arguments."""
+    return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]

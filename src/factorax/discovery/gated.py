@@ -1,19 +1,27 @@
 """The gated critic: a critic per target learns which actions it needs."""
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from .._checks import Count, NotNegative, Range, Seed, check_each, check_type
 from .batch import Batch
 from .result import Discovery
 from .score import less_baseline
 
 _LOW, _HIGH, _TEMPERATURE = -0.1, 1.1, 2 / 3  # of the hard-concrete distribution, as published
 _WAVES = 4
+_OPTIONS = {
+    "hidden": Annotated[int, Range(2, 2**16)],
+    "steps": Annotated[int, Range(10, 2**31 - 1)],
+    "batch_size": Count,
+    "penalty": NotNegative,
+    "seed": Seed,
+}
 
 
 class _Critic(NamedTuple):
@@ -70,14 +78,11 @@ def gated_critic(
            [False,  True],
            [False, False]])
     """
+    check_each(_OPTIONS, hidden=hidden, steps=steps, batch_size=batch_size, penalty=penalty, seed=seed)
+    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
     batch = batch.checked(least=30)
     if batch.uniforms is None:
-        raise ValueError("uniforms: missing; want F(a|s), the actions through their distribution function; see Batch")
-    if hidden < 2 or steps < 10 or batch_size < 1 or penalty < 0:
-        raise ValueError(
-            f"hidden, steps, batch_size, penalty: got {hidden}, {steps}, {batch_size} and {penalty}, want at least 2, "
-            "10, 1 and 0"
-        )
+        raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     half = n_samples // 2

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_each
 from ..structure.checks import as_network
 from ..structure.labels import counted, edge_label, some, warn
 from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
 from .result import Discovery
-from .simulators import Simulator, simulator_of
+from .simulators import OPTIONS, Simulator, simulator_of
 
 
 def intervene(
@@ -54,8 +55,7 @@ def intervene(
     >>> found.network() == chain(4).network, int(found.also["one-step"].found().sum())
     (True, 0)
     """
-    if trials < 1:
-        raise ValueError(f"trials: got {trials}, want at least 1")
+    check_each(OPTIONS, horizon=horizon, trials=trials, groups=groups, one_step=one_step, seed=seed)
     simulator = simulator_of(problem, horizon, policy)
     try:
         _check_repeats(simulator, seed)

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import check_each
 from ..structure import LaggedNetwork, StructureWarning
 from ..structure.checks import as_network
-from .simulators import simulator_of
+from .simulators import OPTIONS, simulator_of
 
 
 def measure_lags(
@@ -29,8 +30,7 @@ def measure_lags(
            [-1,  4,  4],
            [-1, -1,  4]])
     """
-    if trials < 1:
-        raise ValueError(f"trials: got {trials}, want at least 1")
+    check_each(OPTIONS, horizon=horizon, trials=trials, seed=seed)
     simulator = simulator_of(problem, horizon)
     try:
         net = simulator.network if network is None else as_network(network, "network")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._checks import Count, Positive, check_type, checked
 from .batch import Batch
 from .result import Discovery
 
@@ -26,9 +27,12 @@ def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discover
     array([[ True, False],
            [False,  True]])
     """
+    checked("waves", waves, Count)
+    checked("ridge", ridge, Positive)
+    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
     batch = batch.checked(least=30)
     if batch.uniforms is None:
-        raise ValueError("uniforms: missing; want F(a|s), the actions through their distribution function; see Batch")
+        raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
     parts = [np.sqrt(2) * np.cos(k * np.pi * batch.uniforms) for k in range(1, waves + 1)]

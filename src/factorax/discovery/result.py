@@ -4,11 +4,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from .._false_discovery import Control, adjusted, discoveries
+from .._checks import Range, Share, check_type, checked, listed, path_of, real_array, shown
+from .._false_discovery import Control, adjusted, discoveries, p_values
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted
 from .drawing import draw_matrix
@@ -60,13 +61,21 @@ class Discovery:
     """The other networks of the same interventions, by name: ``one-step``, ``open-loop``."""
 
     def __post_init__(self) -> None:
-        shape = np.shape(self.effect)
+        for name, kind in (("method", MethodName), ("kind", TargetKind), ("loop", Loop), ("effect_unit", str)):
+            checked(name, getattr(self, name), kind)
         for name in ("effect", "p_value", "samples"):
-            if np.ndim(getattr(self, name)) != 2 or np.shape(getattr(self, name)) != shape:
-                raise ValueError(f"{name}: got shape {np.shape(getattr(self, name))}, want (n, m), that of effect")
-        for name, choices in (("method", MethodName), ("kind", TargetKind), ("loop", Loop)):
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(get_args(choices))}")
+            array = real_array(name, getattr(self, name), finite=False)
+            if array.ndim != 2 or array.shape != np.shape(self.effect) or not array.size:
+                raise ValueError(f"{name}: got {shown(array)}, shape {array.shape}, want (n, m), that of effect")
+        p_values(self.p_value)
+        if (np.asarray(self.samples) < 0).any() or (np.asarray(self.samples) % 1).any():
+            raise ValueError(f"samples: got {shown(self.samples)}, want whole numbers of at least 0")
+        listed("notes", self.notes, "a tuple of sentences")
+        checked("steps", self.steps, Annotated[int, Range(0)])
+        check_type("also", self.also, Mapping, "a dictionary of other results")
+        for part in self.also.values():
+            check_type("also", part, Discovery, "a dictionary whose values are results")
+        shape = np.shape(self.effect)
         plain = InfluenceNetwork.complete(*shape).relabel(self.actions or None, self.targets or None)
         object.__setattr__(self, "actions", plain.actions)
         object.__setattr__(self, "targets", plain.targets)
@@ -93,12 +102,14 @@ class Discovery:
 
     def found(self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None) -> np.ndarray:
         """Which pairs are edges at this false-discovery rate, booleans ``(n, m)``; see `network`."""
+        checked("control", control, Control)
+        checked("threshold", threshold, float | None)
+        if not 0 < checked("fdr", fdr, Share) < 1:
+            raise ValueError(f"fdr: got {fdr}, want a false-discovery rate between 0 and 1, such as 0.05")
         if threshold is None:
             threshold = THRESHOLD.get(self.method)
         if threshold is not None:
             return np.nan_to_num(self.effect) > threshold
-        if not 0 < fdr < 1:
-            raise ValueError(f"fdr: got {fdr}, want a false-discovery rate between 0 and 1, such as 0.05")
         if not self.tested:
             raise ValueError(
                 f"threshold: missing; the {self.method} method has no p-values, so that no false-discovery rate can be "
@@ -126,12 +137,14 @@ class Discovery:
         - ``"bipartite"``: as `factorax.structure.draw`; edges with a confidence of ½ or more, thinner where it is less.
           For gates, the probability of being open takes the place of confidence.
         """
+        checked("style", style, Literal["matrix", "bipartite"])
+        self.found(fdr, threshold=0.5)  # raises if `fdr` is none
+        if ax is not None and not hasattr(ax, "add_patch"):
+            raise TypeError(f"ax: got {shown(ax)}, want the axes of a matplotlib figure")
         if style == "bipartite":
             values = self.effect if self.method in THRESHOLD else self.confidence
-            shown = np.where(values >= _DOUBTFUL, values, 0.0)
-            return InfluenceNetwork._derive(shown, self.actions, self.targets).draw(ax=ax)
-        if style != "matrix":
-            raise ValueError(f"style: got {style!r}, want 'matrix' or 'bipartite'")
+            drawn = np.where(values >= _DOUBTFUL, values, 0.0)
+            return InfluenceNetwork._derive(drawn, self.actions, self.targets).draw(ax=ax)
         framed = self.tested or self.method in THRESHOLD
         rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD.get(self.method)}"
         return draw_matrix(
@@ -148,13 +161,16 @@ class Discovery:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a safetensors file: arrays, and a JSON header. `network().save` writes K alone."""
+        path = path_of("path", path)
         parts = {"": self} | dict(self.also)
         save(path, {name: vars(part) for name, part in parts.items()}, actions=self.actions, targets=self.targets)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Discovery":
         """Read a discovery that `save` wrote; any other file is a ValueError."""
-        return load(path, Discovery)
+        if not (file := path_of("path", path, "a file that Discovery.save wrote")).is_file():
+            raise FileNotFoundError(f"path: no file {str(file)!r}, want one that Discovery.save wrote")
+        return load(file, Discovery)
 
     def as_edges(self, fdr: float = 0.05, *, threshold: float | None = None) -> list[dict[str, Any]]:
         """One dictionary for every edge, the strongest evidence first: ready for JSON."""

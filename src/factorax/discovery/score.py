@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import special, stats
 
+from .._checks import Count, check_type, checked
 from .batch import Batch
 from .result import Discovery
 
@@ -27,6 +28,8 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
     array([[ True, False],
            [False, False]])
     """
+    checked("robust", robust, bool)
+    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
     batch = batch.checked()
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
@@ -72,6 +75,11 @@ def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 
     >>> round(detectable(10_000, 100), 3)
     0.043
     """
+    checked("samples", samples, Count)
+    checked("tests", tests, Count)
+    for name, value in (("level", level), ("power", power)):
+        if not 0 < checked(name, value, float) < 1:
+            raise ValueError(f"{name}: got {value}, want a number between 0 and 1")
     return float((stats.norm.isf(level / tests / 2) + stats.norm.ppf(power)) / np.sqrt(samples))
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.spaces.utils import flatten_space
 
+from .._checks import Count, Seed, shown
 from ..problems.problem import Problem
 from ..spaces import ActionSpace
 from ..spec import Spec, check_callable, declared_network, is_jax
@@ -24,6 +25,8 @@ RATES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """How often an action sequence leaves the value that it mostly has: held for long, or new at every step."""
 
 SIDE_BY_SIDE = 8
+OPTIONS = {"horizon": Count, "trials": Count, "groups": bool, "one_step": bool, "seed": Seed}
+"""What the options of interventions may be."""
 """Re-runs of a JAX problem in one call."""
 
 
@@ -260,7 +263,7 @@ def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
     if learner is None:
         if policy is not None and not callable(policy):
             raise TypeError(
-                f"policy: got {type(policy).__name__}, want a FactoredPPO, or a function of a JAX key and an "
+                f"policy: got {shown(policy)}, want a FactoredPPO, or a function of a JAX key and an "
                 "observation that gives a flat action (c,)"
             )
         return policy

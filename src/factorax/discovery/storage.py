@@ -11,10 +11,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from .._files import write_whole
+from .._files import parse_json, read_bytes, write_whole
 
 T = TypeVar("T")
 FORMAT = 1
+_LARGEST = 2**30
 _ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64}
 _HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps")
 
@@ -37,10 +38,10 @@ def save(
 
 def load(path: str | os.PathLike[str], build: Callable[..., T]) -> T:
     """Read what `save` wrote, and `build` a discovery from its fields; any other file is a ValueError that says so."""
-    data = Path(path).read_bytes()
+    data = read_bytes(Path(path), _LARGEST)
     try:
         size = int.from_bytes(data[:8], "little")
-        header = json.loads(json.loads(data[8 : 8 + size])["__metadata__"]["factorax.discovery"])
+        header = parse_json(parse_json(data[8 : 8 + size])["__metadata__"]["factorax.discovery"])
         if header["format"] > FORMAT:
             raise ValueError(f"written in format {header['format']}, this factorax reads up to {FORMAT}")
         arrays, labels = load_tensors(data), (tuple(header["actions"]), tuple(header["targets"]))

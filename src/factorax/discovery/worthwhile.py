@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from .._checks import Count, check_type, checked
 from ..structure import InfluenceNetwork
 from .batch import Batch
 
@@ -62,10 +63,9 @@ def worthwhile_network(batch: Batch, *, n_samples: int, form: Literal["hard", "s
     >>> [worthwhile_network(batch, n_samples=n).n_edges for n in (50, 2000)]  # the weak edge pays in a large batch
     [2, 3]
     """
-    if form not in ("hard", "soft"):
-        raise ValueError(f"form: got {form!r}, want 'hard' or 'soft'")
-    if n_samples < 1:
-        raise ValueError(f"n_samples: got {n_samples}, want at least 1, the size of the batch to come")
+    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
+    checked("form", form, Literal["hard", "soft"])
+    checked("n_samples", n_samples, Count)
     estimate = worth(batch)
     noise = estimate.variance / n_samples
     if form == "hard":

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from .._checks import shown
 from .functions import Array
 
 KINDS: dict[str, type["Distribution"]] = {}
@@ -17,10 +18,14 @@ Kind = TypeVar("Kind", bound="type[Distribution]")
 
 def register(kind: Kind) -> Kind:
     """Add a kind to `KINDS` under its `name`; a decorator of classes."""
+    if not isinstance(kind, type) or not issubclass(kind, Distribution):
+        raise TypeError(f"kind: got {shown(kind)}, want a subclass of Distribution")
+    if not isinstance(getattr(kind, "name", None), str) or not kind.name:
+        raise ValueError(f"kind: got the name {getattr(kind, 'name', None)!r}, want a text that is not empty")
     other = KINDS.get(kind.name)
     if other is not None and other.__qualname__ != kind.__qualname__:
         raise ValueError(
-            f"name: {kind.__qualname__} is called {kind.name!r}, as {other.__qualname__} is; choose a name of its own"
+            f"kind: got the name {kind.name!r} of {other.__qualname__}, want a name of its own for {kind.__qualname__}"
         )
     KINDS[kind.name] = kind
     return kind

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import check_type, checked, real_array, shown
 from .base import KINDS, Distribution
 from .covariance import Spread, colouring, mix, variance_ratio, whitening
 from .functions import Array, namespace
 from .gaussian import Gaussian
+
+_NONE = object()
 
 
 class ComponentGroup(NamedTuple):
@@ -42,6 +45,24 @@ class Product:
     blocks: np.ndarray | None = None
     """Gaussian components of every factor with a full covariance, ``(f, g)``, padded with c; None if there is none."""
 
+    def __post_init__(self) -> None:
+        check_type("kinds", self.kinds, tuple, "a tuple of names, one for each component")
+        for name in self.kinds:
+            if name not in KINDS:
+                raise ValueError(f"kinds: got {name!r}, want one of {', '.join(KINDS)}; `register` adds a kind")
+        if not self.kinds:
+            raise ValueError("kinds: got (), want at least one component")
+        for name in ("choices", "low", "high"):
+            array = real_array(name, getattr(self, name), finite=False)
+            if array.shape != (len(self),) or np.isnan(array).any():
+                raise ValueError(f"{name}: got {shown(array)}, want {len(self)} numbers, one for each component")
+        if np.asarray(self.choices).dtype.kind not in "iu" or np.min(self.choices) < 0:
+            raise ValueError(f"choices: got {shown(self.choices)}, want whole numbers of at least 0")
+        if (np.asarray(self.low) > np.asarray(self.high)).any():
+            raise ValueError(f"low, high: got {shown(self.low)} and {shown(self.high)}, want low ≤ high")
+        if self.blocks is not None and np.ndim(self.blocks) != 2:
+            raise ValueError(f"blocks: got {shown(self.blocks)}, want an array (f, g), or None")
+
     def __getstate__(self) -> dict[str, Any]:
         # Workers receive the fields alone: what is cached holds functions, which cannot be pickled.
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
@@ -55,8 +76,6 @@ class Product:
         names = np.array(self.kinds)
         groups = []
         for name in dict.fromkeys(self.kinds):
-            if name not in KINDS:
-                raise ValueError(f"kinds: got {name!r}, want one of {', '.join(KINDS)}; `register` adds a kind")
             index = np.flatnonzero(names == name)
             distribution = KINDS[name](low=self.low[index], high=self.high[index], choices=self.choices[index])
             groups.append(ComponentGroup(distribution, index))
@@ -84,6 +103,7 @@ class Product:
 
     def spread(self, log_std: float | None = None) -> Spread:
         """Return the spread of uncorrelated components with the same log σ, or that of their kinds, as JAX arrays."""
+        checked("log_std", log_std, float | None)
         import jax.numpy as jnp
 
         f, g = (0, 0) if self.blocks is None else self.blocks.shape
@@ -97,6 +117,7 @@ class Product:
 
         `whiten` replaces I − W of the spread's covariance, if it is known already.
         """
+        self._check(parameters, spread=spread, action=action)
         residual = self._residual(action, parameters, spread, whiten)
         parts = []
         for distribution, index in self.groups:
@@ -116,6 +137,7 @@ class Product:
 
     def entropy(self, parameters: Array, spread: Spread) -> Array:
         """Return the entropy of every component, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
+        self._check(parameters, spread=spread)
         return self._in_order(
             [
                 kind.entropy(self._parameters(parameters, kind, index), spread.log_std[index])
@@ -125,6 +147,10 @@ class Product:
 
     def kl(self, old: tuple[Array, Spread], new: tuple[Array, Spread]) -> Array:
         """Return KL(old ‖ new) of every component, ``(..., c)``; each is a pair of parameters and a spread."""
+        for name, pair in (("old", old), ("new", new)):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise TypeError(f"{name}: got {shown(pair)}, want a pair of parameters and spread")
+            self._check(pair[0], spread=pair[1], name=name)
         distance = self._residual(old[0][..., 0], *new) ** 2
         ratio, wider = variance_ratio(self.blocks, old[1], new[1]), new[1].log_std - old[1].log_std
         parts = []
@@ -138,6 +164,7 @@ class Product:
 
     def mode(self, parameters: Array) -> Array:
         """Return the most probable raw actions, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
+        self._check(parameters)
         return self._in_order([kind.mode(self._parameters(parameters, kind, index)) for kind, index in self.groups])
 
     def standardised(
@@ -179,6 +206,8 @@ class Product:
 
     def sample(self, key: Any, parameters: Array, spread: Spread) -> Array:
         """Draw raw actions ``(..., c)`` with a JAX key."""
+        self._check(parameters, spread=spread)
+        _check_key(key)
         import jax
 
         parts = []
@@ -265,6 +294,17 @@ class Product:
 
     # ---- components of a kind ---------------------------------------------------------------------------------
 
+    def _check(self, parameters: Any, *, spread: Any = _NONE, action: Any = _NONE, name: str = "") -> None:
+        """Raise if arrays do not have the shapes of this product; it looks at no values, so that JAX may trace them."""
+        want = (len(self), self.width)
+        if np.shape(parameters)[-2:] != want or not hasattr(parameters, "dtype"):
+            got = np.shape(parameters) or shown(parameters)
+            raise TypeError(f"{name or 'parameters'}: got {got}, want an array of shape (..., {want[0]}, {want[1]})")
+        if spread is not _NONE:
+            check_type(name or "spread", spread, Spread, "a Spread, which `spread` makes")
+        if action is not _NONE and (np.shape(action)[-1:] != want[:1] or not hasattr(action, "dtype")):
+            raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
+
     def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
         """The parameters of a kind, ``(..., k, its width)``."""
         return parameters[..., index, : distribution.width]
@@ -275,3 +315,8 @@ class Product:
             return parts[0]
         order = np.argsort(np.concatenate([index for _, index in self.groups]))
         return namespace(*parts).concatenate(parts, axis=-1)[..., order]
+
+
+def _check_key(key: Any) -> None:
+    if not hasattr(key, "dtype") or not (str(key.dtype).startswith("key<") or np.shape(key)[-1:] == (2,)):
+        raise TypeError(f"key: got {shown(key)}, want a key of JAX, such as jax.random.key(0)")

@@ -1,8 +1,9 @@
 """The paper's experiments and others, one module for each command: settings, work, data, summary, figure, claims."""
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING
+
+from .._checks import nearest
 
 if TYPE_CHECKING:
     from .harness.experiment import Experiment
@@ -27,8 +28,8 @@ def find(name: str) -> "Experiment":
     >>> find("search-rate").paper
     'Fig. 8'
     """
-    if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"unknown experiment {name!r}; {hint}There are: {', '.join(NAMES)}")
+    if not isinstance(name, str) or name not in NAMES:
+        close = nearest(name, NAMES)
+        hint = f"; did you mean {close}?" if close else ""
+        raise ValueError(f"experiment: got {name!r}, want one of {', '.join(NAMES)}{hint}")
     return importlib.import_module("." + name.replace("-", "_"), __name__).EXPERIMENT

@@ -135,8 +135,9 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
         def log_prob(flat: jax.Array) -> jax.Array:
             net: Any = eqx.combine(unravel(flat), fixed)
             net = eqx.tree_at(lambda shared: shared.identity, net, net.identity[i][None])  # of this light alone
-            parameters = net(None, local[:, i][:, None])
-            return spec.components.log_prob(parameters, agent.policy.spread, action[:, i][:, None])[:, 0]
+            one = net(None, local[:, i][:, None])
+            parameters = jnp.broadcast_to(one, (len(one), spec.n_factors, one.shape[-1]))
+            return spec.components.log_prob(parameters, agent.policy.spread, action)[:, i]
 
         _, back = jax.vjp(log_prob, flat)
         return jax.lax.map(lambda a: back(a)[0], advantage.T).T / len(advantage)

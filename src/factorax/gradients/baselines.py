@@ -10,6 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._checks import Share, check_function, check_number, real_array
+from .inputs import shape_of
+
 
 def leave_one_out(psi: Any) -> jax.Array:
     """For every sample the mean of all others: an unbiased b(s) from a batch drawn at one state.
@@ -19,10 +22,10 @@ def leave_one_out(psi: Any) -> jax.Array:
     >>> leave_one_out(jnp.array([[1.0], [2.0], [6.0]])).ravel()
     Array([4. , 3.5, 1.5], dtype=float32)
     """
-    psi = jnp.asarray(psi)
+    given, psi = psi, real_array("psi", psi, jnp)
     if psi.ndim != 2 or psi.shape[0] < 2:
         raise ValueError(
-            f"psi: got shape {psi.shape}, want (batch, n_targets), at least two samples of one state; "
+            f"psi: got {shape_of(given)}, want (batch, n_targets), at least two samples of one state; "
             "map over states with jax.vmap"
         )
     return (psi.sum(axis=0, keepdims=True) - psi) / (psi.shape[0] - 1)
@@ -34,8 +37,9 @@ def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
     `psi` has the shape of `value`, or batch axes in front, over which the steps are averaged. The value *before* the
     step is the baseline of these samples.
     """
-    value, psi = jnp.asarray(value), jnp.asarray(psi)
-    if psi.shape[psi.ndim - value.ndim :] != value.shape:
+    value, psi = real_array("value", value, jnp), real_array("psi", psi, jnp)
+    check_number("rate", rate, Share)
+    if 0 in psi.shape or psi.shape[psi.ndim - value.ndim :] != value.shape:
         raise ValueError(f"psi: got shape {psi.shape}, want (..., {', '.join(map(str, value.shape))}) as in value")
     return value + rate * (psi - value).mean(axis=tuple(range(psi.ndim - value.ndim)))
 
@@ -58,7 +62,8 @@ def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, re
     >>> separable_baseline(jnp.abs, jnp.array([1.0, -2.0, 4.0]), jnp.zeros(3))
     Array([6., 5., 3.], dtype=float32)
     """
-    actions, replacement = jnp.asarray(actions), jnp.asarray(replacement)
+    check_function("terms", terms, "a function from actions (..., n) to terms (..., n)")
+    actions, replacement = _exchanged(actions, replacement)
     actual, exchanged = terms(actions), terms(replacement)
     if actual.shape != actions.shape:
         raise ValueError(f"terms: got shape {actual.shape}, want {actions.shape}, one term for each action")
@@ -73,7 +78,8 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
     `function` maps ``(..., n)`` to ``(...)``; `actions` and `replacement` as in `separable_baseline`, which is n
     times cheaper where the function is a sum of terms. Returns ``(..., n)``.
     """
-    actions, replacement = jnp.asarray(actions), jnp.asarray(replacement)
+    check_function("function", function, "a function from actions (..., n) to values (...)")
+    actions, replacement = _exchanged(actions, replacement)
     n = actions.shape[-1]
 
     def without(i: jax.Array, stand_in: jax.Array) -> jax.Array:
@@ -86,3 +92,14 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
     if replacement.ndim > actions.ndim:
         return jax.lax.map(all_factors, replacement).mean(axis=0)
     return all_factors(replacement)
+
+
+def _exchanged(actions: Any, replacement: Any) -> tuple[jax.Array, jax.Array]:
+    """Actions and what stands in for each of them, of shapes that fit."""
+    given, array = actions, real_array("actions", actions, jnp)
+    if array.ndim == 0:
+        raise ValueError(f"actions: got {shape_of(given)}, want (..., n)")
+    other = real_array("replacement", replacement, jnp)
+    if other.ndim and other.shape[-1] not in (1, array.shape[-1]):
+        raise ValueError(f"replacement: got shape {other.shape}, want (..., {array.shape[-1]}), as actions have")
+    return array, other

@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
+from .._checks import Positive, checked
 from .._credit import credit
 from ..structure.schedule import as_fixed
 from .expectations import Estimate, estimate
+from .inputs import check_samples
 from .scores import LogProb
 from .variance import moments_of, spreads, terms_of
 
@@ -31,10 +32,12 @@ class BiasReport:
 
     def mse(self, batch_size: float) -> float:
         """Mean squared error of the gradient from `batch_size` samples: variance over size, plus squared bias."""
+        checked("batch_size", batch_size, Positive)
         return float(self.variance.value / batch_size + max(self.total_squared.value, 0.0))
 
     def reference_mse(self, batch_size: float) -> float:
         """The same for the reference network, taken as unbiased."""
+        checked("batch_size", batch_size, Positive)
         return float(self.reference_variance.value / batch_size)
 
     @property
@@ -82,10 +85,10 @@ def bias_report(
     always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`. With several
     states the figures are means of those at each state, and `mse` and `break_even` are of gradients taken at one state.
     """
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs, flags={"disjoint": disjoint})
     net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
         raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, that of net")
-    psi = jnp.asarray(psi)
     figures = estimate(
         _first_order,
         _features,

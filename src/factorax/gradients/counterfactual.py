@@ -5,6 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from .._checks import Share, check_finite, check_number, checked, is_traced, real_array, shown
+from .inputs import check_not_negative
 
 
 def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
@@ -21,12 +25,14 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
 
     **Returns** ``(..., n)``, a target for each factor.
     """
-    q, probabilities, actions = jnp.asarray(q), jnp.asarray(probabilities), jnp.asarray(actions)
+    q, probabilities = real_array("q", q, jnp, finite=False), real_array("probabilities", probabilities, jnp)
+    actions = real_array("actions", actions, jnp)
     if q.shape != probabilities.shape or q.shape[:-1] != actions.shape:
         raise ValueError(
             f"q, probabilities, actions: got shapes {q.shape}, {probabilities.shape}, {actions.shape}; "
             "want (..., n, n_choices) twice and (..., n)"
         )
+    _check_choices(q, probabilities, actions)
     taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
     return taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padding may hold anything
 
@@ -47,7 +53,11 @@ def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, publi
 
     **Returns** ``(time, ..., n)``.
     """
-    rewards, counterfactual = jnp.asarray(rewards), jnp.asarray(counterfactual)
+    rewards, counterfactual = real_array("rewards", rewards, jnp), real_array("counterfactual", counterfactual, jnp)
+    if rewards.ndim == 0:
+        raise ValueError(f"rewards: got {shown(rewards.item())}, want one for each step, (time, ...)")
+    check_number("gamma", gamma, Share)
+    checked("published", published, bool)
     if counterfactual.shape[:-1] != rewards.shape:
         raise ValueError(f"counterfactual: got shape {counterfactual.shape}, want {(*rewards.shape, 'n')}")
     if published:
@@ -66,3 +76,19 @@ def _discounted(rewards: jax.Array, gamma: float) -> jax.Array:
         return total, total
 
     return jax.lax.scan(step, jnp.zeros_like(rewards[0]), rewards, reverse=True)[1]
+
+
+def _check_choices(q: jax.Array, probabilities: jax.Array, actions: jax.Array) -> None:
+    """Raise if probabilities do not add up to 1, or an action is none of the choices; unless JAX traces them."""
+    if not jnp.issubdtype(actions.dtype, jnp.integer):
+        raise TypeError(f"actions: got {actions.dtype}, {shown(actions.tolist())}, want whole numbers")
+    if is_traced(q) or is_traced(probabilities) or is_traced(actions):
+        return
+    check_not_negative("probabilities", probabilities)
+    total = np.asarray(probabilities).sum(axis=-1)
+    if not np.allclose(total, 1, atol=1e-4):
+        raise ValueError(f"probabilities: got a sum of {total.ravel()[0]:.6g}, want 1 for each factor")
+    check_finite("q", jnp.where(probabilities > 0, q, 0))
+    odd = np.asarray(actions)[(np.asarray(actions) < 0) | (np.asarray(actions) >= q.shape[-1])]
+    if odd.size:
+        raise ValueError(f"actions: got {odd[0]}, want numbers from 0 to {q.shape[-1] - 1}")

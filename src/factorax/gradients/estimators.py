@@ -7,10 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.sparse.linalg import cg
 
+from .._checks import Count, NotNegative, check_number, checked, real_array
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
 from ..structure.checks import network_of
 from ..structure.labels import counted
+from .inputs import check_not_negative, check_samples
 from .scores import LogProb, batched_log_prob, check_where_known, flatten_batch
 
 
@@ -54,8 +56,8 @@ def factored(
     >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
     Array([-0.5,  2. ], dtype=float32)
     """
-    net = network_of(net, "net")
-    credits = credit(net, jnp.asarray(psi), weights)
+    net, psi = network_of(net, "net"), check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
+    credits = credit(net, psi, weights)
     batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
     return batch.gradient(batch.less(credits, baseline))
@@ -77,6 +79,7 @@ def vanilla(
     Arguments as in `factored`. Any policy will do: `log_prob` may return one joint log-probability, shape ``()``; a
     baseline for each factor, shape ``(..., n)``, needs the product form.
     """
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     batch = _Batch(
         log_prob=_at_least_1d(log_prob), params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities
     )
@@ -110,10 +113,10 @@ def natural(
     - `damping`: added to the diagonal of F.
     - `iterations`: at most this many conjugate-gradient steps.
     """
-    if damping < 0 or iterations < 1:
-        raise ValueError(f"damping, iterations: got {damping} and {iterations}, want damping ≥ 0 and iterations ≥ 1")
-    net = network_of(net, "net")
-    credits = credit(net, jnp.asarray(psi), weights)
+    check_number("damping", damping, NotNegative)
+    checked("iterations", iterations, Count)
+    net, psi = network_of(net, "net"), check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
+    credits = credit(net, psi, weights)
     batch = _Batch(log_prob=log_prob, params=params, actions=actions, psi=psi, obs=obs, probabilities=probabilities)
     batch.check_product_form(net)
     gradient = batch.gradient(batch.less(credits, baseline))
@@ -139,6 +142,8 @@ class _Batch:
         if probabilities is None:
             self.share = jnp.full((size, 1), 1 / size)
         else:
+            probabilities = real_array("probabilities", probabilities, jnp)
+            check_not_negative("probabilities", probabilities)
             self.share = flatten_batch(probabilities, self.shape, "probabilities").reshape(size, 1)
         self.n = jax.eval_shape(self.log_probs, params).shape[1]
 
@@ -158,6 +163,7 @@ class _Batch:
                 f"net: credits {counted(credits.shape[-1], 'factor')}, log_prob returned {self.n}; want one row of K "
                 "for each factor of the policy (net.factor merges rows)"
             )
+        baseline = None if baseline is None else real_array("baseline", baseline, jnp)
         if baseline is None or jnp.ndim(baseline) == 0:
             return credits if baseline is None else credits - baseline
         shape = jnp.shape(baseline)

@@ -1,5 +1,6 @@
 """Statistics that are smooth functions of expectations: exact by enumeration, or estimated with standard errors."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -8,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import Count, checked, real_array
 from ..structure import Factorisation
 from ..structure.labels import counted
+from .inputs import check_not_negative, check_policy, check_tree, shape_of
 from .scores import (
     LogProb,
     TracedLogProb,
@@ -68,20 +71,25 @@ def estimate(
     - others: as in `variance_report`.
     """
     if is_traced((params, credits, actions, obs)):
-        raise TypeError("a report has standard errors and warnings: call it on values, outside jit, grad and vmap")
+        raise TypeError(
+            "psi: got an array that JAX traces, want values: a report has standard errors and warnings; call it "
+            "outside jit, grad and vmap"
+        )
+    name = "credits" if "credits" in credits else "psi"
     *leading, n = next(iter(credits.values())).shape
     batch = tuple(leading)
     if not 1 <= len(batch) <= 2 or (probabilities is None and batch[-1] < 2):
         raise ValueError(
-            f"psi: got batch axes {batch}, want (samples,) or (states, samples), with at least two samples"
+            f"{name}: got batch axes {batch}, want (samples,) or (states, samples), with at least two samples"
         )
     p = check_probabilities(probabilities, batch)
-    data = {"credits": flatten_batch(credits, batch, "psi"), "actions": flatten_batch(actions, batch, "actions")}
+    data = {"credits": flatten_batch(credits, batch, name), "actions": flatten_batch(actions, batch, "actions")}
     data["obs"] = None if obs is None else flatten_batch(obs, batch, "obs")
     n_factors = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
     if n_factors != n:
         raise ValueError(
-            f"net: has {counted(n, 'row')}, log_prob returned {counted(n_factors, 'factor')}; want one row for each "
+            f"{'net' if name == 'psi' else name}: has {counted(n, 'row')}, log_prob returned "
+            f"{counted(n_factors, 'factor')}; want one row for each "
             "(net.factor)"
         )
     check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
@@ -178,9 +186,13 @@ def joint_actions(
     >>> actions.tolist(), probabilities.tolist()
     ([[0, 0], [0, 1], [1, 0], [1, 1]], [0.25, 0.25, 0.25, 0.25])
     """
-    total = int(np.prod(np.asarray(sizes, dtype=object)))
-    if total > 10**7:
-        raise ValueError(f"sizes: {total} joint actions are too many to enumerate; draw samples instead")
+    check_policy(log_prob, params)
+    sizes = checked("sizes", sizes, tuple[Count, ...])
+    if obs is not None:
+        check_tree("obs", obs)
+    total = math.prod(sizes)
+    if not sizes or total > 10**7:
+        raise ValueError(f"sizes: got {sizes}, {total} joint actions, want 1 to 10⁷ to enumerate; draw samples instead")
     actions = jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T)
     repeated = None if obs is None else jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], total, axis=0), obs)
     p = jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
@@ -195,13 +207,14 @@ def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array
     """Probabilities of shape `shape` that add up to 1 along the last axis."""
     if probabilities is None:
         return None
-    p = jnp.asarray(probabilities)
+    p = real_array("probabilities", probabilities, jnp)
     if p.shape != shape:
-        raise ValueError(f"probabilities: got shape {p.shape}, want {shape}, one for each sample")
+        raise ValueError(f"probabilities: got {shape_of(probabilities)}, want {shape}, one for each sample")
+    check_not_negative("probabilities", p)
     totals = np.asarray(p.sum(axis=-1))
-    if (np.asarray(p) < 0).any() or not np.allclose(totals, 1, atol=1e-5):
+    if not np.allclose(totals, 1, atol=1e-5):
         raise ValueError(
-            f"probabilities: got a sum of {totals.ravel()[0]:.6g}, want 1 and none below 0: list every joint action "
+            f"probabilities: got a sum of {totals.ravel()[0]:.6g}, want 1: list every joint action "
             "once (joint_actions does), or leave probabilities out for samples drawn from the policy"
         )
     return p

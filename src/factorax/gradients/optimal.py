@@ -11,10 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import Count, NotNegative, checked, real_array, shown
 from .._credit import credit
 from ..structure.checks import as_network
 from .expectations import check_probabilities
-from .scores import LogProb, score_matrix
+from .inputs import check_samples
+from .scores import LogProb, batched_log_prob, flatten_batch, score_matrix
 
 
 class FittedBaseline(NamedTuple):
@@ -59,6 +61,7 @@ def wu_baseline(
         weights=weights,
         obs=obs,
         probabilities=probabilities,
+        ridge=ridge,
     )
     return _solve(overlap * jnp.eye(net.shape[0]), k, phi, p, ridge)
 
@@ -99,6 +102,7 @@ def least_squares_baseline(
         weights=weights,
         obs=obs,
         probabilities=probabilities,
+        ridge=ridge,
     )
     return _solve(overlap, k, phi, p, ridge)
 
@@ -108,9 +112,16 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
 
     With these a fitted baseline is any function of āᵢ: exact, for few factors of few choices.
     """
-    actions, counts = np.asarray(actions), np.asarray(sizes)
+    actions, counts = real_array("actions", actions), np.array(checked("sizes", sizes, tuple[Count, ...]))
+    if not counts.size:
+        raise ValueError(f"sizes: got {shown(sizes)}, want at least one factor")
+    if actions.dtype.kind not in "iu":
+        raise TypeError(f"actions: got {actions.dtype}, want whole numbers")
     if actions.ndim != 2 or actions.shape[1] != len(counts):
         raise ValueError(f"actions: got shape {actions.shape}, want (samples, {len(counts)}), as many as sizes")
+    if (actions < 0).any() or (actions >= counts).any():
+        odd = actions[(actions < 0) | (actions >= counts)][0]
+        raise ValueError(f"actions: got {odd}, want numbers from 0 to the size of the factor less 1, {tuple(sizes)}")
     others = []
     for i in range(len(counts)):
         rest = np.delete(np.arange(len(counts)), i)
@@ -132,9 +143,17 @@ def _parts(
     weights: Any,
     obs: Any,
     probabilities: Any,
+    ridge: float,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     """⟨zᵢ, zₗ⟩, the credit, the features and the probability of every sample."""
-    phi, psi = jnp.asarray(features), jnp.asarray(psi)
+    checked("ridge", ridge, NotNegative)
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
+    if psi.ndim != 2:
+        raise ValueError(f"psi: got shape {psi.shape}, want (samples, n_targets)")
+    batched_actions = flatten_batch(actions, psi.shape[:1], "actions")
+    batched_obs = None if obs is None else flatten_batch(obs, psi.shape[:1], "obs")
+    batched_log_prob(log_prob, params, batched_obs, batched_actions)  # raises if it is joint
+    phi = real_array("features", features, jnp)
     if phi.ndim != 3 or phi.shape[:2] != (psi.shape[0], net.shape[0]):
         raise ValueError(f"features: got shape {phi.shape}, want ({psi.shape[0]}, {net.shape[0]}, n_features)")
     p = check_probabilities(probabilities, psi.shape[:1])

@@ -15,8 +15,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
+from .._checks import check_type, shown
 from ..structure import Factorisation
 from ..structure.labels import counted
+from .inputs import check_policy, check_tree
 
 LogProb = Callable[[Any, Any, Any], jax.Array]
 
@@ -55,7 +57,7 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
     def flatten(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)
         if leaf.shape[: len(batch_shape)] != batch_shape:
-            hint = " (a list is taken as a list of arrays: give one array)" if leaf.ndim == 0 else ""
+            hint = f" (a list is taken as a list of arrays, here with {leaf}: give one array)" if leaf.ndim == 0 else ""
             want = f"{batch_shape} in front, the batch axes of psi"
             raise ValueError(f"{argument}: got an array of shape {leaf.shape}, want {want}{hint}")
         return leaf.reshape(-1, *leaf.shape[len(batch_shape) :])
@@ -88,9 +90,24 @@ def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = Non
     Training never needs it: one weighted vector–Jacobian product gives S·k at the price of one gradient
     (`factored`), where S itself takes n of them.
     """
+    check_policy(log_prob, params)
+    actions, obs = _batch(log_prob, params, actions, obs)
     scores, _, _ = factor_scores(log_prob, params, disjoint=False)
-    actions = jax.tree.map(jnp.asarray, actions)
     return jnp.swapaxes(jax.vmap(scores, in_axes=(None if obs is None else 0, 0))(obs, actions), -1, -2)
+
+
+def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any, Any]:
+    """Actions and observations with one batch axis, which is that of actions; a joint log-probability is refused."""
+    check_tree("actions", actions)
+    shape = jnp.shape(jax.tree.leaves(actions)[0])[:1]
+    if not shape:
+        raise ValueError(f"actions: got {shown(actions)}, want (samples, ...)")
+    actions = flatten_batch(actions, shape, "actions")
+    if obs is not None:
+        check_tree("obs", obs)
+        obs = flatten_batch(obs, shape, "obs")
+    jax.eval_shape(lambda: batched_log_prob(log_prob, params, obs, actions))
+    return actions, obs
 
 
 def factor_scores(
@@ -155,7 +172,10 @@ def check_product_form(
     - `actions`, `obs`: a batch of at least two samples, along the first axis. Concrete values: call it outside ``jit``.
     - `factorisation`: which actions each factor draws; one action each if left out.
     """
-    actions = jax.tree.map(jnp.asarray, actions)
+    check_policy(log_prob, params)
+    actions, obs = _batch(log_prob, params, actions, obs)
+    if factorisation is not None:
+        check_type("factorisation", factorisation, Factorisation, "a Factorisation of the actions")
     if len(jax.tree.leaves(actions)[0]) < 2:
         raise ValueError("actions: got one sample, want at least two, to replace actions of one by those of another")
     before = batched_log_prob(log_prob, params, obs, actions)
@@ -163,7 +183,7 @@ def check_product_form(
     groups = factorisation.groups if factorisation is not None else tuple((i,) for i in range(n))
     if len(groups) != n or sum(map(len, groups)) != _count(actions):
         raise ValueError(
-            f"log_prob: got {counted(n, 'factor')} for {counted(_count(actions), 'action')}; pass factorisation= to "
+            f"log_prob: got {counted(n, 'factor')} for {counted(_count(actions), 'action')}; want factorisation= to "
             "say which each draws"
         )
     other = jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), actions)

@@ -5,6 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from .._checks import is_traced, real_array
+from .inputs import shape_of
 
 
 def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None, upper: Any = None) -> jax.Array:
@@ -24,15 +28,19 @@ def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None,
     - `lower`, `upper`: inf and sup of each target, ``(n_targets,)``; those of the batch if left out, which is right
       only if the batch holds every joint action.
     """
-    psi = jnp.asarray(psi)
+    given, psi = psi, real_array("psi", psi, jnp)
+    if psi.ndim == 0 or 0 in psi.shape:
+        raise ValueError(f"psi: got {shape_of(given)}, want (..., n_targets), at least one sample")
     m = psi.shape[-1]
-    lam = jnp.ones(m) if weights is None else jnp.asarray(weights)
+    lam = jnp.ones(m) if weights is None else real_array("weights", weights, jnp)
     axes = tuple(range(psi.ndim - 1))
-    lowest = psi.min(axis=axes) if lower is None else jnp.asarray(lower)
-    highest = psi.max(axis=axes) if upper is None else jnp.asarray(upper)
+    lowest = psi.min(axis=axes) if lower is None else real_array("lower", lower, jnp)
+    highest = psi.max(axis=axes) if upper is None else real_array("upper", upper, jnp)
     for name, bound in (("weights", lam), ("lower", lowest), ("upper", highest)):
         if bound.shape != (m,):
-            raise ValueError(f"{name}: got shape {bound.shape}, want ({m},), one for each target")
+            raise ValueError(f"{name}: got {shape_of(bound)}, want ({m},), one for each target")
+    if not is_traced(lowest) and not is_traced(highest) and (np.asarray(lowest) > np.asarray(highest)).any():
+        raise ValueError(f"lower, upper: got {lowest.tolist()} and {highest.tolist()}, want lower ≤ upper")
     warnings.warn(
         "the translation makes ΔV non-negative against the vanilla gradient of the *shifted* targets, which can be far "
         "noisier than the original: a diagnostic, not a way to train",

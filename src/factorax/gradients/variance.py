@@ -11,6 +11,7 @@ from .._credit import credit, factor_baseline
 from ..structure.labels import some, warn
 from ..structure.schedule import as_fixed
 from .expectations import Estimate, estimate
+from .inputs import check_samples
 from .scores import LogProb
 
 
@@ -119,8 +120,9 @@ def variance_report(
     >>> bool(report.total_delta.value > 10 * report.total_delta.error)
     True
     """
+    psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs, flags={"disjoint": disjoint})
     net = as_fixed(net, "net")
-    kept, dropped = (f(net, jnp.asarray(psi), weights) for f in (credit, factor_baseline))
+    kept, dropped = (f(net, psi, weights) for f in (credit, factor_baseline))
     figures = estimate(
         _variance_first_order,
         _variance_features,
@@ -157,13 +159,15 @@ def gradient_variance(
 
     For comparing estimators that `variance_report` does not know: any baseline, any preset. Other arguments as there.
     """
+    given = {"actions": actions, "psi": credits, "obs": obs, "flags": {"disjoint": disjoint}}
+    credits = check_samples(log_prob, params, name="credits", **given)
     return estimate(
         _any_first_order,
         _any_features,
         _any_statistics,
         log_prob,
         params,
-        {"credits": jnp.asarray(credits)},
+        {"credits": credits},
         actions=actions,
         obs=obs,
         probabilities=probabilities,

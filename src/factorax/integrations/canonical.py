@@ -7,10 +7,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._checks import shown
+from ..rollouts.returned import check_reset, check_step, flag, real_numbers
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted
 from .rewards import Parts
 
+_FLOAT64 = np.dtype(np.float64)
 Places = tuple[tuple[str, int, int], ...]
 """Path into `info`, start and end of its numbers in the observation, for every path that is observed."""
 
@@ -38,6 +41,8 @@ class FactoredEnv(gym.Env, abc.ABC):
     """Space of the vector of targets, as in MO-Gymnasium."""
 
     def __init__(self, env: Any):
+        if not hasattr(env, "action_space"):
+            raise TypeError(f"env: got {shown(env)}, want an environment with spaces and methods reset and step")
         self.env = env
         self.metadata = dict(getattr(env, "metadata", {}))
         self.render_mode = getattr(env, "render_mode", None)
@@ -87,13 +92,18 @@ class FactoredGymnasium(FactoredEnv):
         """Start an episode."""
         super().reset(seed=seed)
         self._time = 0
-        obs, info = self.env.reset(seed=seed, options=options)
+        returned = self.env.reset(seed=seed, options=options)
+        check_reset(returned)
+        obs, info = returned
         return self._observe(obs, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act on a copy of the action, since some environments change it."""
         self._time += 1
-        obs, reward, terminated, truncated, info = self.env.step(copied(action))
+        returned = self.env.step(copied(action))
+        if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
+            check_step(returned)
+        obs, reward, terminated, truncated, info = returned
         psi = self.parts(obs, action, reward, info)
         weights = self.weights
         if psi.shape != weights.shape:
@@ -103,13 +113,18 @@ class FactoredGymnasium(FactoredEnv):
             )
         total = float(weights @ psi)
         self.check_sum(total, reward, psi)
-        return self._observe(obs, info), total, bool(terminated), bool(truncated), {**info, "vector_reward": psi}
+        ended = terminated if type(terminated) is bool else flag("terminated", terminated)
+        cut = truncated if type(truncated) is bool else flag("truncated", truncated)
+        return self._observe(obs, info), total, ended, cut, {**info, "vector_reward": psi}
 
     def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
         """The vector of targets, a new array, since some packages reuse theirs."""
         try:
             values = self._read(obs, action, reward, info)
-            return np.array(values, np.float64).ravel()
+            numbers = np.array(values)
+            if numbers.dtype is not _FLOAT64:
+                numbers = real_numbers("reward", values).astype(np.float64)
+            return numbers.ravel()
         except (TypeError, ValueError) as error:
             error.add_note(f"in step {self._time} of the episode")
             raise
@@ -132,7 +147,9 @@ def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any],
     """The space of observations as the learner has them, and how to make one: always a fresh array."""
     if isinstance(space, gym.spaces.Box):
         dtype = space.dtype
-        return space, lambda obs: np.array(obs, dtype)
+        return space, lambda obs: np.array(
+            obs if type(obs) is np.ndarray and obs.dtype is dtype else real_numbers("observation", obs), dtype
+        )
     flat = gym.spaces.flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, gym.spaces.Box):
         raise TypeError(

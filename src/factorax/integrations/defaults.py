@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._checks import real_array, shown
 from ..structure.labels import warn
 
 
@@ -16,9 +17,9 @@ def declared(env: Any, name: str) -> Any:
 def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:
     """λ ``(m,)``, checked: `weights`, or else the `default`, or else ones."""
     chosen = default if weights is None else weights
-    lam = np.ones(m) if chosen is None else np.asarray(chosen, float)
+    lam = np.ones(m) if chosen is None else real_array("weights", chosen, finite=False).astype(float)
     if lam.shape != (m,) or not np.isfinite(lam).all():
-        raise ValueError(f"weights: got {lam.tolist()}, want {m} finite numbers, one λ for each target")
+        raise ValueError(f"weights: got {shown(lam.tolist())}, want {m} finite numbers, one λ for each target")
     return lam
 
 

@@ -6,12 +6,15 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ..rollouts.returned import Misfit, check_reset, check_step, flag, real_numbers
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
 from .canonical import FactoredEnv, copied, flat_observations
 from .defaults import warn_if_complete, weights_of
 from .factors import FactorRule, Rows, fit
 from .rewards import parts_of
+
+_DICTS = ("observation", "reward", "terminated", "truncated")
 
 
 def wrap_parallel(
@@ -90,7 +93,9 @@ class FactoredParallel(FactoredEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         super().reset(seed=seed)
-        obs, infos = self.env.reset(seed=seed, options=options)
+        returned = self.env.reset(seed=seed, options=options)
+        check_reset(returned)
+        obs, infos = returned
         self._alive = self._living()
         return self._flat(obs), {"agents": infos}
 
@@ -98,9 +103,13 @@ class FactoredParallel(FactoredEnv):
         """Act with all living agents."""
         acted = self._alive
         living = {agent: copied(action[agent]) for agent in self.env.agents}
-        obs, rewards, terminations, truncations, infos = self.env.step(living)
-        ended = np.fromiter((bool(terminations.get(agent, False)) for agent in self.possible_agents), bool)
-        cut = np.fromiter((bool(truncations.get(agent, False)) for agent in self.possible_agents), bool)
+        returned = self.env.step(living)
+        check_step(returned)
+        obs, rewards, terminations, truncations, infos = returned
+        for name, part in zip(_DICTS, returned, strict=False):
+            if not isinstance(part, dict):
+                raise Misfit(f"{name}: got {type(part).__name__}, want a dict with an entry for every agent")
+        ended, cut = self._flags("terminated", terminations), self._flags("truncated", truncations)
         self._alive = alive = self._living() & ~ended & ~cut
         over = not alive.any()
         truncated = over and bool((cut & ~ended & acted).any())
@@ -109,10 +118,15 @@ class FactoredParallel(FactoredEnv):
         if self.collapse:
             psi, stopped = self._shared(rewards), np.array([over and not truncated])
         else:
-            psi = np.array([rewards.get(agent, 0.0) for agent in self.possible_agents], np.float64)
+            parts = [rewards.get(agent, 0.0) for agent in self.possible_agents]
+            psi = real_numbers("reward", parts).astype(np.float64)
         mask = acted if self._members is None else (self._members & acted).any(axis=1)
         info = {"vector_reward": psi, "factor_mask": mask, "target_terminated": stopped, "agents": infos}
         return self._flat(obs), float(self.weights @ psi), over and not truncated, truncated, info
+
+    def _flags(self, name: str, of_agents: dict[Any, Any]) -> np.ndarray:
+        values = [of_agents.get(agent, False) for agent in self.possible_agents]
+        return np.array([value if type(value) is bool else flag(name, value) for value in values], bool)
 
     def _living(self) -> np.ndarray:
         alive = np.zeros(len(self.possible_agents), bool)

@@ -8,8 +8,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from .._checks import check_type, listed, shown
 from ..learning.factored_ppo import FactoredPPO
 from ..learning.learner import Learner
+from ..problems.problem import Problem
 from .views import to_gymnasium
 
 _WITHOUT_EFFECT = {"use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
@@ -58,11 +60,19 @@ class PPO(FactoredPPO):
         **settings: Any,
     ):
         for name, only in _WITHOUT_EFFECT.items():
-            if settings.pop(name, only) not in (only,):
-                raise ValueError(f"{name}: not available in factorax, want {only!r} or leave it out")
+            given = settings.pop(name, only)
+            if given not in (only,):
+                raise ValueError(
+                    f"{name}: got {shown(given)}, which is not available in factorax; want {only!r} or leave it out"
+                )
         if "preset" in settings:
-            raise ValueError("preset: PPO has the defaults of Stable-Baselines3; give presets to FactoredPPO")
+            raise ValueError(
+                f"preset: got {settings['preset']!r}, and PPO has the defaults of Stable-Baselines3; give presets "
+                "to FactoredPPO"
+            )
         self._env = env
+        if env is None:
+            raise TypeError("env: got None, want an environment, its name, or a function that makes one")
         problem, count = _problem_of(env)
         if count is not None and n_envs not in (None, count):
             raise ValueError(f"n_envs: got {n_envs}, and env holds {count}; leave it out")
@@ -196,6 +206,8 @@ def _problem_of(env: Any) -> tuple[Any, int | None]:
     if isinstance(env, gym.Env):
         return _Given([env]), 1
     if not hasattr(env, "num_envs"):
+        if env is not None and not isinstance(env, str | Problem) and not callable(env):
+            raise TypeError(f"env: got {shown(env)}, want an environment, its name, or a function that makes one")
         return env, None
     if hasattr(env, "venv"):
         raise TypeError(
@@ -213,10 +225,12 @@ def _problem_of(env: Any) -> tuple[Any, int | None]:
 def _of_policy(policy_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that stand for Stable-Baselines3's `policy_kwargs`."""
     settings: dict[str, Any] = {}
+    check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
     for name, value in policy_kwargs.items():
         if name == "net_arch":
             layers = [value.get("pi", ()), value.get("vf", ())] if isinstance(value, Mapping) else [value, value]
-            if list(layers[0]) != list(layers[1]):
+            layers = [listed("policy_kwargs['net_arch']", each, "a list of sizes") for each in layers]
+            if layers[0] != layers[1]:
                 raise ValueError(f"policy_kwargs['net_arch']: got {value!r}, want the same layers for both networks")
             settings["hidden"] = tuple(layers[0])
         elif name == "log_std_init":

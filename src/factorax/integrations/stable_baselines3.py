@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._checks import Count, checked
 from ..rollouts.factory import environments_for
 from .views import FactorViews, Observe
 
@@ -42,6 +43,7 @@ def to_stable_baselines3(
     """
     if VecEnv is None:
         raise ImportError("to_stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3 (and PyTorch)")
+    checked("n_envs", n_envs, Count)
     return FactorVecEnv(FactorViews(problem, network, weights=weights, local=local, observe=observe), n_envs)
 
 

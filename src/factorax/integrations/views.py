@@ -8,6 +8,7 @@ import gymnasium as gym
 import jax
 import numpy as np
 
+from .._checks import checked, shown
 from .._credit import credit
 from ..problems.problem import Problem
 from ..spec import Spec, is_jax
@@ -37,7 +38,8 @@ def to_gymnasium(problem: Any) -> gym.Env:
     env: Any = problem() if callable(problem) else None
     if not isinstance(env, gym.Env):
         raise TypeError(
-            f"problem: got {type(problem).__name__}, want a Problem or a function that makes a gymnasium.Env; fx.wrap "
+            f"problem: got {shown(problem if env is None else env)}, want a Problem or a function that makes a "
+            "gymnasium.Env; fx.wrap "
             "makes such functions"
         )
     return env
@@ -85,8 +87,7 @@ class FactorViews:
     def __init__(
         self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
     ):
-        if observe not in ("local", "global"):
-            raise ValueError(f'observe: got {observe!r}, want "local" or "global"')
+        checked("observe", observe, Observe)
         # bounded="clip": trainers give actions in the units of the environment
         self.spec = Spec.of(problem, network, weights=weights, local=local, bounded="clip")
         hint = "a view stays as it is; take a point of a schedule with .at(step).network()"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from .._checks import check_each, check_function, checked, listed
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, Places, flat_observations
@@ -65,6 +66,11 @@ def wrap(
     array([ 1.  , -0.01])
     """
     network = None if network is None else as_network(network, "network", FIXED)
+    check_each({"check_sum": bool, "check_seed": bool}, check_sum=check_sum, check_seed=check_seed)
+    checked("factors", factors, FactorRule | None)
+    observe = listed("observe", observe, "a list of paths into info")
+    if local is not None:
+        check_function("local", local, "a function from observations to those of each factor, or None")
     options: dict[str, Any] = {"network": network, "reward": reward, "weights": weights, "factors": factors}
     options |= {"local": local, "observe": observe, "check_sum": check_sum, "check_seed": check_seed}
     if is_jax(env):

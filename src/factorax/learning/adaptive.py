@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import Count, NotNegative, checked
 from ..structure import BaseNetwork, InfluenceNetwork, KArray
 from ..structure.base_network import RolloutView, TrainingSizes
 from ..structure.checks import as_network
@@ -56,14 +57,14 @@ class AdaptiveNetwork(BaseNetwork):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "initial", as_network(self.initial, "initial"))
-        if self.every < 1 or self.window < 1 or self.margin < 0:
-            raise ValueError(
-                f"every, window, margin: got {self.every}, {self.window}, {self.margin}, want at least 1, 1 and 0"
-            )
+        checked("every", self.every, Count)
+        checked("window", self.window, Count)
+        checked("margin", self.margin, NotNegative)
 
     @classmethod
     def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
         """One that begins with every edge between the actions and targets of another network."""
+        like = as_network(like, "like")
         return cls(InfluenceNetwork._derive(np.ones(like.shape, bool), like.actions, like.targets))
 
     @property

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._checks import Share, check_number, real_array
 from ..spec import Spec
 
 
@@ -108,11 +109,20 @@ def gae(
 
     **Returns** the advantages and the returns v + A, both ``(T, ..., m)``.
     """
-    psi, values, next_values = jnp.asarray(psi), jnp.asarray(values), jnp.asarray(next_values)
+    psi = real_array("psi", psi, jnp, finite=False)
+    values, next_values = (
+        real_array(n, x, jnp, finite=False) for n, x in (("values", values), ("next_values", next_values))
+    )
+    check_number("gamma", gamma, Share)
+    check_number("trace", trace, Share)
+    if psi.ndim == 0:
+        raise ValueError(f"psi: got {psi}, want (time, ...)")
     if not psi.shape == values.shape == next_values.shape:
         raise ValueError(
             f"values, next_values: got shapes {values.shape} and {next_values.shape}, want that of psi, {psi.shape}"
         )
+    for name, flags in (("terminated", terminated), ("ended", ended)):
+        _check_flags(name, flags, psi.shape)
     continues = 1.0 - jnp.asarray(terminated, psi.dtype)
     delta = psi + gamma * continues * next_values - values
     # A target that has terminated passes no advantage back, even if its episode continues.
@@ -125,6 +135,14 @@ def gae(
 
     _, advantages = jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)
     return advantages, advantages + values
+
+
+def _check_flags(name: str, flags: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless flags are 0 or 1, and can be broadcast to a shape with the same time axis."""
+    array = real_array(name, flags, jnp)
+    fits = array.ndim <= len(shape) and all(a in (1, b) for a, b in zip(array.shape[::-1], shape[::-1], strict=False))
+    if not fits:
+        raise ValueError(f"{name}: got shape {array.shape}, want one that fits that of psi, {shape}")
 
 
 class Estimates(NamedTuple):

@@ -1,9 +1,11 @@
-"""Pytrees of arrays as safetensors files: only data, with a format number; loading runs no code."""
+"""Pytrees of arrays as safetensors files: only data, with a format number and a checksum; loading runs no code."""
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import equinox as eqx
 import jax
@@ -13,10 +15,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from .._files import write_whole
+from .._files import MIB, open_plain, parse_json, write_whole
 from ..structure.labels import counted
 
-FORMAT = 4
+FORMAT = 5
+_EARLIER = (4, 3, 2)
+_LONGEST_HEADER = 16 * MIB
+_BESIDE_BYTES = 1024 * MIB
+"""How much a file may hold besides the arrays of the pytree."""
+_UNSIGNED = "0" * 64
 _BESIDE = "beside:"
 _NOT_OURS = "not a factorax checkpoint, or damaged"
 _RENAMED = {".evidence.weights": ".network.matrix", ".evidence": ".network", ".validity": ".missing_edges",
@@ -31,28 +38,37 @@ def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.n
     names, leaves = _named(tree)
     arrays = {name: np.asarray(_plain(leaf), order="C") for name, leaf in zip(names, leaves, strict=True)}
     arrays |= {f"{_BESIDE}{name}": np.asarray(array, order="C") for name, array in (beside or {}).items()}
-    header = {"factorax": json.dumps({"format": FORMAT} | about)}
-    data = save_tensors(arrays, metadata=header)
-    write_whole(path, lambda file: file.write(data))
+    metadata = {"factorax": json.dumps({"format": FORMAT} | about), "sha256": _UNSIGNED}
+    data = save_tensors(arrays, metadata=metadata)
+    end = 8 + int.from_bytes(data[:8], "little")
+    signed = data[:end].replace(_signature(_UNSIGNED), _signature(_digest(data[:end], memoryview(data)[end:])), 1)
+
+    def write(file: IO[bytes]) -> None:
+        file.write(signed)
+        file.write(memoryview(data)[end:])
+
+    write_whole(path, write)
 
 
 def about(path: Path) -> dict[str, Any]:
     """The JSON object of a checkpoint; its arrays are not read."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = file.read(min(length, path.stat().st_size))  # a damaged length may be anything
-    return _content(path, header)
+    with open_plain(path) as file:
+        return _about(path, _header(path, file)[1])
 
 
-def load(path: Path, like: Any, *, keep: tuple[str, ...] = ()) -> tuple[Any, dict[str, np.ndarray]]:
+def load(
+    path: Path, like: Any, *, keep: tuple[str, ...] = (), finite: tuple[str, ...] = ()
+) -> tuple[Any, dict[str, np.ndarray]]:
     """Read a checkpoint into a pytree of the same structure, shapes and types as `like`, all of it or nothing; and the
     other arrays by name.
 
     - `keep`: what the names of arrays begin with that stay as `like` has them.
+    - `finite`: what the names of arrays begin with that may not hold NaN or infinite numbers.
     """
-    arrays, _ = _read(path)
-    beside = {name.removeprefix(_BESIDE): arrays.pop(name) for name in list(arrays) if name.startswith(_BESIDE)}
     names, leaves = _named(like)
+    wanted = [_plain(leaf) for leaf in leaves]
+    arrays = _read(path, limit=sum(array.nbytes for array in wanted) + _BESIDE_BYTES)
+    beside = {name.removeprefix(_BESIDE): arrays.pop(name) for name in list(arrays) if name.startswith(_BESIDE)}
     if sorted(names) != sorted(arrays):
         odd = sorted(set(names) ^ set(arrays))
         raise ValueError(
@@ -60,16 +76,18 @@ def load(path: Path, like: Any, *, keep: tuple[str, ...] = ()) -> tuple[Any, dic
             f"as {odd[0]}"
         )
     new = []
-    for name, leaf in zip(names, leaves, strict=True):
-        if name.startswith(keep) and keep:
+    for name, leaf, want in zip(names, leaves, wanted, strict=True):
+        if name.startswith(keep):
             new.append(leaf)
             continue
-        want, got = _plain(leaf), arrays[name]
+        got = arrays[name]
         if want.shape != got.shape or want.dtype != got.dtype:
             raise ValueError(
                 f"{path}: {name} has shape {got.shape} and type {got.dtype}, want {want.shape} and {want.dtype}; "
                 "was it made with other settings?"
             )
+        if name.startswith(finite) and got.dtype.kind == "f" and not np.isfinite(got).all():
+            raise ValueError(f"{path}: {name} holds numbers that are not finite; it is damaged, or training diverged")
         new.append(jax.random.wrap_key_data(jnp.asarray(got)) if _is_key(leaf) else jnp.asarray(got))
     dynamic, static = eqx.partition(like, eqx.is_array)
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), new), static), beside
@@ -88,30 +106,87 @@ def _plain(leaf: Any) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    data = path.read_bytes()
+def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
+    """The arrays of a file, by the names of this version, if the file is what was written."""
+    with open_plain(path) as file:
+        header, metadata = _header(path, file)
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:  # before memory is taken
+            raise ValueError(f"{path}: has {size:,} bytes, want at most {limit:,}; was it made with other settings?")
+        file.seek(0)
+        data = file.read(size)
+    number, digest = _about(path, metadata)["format"], metadata.get("sha256")
+    if digest is None and number == FORMAT:
+        raise ValueError(f"{path}: {_NOT_OURS}: it has no checksum")
+    if digest is not None and (
+        not isinstance(digest, str) or digest != _digest(_unsigned(header, digest), memoryview(data)[len(header) :])
+    ):
+        raise ValueError(f"{path}: {_NOT_OURS}: its checksum is another one")
     try:
         arrays = load_tensors(data)
-    except SafetensorError as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: {_NOT_OURS}") from error
-    content = _content(path, data[8 : 8 + int.from_bytes(data[:8], "little")])
-    if content["format"] == 2:
+    if number == 2:
         arrays = {_renamed(name): array for name, array in arrays.items()}
-    if content["format"] < FORMAT:
+    if number in (2, 3):
         arrays = {name: array for name, array in arrays.items() if not name.startswith(_SETTINGS)}
-    return arrays, content
+    return arrays
 
 
-def _content(path: Path, header: bytes) -> dict[str, Any]:
-    """The JSON object in the header of a file, if its format is known."""
+def _header(path: Path, file: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
+    """The start of a file: the length of its header and the header, as bytes; and the metadata in it.
+
+    The arrays have to end where the file does. So a file of few bytes cannot declare large ones.
+    """
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
     try:
-        content = json.loads(json.loads(header)["__metadata__"]["factorax"])
-        number = content.get("format")
-    except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+        if len(start) < 8 or length > _LONGEST_HEADER:
+            raise ValueError("no header")
+        header = file.read(length)
+        entries = parse_json(header)
+        metadata = entries.pop("__metadata__")
+        end = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
+        if not isinstance(metadata, dict) or 8 + length + end != os.fstat(file.fileno()).st_size:
+            raise ValueError("of another length than it says")
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"{path}: {_NOT_OURS}") from error
-    if number not in (2, 3, FORMAT):
-        raise ValueError(f"{path}: format {number}, want {FORMAT}, 3 or 2; it is of another version of factorax")
+    return start + header, metadata
+
+
+def _about(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
+    """The JSON object in the metadata of a file, if its format is known."""
+    try:
+        content = parse_json(metadata["factorax"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: {_NOT_OURS}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: {_NOT_OURS}")
+    number = content.get("format")
+    if type(number) is not int or number not in (FORMAT, *_EARLIER):
+        raise ValueError(
+            f"{path}: format {number!r:.60}, want {FORMAT} or an earlier one down to {_EARLIER[-1]}; it is of another "
+            "version of factorax"
+        )
+    for name in ("problem", "network"):
+        if not isinstance(content.get(name), str | None):
+            raise ValueError(f"{path}: {_NOT_OURS}: its {name} is {content[name]!r:.60}, want a name")
     return content
+
+
+def _digest(header: bytes, rest: memoryview) -> str:
+    """The SHA-256 of a file without its signature."""
+    digest = hashlib.sha256(header)
+    digest.update(rest)
+    return digest.hexdigest()
+
+
+def _signature(digest: str) -> bytes:
+    return f'"sha256":"{digest}"'.encode(errors="replace")
+
+
+def _unsigned(header: bytes, digest: str) -> bytes:
+    return header.replace(_signature(digest), _signature(_UNSIGNED), 1)
 
 
 def _renamed(name: str) -> str:

@@ -3,11 +3,12 @@
 import secrets
 from dataclasses import dataclass, fields
 from functools import cache
+from math import gcd
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
+from .._checks import check_type, checked, nearest
 from ..distributions import Bounded
-from ..structure.labels import nearest
-from .validation import Range, Schedule, checked
+from .validation import Range, Schedule
 
 PolicyKind = Literal["joint", "shared", "independent"]
 CriticKind = Literal["target", "factor", "none"]
@@ -198,7 +199,8 @@ class Config:
     workers: OrNone = 0
     """Number of workers; 0 for one per core, or one per environment where a process can hold only one."""
     fragment_seconds: Positive = 600.0
-    """Seconds after which a worker that has not finished its part of a rollout is replaced."""
+    """Seconds after which a worker that has not finished its part of a rollout is replaced, or, where this process
+    steps the environments, after which a message says where it hangs."""
     overlap: bool = False
     """Collect the next rollout while learning from the last one. Its policy is one update old, which the ratios account
     for. For Gymnasium environments and objective ppo."""
@@ -228,7 +230,9 @@ class Config:
             raise ValueError(f"overlap: got objective {self.objective!r}, want 'ppo': only its ratios know who acted")
         if self.n_envs * self.n_steps % self.batch_size:
             rollout = self.n_envs * self.n_steps
-            fits = max(size for size in range(1, min(self.batch_size, rollout) + 1) if rollout % size == 0)
+            largest = min(self.batch_size, rollout)
+            near = range(largest, max(largest - 10_000, 0), -1)  # settings may ask for billions
+            fits = next((size for size in near if rollout % size == 0), gcd(self.batch_size, rollout))
             raise ValueError(
                 f"batch_size: got {self.batch_size}, want a divisor of n_envs × n_steps = {rollout}, such as {fits}"
             )
@@ -239,6 +243,7 @@ class Config:
     @classmethod
     def of(cls, settings: dict[str, Any]) -> "Config":
         """Return the settings of this name; raises TypeError for a name that does not exist, with the nearest one."""
+        check_type("settings", settings, dict, "a dictionary from settings to their values")
         for name in settings.keys() - _field_types().keys():
             raise TypeError(unknown_setting(name))
         return cls(**settings)

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from .._programs import OwnCompiled, OwnJit
 from .config import Config
 from .state import TrainState
 
@@ -93,7 +94,7 @@ def compiled(
     devices: Mesh | None,
     *,
     seeds: int | None = None,
-) -> Callable[[TrainState], Any]:
+) -> OwnCompiled:
     """An update compiled for states like this one, with `seeds` of them in one (see `jax.vmap`) if that is given.
 
     Raises `MemoryError` if it needs more memory than its device has.
@@ -104,8 +105,7 @@ def compiled(
         new, metrics = update(state)
         return (new if devices is None else place(devices, new, config, lead)), metrics
 
-    jitted: Any = eqx.filter_jit(placed)
-    program = jitted.lower(state).compile()
+    program = OwnJit(placed).compile(state)
     sizes = program.compiled.memory_analysis()
     if sizes is not None:  # some backends do not say
         parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes

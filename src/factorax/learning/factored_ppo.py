@@ -1,10 +1,12 @@
 """`FactoredPPO`: learn, predict, evaluate, save, load."""
 
+import contextlib
 import dataclasses
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import equinox as eqx
@@ -13,27 +15,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import Range, check_each, checked, real_array, shown
 from ..problems.registry import find_problem
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec
 from ..structure import InfluenceNetwork
 from . import checkpoints
-from .callbacks import CallbackList, ProgressBarCallback
+from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config, OrNone
 from .describing import described
 from .devices import peak_memory
 from .hints import warn_if_short
 from .learner import Learner, Program
+from .limits import check_size, checked_settings, no_larger_than
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
-from .metrics import Metrics, checked_metrics
+from .metrics import Metrics, checked_metrics, copied, remember
 from .missing_edges import warn_if_missing
 from .named_networks import find_network
 from .policies import Agent
 from .presets import NONE, network_of, settings_with
 from .state import TrainState
-from .stored import check_given, differences, existing, n_envs_in, named_in, saved_as, sizes
-from .validation import Range, checked
+from .stored import check_given, existing, first_intact, named_in, restored, saved_as, sizes
+from .validation import OPTIONS
 
 
 class FactoredPPO:
@@ -77,6 +81,8 @@ class FactoredPPO:
             raise TypeError(
                 f"problem: got {problem!r}, want a problem; factorax.PPO has the arguments of Stable-Baselines3's PPO"
             )
+        self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
+        self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, OrNone)
         self.config = Config.of(settings_with(preset, settings))
         network = network_of(preset) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
@@ -88,11 +94,11 @@ class FactoredPPO:
             network = find_network(problem, network)
         self.learner = self._learner(problem, network, weights=weights, local=local)
         self.program = Program(self.learner)
+        check_size(self.learner)
         self.state: TrainState = self.learner.init()
         self.history: list[Metrics] = []
+        """The metrics of the last updates, at most 10,000 of them."""
         self.logger = Logger()
-        self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
-        self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, OrNone)
         self.last_timestep = self.config.total_timesteps
         self._has_own_logger = False
         self._episodes: Sequence[episodes_.Episode] | None = None
@@ -139,7 +145,12 @@ class FactoredPPO:
         """None: observations are normalised by `normalize_obs`. Callbacks of Stable-Baselines3 ask for it."""
 
     def set_logger(self, logger: Logger) -> None:
-        """Use this logger in `learn`, as `factorax.learning.configure` makes it, instead of the model's own."""
+        """Use this logger in `learn`, as `factorax.learning.configure` makes it, instead of the model's own.
+
+        One of Stable-Baselines3 will do.
+        """
+        if not all(callable(getattr(logger, name, None)) for name in ("record", "dump", "close")):
+            raise TypeError(f"logger: got {shown(logger)}, want a Logger, such as configure() makes")
         self.logger, self._has_own_logger = logger, True
 
     def learn(
@@ -164,6 +175,8 @@ class FactoredPPO:
         - `progress_bar`: whether to show one.
         """
         steps = _steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
+        about = {"reset_num_timesteps": reset_num_timesteps, "progress_bar": progress_bar}
+        check_each(OPTIONS, log_interval=log_interval, tb_log_name=tb_log_name, **about)
         if reset_num_timesteps and self.num_timesteps:
             self._restart()
         self.last_timestep = last = self.num_timesteps + steps
@@ -171,7 +184,7 @@ class FactoredPPO:
             raise ValueError(f"total_timesteps: got {steps:,} after {self.num_timesteps:,}, want less than 2³¹ in all")
         if not self.num_timesteps:
             warn_if_short(self.config, steps)
-        callbacks = CallbackList([callback, ProgressBarCallback()] if progress_bar else [callback])
+        callbacks = CallbackList([as_callback(callback), *[ProgressBarCallback()] * progress_bar])
         warned, collector = False, self.program.collector
         if self.num_timesteps == 0 < steps and self.state.missing_edges is not None:
             warn_if_actors_respond(self.spec, self.config.policy)
@@ -184,15 +197,13 @@ class FactoredPPO:
             while self.num_timesteps < last:
                 started, before = time.perf_counter(), self.num_timesteps
                 state, metrics = self.program.update(self.state)
-                metrics = checked_metrics(
-                    {name: np.asarray(value) for name, value in metrics.items()}, self.config, before
-                )
+                metrics = checked_metrics(copied(metrics), self.config, before)
                 after, now = int(state.timesteps), time.perf_counter()
                 metrics["time/fps"] = (after - before) / (now - started)
                 metrics["time/time_elapsed"] = now - begun
                 metrics |= peak_memory(self.config)
+                remember(self.history, metrics)  # before the state: an interrupt in between must not lose a row
                 self.state, self._episodes = state, collector.episodes
-                self.history.append(metrics)
                 warned = warned or warn_if_missing(self.spec, state.missing_edges, metrics["time/iterations"])
                 if not self._after_update(callbacks, metrics, log_interval):
                     break
@@ -250,7 +261,8 @@ class FactoredPPO:
         """
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
             raise ValueError("observation: got a pair, as env.reset() returns it; want its first element")
-        obs = np.asarray(observation, np.float32)
+        checked("deterministic", deterministic, bool)
+        obs = real_array("observation", observation).astype(np.float32)
         one = self.spec.observation_space.shape or ()
         if obs.shape != one and obs.shape[1:] != one:
             raise ValueError(f"observation: got shape {obs.shape}, want {one}, or a batch of them in front")
@@ -262,9 +274,8 @@ class FactoredPPO:
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Mean and standard error of the return over whole episodes, in environments of their own."""
-        if episodes < 1:
-            raise ValueError(f"episodes: got {episodes}, want at least 1")
-        behaviour, collector = self.learner.behaviour(self.state), self.program.collector
+        check_each(OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
+        behaviour, collector = self.program.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
@@ -321,6 +332,7 @@ class FactoredPPO:
         *,
         weights: Any = None,
         local: Any = None,
+        trusted: str | None = None,
         tensorboard_log: str | os.PathLike[str] | None = None,
         verbose: int = 0,
         **settings: Any,
@@ -329,18 +341,23 @@ class FactoredPPO:
 
         - `problem`, `network`: those it was trained on. They may be left out if the model was made from names, as
           models of ``factorax train`` are.
+        - `trusted`: the name of its problem, if that leads to code or files: a file may come from someone else.
         - `settings`: replace those in the file.
         """
-        file = existing(path)
-        if problem is None:
-            names = named_in(file)
-            problem, network = names.problem, names.network if network is None else network
-        check_given(file, network=network, weights=weights, local=local)
-        stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
-        options: dict[str, Any] = {"tensorboard_log": tensorboard_log, "verbose": verbose}
-        model = cls._rebuilt(problem, network, weights=weights, local=local, **options, **stored | settings)
-        model.restore(file)
-        return model
+        checked("trusted", trusted, str | None)
+
+        def read(file: Path) -> FactoredPPO:
+            names = named_in(file, trusted) if problem is None else (problem, None)
+            given = {"network": names[1] if network is None else network, "weights": weights, "local": local}
+            check_given(file, **given)
+            stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
+            options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | checked_settings(stored) | settings
+            with contextlib.nullcontext() if "n_envs" in settings else no_larger_than(file):
+                model = cls._rebuilt(names[0], given.pop("network"), **given, **options)
+            model.restore(file)
+            return model
+
+        return first_intact(existing(path), read)
 
     @classmethod
     def _rebuilt(cls, problem: Any, network: Any, **options: Any) -> "FactoredPPO":
@@ -351,21 +368,9 @@ class FactoredPPO:
 
         Environments that are stepped outside of JAX replay the episodes they were in at the next `learn`.
         """
-        path = existing(path)
-        try:
-            other_envs = n_envs_in(path) != self.config.n_envs  # then new episodes begin
-            keep = (".environments", ".discounted") if other_envs else ()
-            state, arrays = checkpoints.load(path, self.state._replace(hyper=None), keep=keep)
-            arrays = {} if other_envs else arrays
-        except ValueError as error:
-            raise ValueError(f"{error}{differences(path, self.spec)}") from None
-        episodes = None
-        if arrays:
-            size = self.config.n_envs, self.spec.n_inputs, len(self.spec.components)
-            try:
-                episodes = episodes_.from_arrays(arrays, *size)
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}; was it made with other settings?") from error
+        state, episodes = first_intact(
+            existing(path), lambda file: restored(file, self.state._replace(hyper=None), self.config.n_envs, self.spec)
+        )
         self.program.close()
         self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
 

@@ -1,5 +1,7 @@
 """`Learner`: training as two pure functions, `init` and `update`; and `Program`, which compiles and runs them."""
 
+import dataclasses
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +14,9 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
 
+from .._checks import Seed, check_number, check_type
 from .._credit import credit
+from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, note_new_program
 from ..rollouts.collector import Behaviour, Collector
 from ..rollouts.factory import collector_for
 from ..rollouts.transitions import Transition
@@ -28,6 +32,7 @@ from .hints import warn_if_dense, warn_if_unscaled
 from .metrics import Metrics
 from .policies import Policy
 from .ppo import Update
+from .sharing import common_config, common_spec, value_key
 from .state import RunningMoments, TrainState, initial_state
 
 
@@ -43,7 +48,8 @@ class Learner:
         cls, problem: Any, network: Any = None, config: Config | None = None, *, weights: Any = None, local: Any = None
     ) -> "Learner":
         """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge."""
-        config = config or Config()
+        config = Config() if config is None else config
+        check_type("config", config, Config, "a Config, or None for its defaults")
         adaptive = isinstance(network, str)
         if adaptive and network != "adaptive":
             raise ValueError(
@@ -59,6 +65,8 @@ class Learner:
         return cls(spec, config)
 
     def __post_init__(self) -> None:
+        check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) makes")
+        check_type("config", self.config, Config, "a Config")
         self.spec.network.check_settings(self.config)
         _ = self.rule, self.collector  # raise at settings that do not fit the problem
 
@@ -93,6 +101,7 @@ class Learner:
         >>> metrics["train/loss"].shape
         (4,)
         """
+        check_number("seed", seed, Seed | None)
         return initial_state(
             self.spec,
             self.config,
@@ -101,6 +110,11 @@ class Learner:
             optimiser=self.rule.optimiser(),
             hyper=hyper,
         )
+
+    @property
+    def common(self) -> "Learner":
+        """The learner of all models that can share compiled programs with this one."""
+        return dataclasses.replace(self, spec=common_spec(self.spec), config=common_config(self.config))
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Collect a rollout of a JAX problem and learn from it. Pure: compile it, map it over seeds."""
@@ -236,51 +250,95 @@ class Learner:
         }
 
 
+class _Programs:
+    """What is compiled for a learner, and for all that are equal to it by value.
+
+    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could
+    then release neither.
+    """
+
+    def __init__(self, learner: Learner):
+        note_new_program()
+        self.learner = learner
+        self.collector = collector_for(learner.spec, learner.config)
+        self.learn_from = OwnJit(learner.learn_from)
+        self.updates: Recent[OwnCompiled] = Recent(4)
+
+    def update(self, state: TrainState, seeds: int | None) -> OwnCompiled:
+        """The compiled update of one state, or of several seeds."""
+
+        def make() -> OwnCompiled:
+            learner = self.learner
+            update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
+            return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
+
+        return self.updates.get(seeds, make)
+
+
+KEPT = 8
+"""Learners whose programs are kept for models to come, the last ones that were made. A model keeps its own."""
+_kept: Recent[_Programs] = Recent(KEPT)
+_in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictionary()
+
+
+def _programs_of(learner: Learner) -> _Programs:
+    """The programs of a learner, or of one equal to it."""
+    common = learner.common
+    described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
+    if described is None:
+        return _Programs(common)
+    key = described, learner.devices, compilation_settings()
+
+    def make() -> _Programs:
+        programs = _in_use.get(key) or _Programs(common)
+        _in_use[key] = programs
+        return programs
+
+    return _kept.get(key, make)
+
+
+def forget_programs() -> None:
+    """Release all compiled programs that no model uses."""
+    _kept.clear()
+
+
 class Program:
     """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
 
-    Compiles once, for all states of the same shapes. `close` ends environments and workers.
+    Compiles once, for all states of the same shapes and for all learners whose problem, network and settings are equal
+    by value; `Hyper` and the seed may differ. `close` ends environments and workers.
     """
 
     def __init__(self, learner: Learner):
         self.learner = learner
-        self.collector = collector_for(learner.spec, learner.config)
+        self._programs = _programs_of(learner)
+        self.collector = self._programs.collector
+        if not self.collector.traced:  # it holds environments
+            self.collector = collector_for(learner.spec, learner.config)
+            self.collector.share(self._programs.collector)
 
-    @cached_property
-    def _updates(self) -> dict[int | None, Callable[..., Any]]:
-        """Compiled updates, of one state or of several seeds."""
-        return {}
+    def behaviour(self, state: TrainState) -> Behaviour:
+        """`Learner.behaviour`, by functions that all models with these programs have in common."""
+        return self._programs.learner.behaviour(state)
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Collect a rollout and learn from it."""
         state = devices.place(self.learner.devices, state, self.learner.config)
         if self.collector.traced:
-            return self._compiled(state, None)(state)
-        behaviour = self.learner.behaviour(state)
-        environments, key, transitions = self.collector.collect(behaviour, state.environments, state.key)
-        new, metrics = self._learn_from(state._replace(environments=environments, key=key), transitions)
+            return self._programs.update(state, None)(state)
+        environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
+        new, metrics = self._programs.learn_from(state._replace(environments=environments, key=key), transitions)
         return new, metrics | self.collector.metrics()
 
     def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
         """`update` of several states of a JAX problem, stacked along a first axis, as one program."""
         states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
-        return self._compiled(states, len(states.timesteps))(states)
-
-    def _compiled(self, state: TrainState, seeds: int | None) -> Callable[..., Any]:
-        if seeds not in self._updates:
-            learner = self.learner
-            update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
-            self._updates[seeds] = devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
-        return self._updates[seeds]
-
-    @cached_property
-    def _learn_from(self) -> Callable[..., Any]:
-        return eqx.filter_jit(self.learner.learn_from)
+        return self._programs.update(states, len(states.timesteps))(states)
 
     def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[[Any, np.ndarray], np.ndarray]:
         """`Learner.act`, compiled: from the data of a key and raw observations ``(B, d)`` to flat actions."""
         state = devices.place(self.learner.devices, state, self.learner.config)
-        return self.collector.compiled_act(self.learner.behaviour(state), deterministic)
+        return self.collector.compiled_act(self.behaviour(state), deterministic)
 
     def close(self) -> None:
         """End environments and workers; they are started again if they are needed."""

@@ -5,15 +5,18 @@ import contextlib
 import csv
 import io
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Annotated, Any, Protocol, TextIO
 
 import numpy as np
 
+from .._checks import Range, checked, listed, nearest, path_of, shown
+from .._files import append_text, write_whole
 from ..structure import InfluenceNetwork
-from ..structure.labels import nearest
+from ..structure.labels import printable
 
 LONG = 256
 """Vectors longer than this are summarised by their median."""
@@ -44,23 +47,29 @@ class Logger:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, writers: Sequence[Writer] = ()):
-        self.dir = None if folder is None else os.fspath(folder)
-        self.writers = list(writers)
+        self.dir = None if folder is None else os.fspath(path_of("folder", folder, "a folder"))
+        self.writers = listed("writers", writers, "a list of writers")
+        for writer in self.writers:
+            if not hasattr(writer, "write") or not hasattr(writer, "close"):
+                raise TypeError(
+                    f"writers: got {shown(writer)}, want objects with write and close; configure() makes them"
+                )
         self.name_to_value: dict[str, float] = {}
         self._means: dict[str, tuple[float, int]] = {}
 
     def record(self, key: str, value: Any, exclude: Any = None) -> None:
         """Record a number under a name until the next `dump`; a later one replaces it. `exclude` is ignored."""
-        self.name_to_value[key] = float(value)
+        self.name_to_value[_key(key)] = _scalar(value)
 
     def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
         """Record one of several numbers, of which the mean is written at the next `dump`."""
-        total, count = self._means.get(key, (0.0, 0))
-        self._means[key] = total + float(value), count + 1
-        self.name_to_value[key] = (total + float(value)) / (count + 1)
+        total, count = self._means.get(_key(key), (0.0, 0))
+        self._means[key] = total + _scalar(value), count + 1
+        self.name_to_value[key] = self._means[key][0] / (count + 1)
 
     def dump(self, step: int = 0) -> None:
         """Hand all recorded numbers to the writers, and forget them."""
+        checked("step", step, Annotated[int, Range(0)])
         for writer in self.writers:
             writer.write(self.name_to_value, step)
         self.name_to_value, self._means = {}, {}
@@ -75,6 +84,19 @@ class Logger:
             writer.close()
 
 
+def _key(key: Any) -> str:
+    if type(key) is not str or not key:
+        raise TypeError(f"key: got {shown(key)}, want the name of a figure, such as train/loss")
+    return key
+
+
+def _scalar(value: Any) -> float:
+    try:
+        return float("x" if isinstance(value, str) else value)
+    except (TypeError, ValueError):
+        raise TypeError(f"value: got {shown(value)}, want a number") from None
+
+
 class TableWriter:
     """Prints a table, grouped by the part of each name before the slash."""
 
@@ -86,11 +108,12 @@ class TableWriter:
         rows: list[tuple[str, str]] = []
         group = None
         for name in sorted(values):
+            name, value = printable(name), values[name]
             head, slash, rest = name.partition("/")
             if slash and head != group:
                 group = head
                 rows.append((f"{head}/", ""))
-            rows.append((f"   {rest}" if slash else name, f"{values[name]:.6g}"))
+            rows.append((f"   {rest}" if slash else name, f"{value:.6g}"))
         widths = [max((len(row[i]) for row in rows), default=0) for i in range(2)]
         line = "-" * (sum(widths) + 7)
         table = [f"| {name:<{widths[0]}} | {value:<{widths[1]}} |" for name, value in rows]
@@ -112,7 +135,9 @@ class TensorBoardWriter:
             ) from None
         # The name of an event file holds the second; a second file of that second would replace the first.
         number = len(list(Path(folder).glob("events.*")))
-        self.events: Any = SummaryWriter(os.fspath(folder), filename_suffix=f".{number}")
+        # A name that cannot be foreseen: nobody can have made it a link to another file.
+        suffix = f".{number}.{secrets.token_hex(4)}"
+        self.events: Any = SummaryWriter(os.fspath(folder), filename_suffix=suffix)
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Add the values as scalars."""
@@ -169,8 +194,10 @@ class CSVWriter:
         if new:
             writer.writeheader()
         writer.writerows(self.rows if new else self.rows[-1:])
-        with self.path.open("w" if new else "a", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
+        if new:  # replaced and not opened: it may be a link
+            write_whole(self.path, lambda file: file.write(text.getvalue().encode()))
+        else:
+            append_text(self.path, text.getvalue())
 
     def close(self) -> None:
         """Nothing to finish."""
@@ -186,18 +213,25 @@ def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[st
     """
     with contextlib.ExitStack() as opened:  # if one cannot be opened, close those before it
         writers: list[Writer] = []
-        for name in formats:
+        for name in checked_formats(formats):
             writers.append(_writer(name, folder))
             opened.callback(writers[-1].close)
         opened.pop_all()
     return Logger(folder, writers)
 
 
+def checked_formats(formats: Any, argument: str = "formats") -> list[str]:
+    """A list of formats, each of which there is."""
+    given = listed(argument, formats, f"a list with some of {', '.join(FORMATS)}")
+    for name in given:
+        if name not in FORMATS:
+            close = nearest(name, FORMATS)
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise ValueError(f"{argument}: got {name!r}, want some of {', '.join(FORMATS)}{hint}")
+    return given
+
+
 def _writer(name: str, folder: str | os.PathLike[str] | None) -> Writer:
-    if name not in FORMATS:
-        close = nearest(name, FORMATS)
-        hint = f"; did you mean {close!r}?" if close else ""
-        raise ValueError(f"formats: got {name!r}, want some of {', '.join(FORMATS)}{hint}")
     if name == "stdout":
         return TableWriter()
     if folder is None:

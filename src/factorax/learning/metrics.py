@@ -7,6 +7,23 @@ import numpy as np
 from .config import Config
 
 Metrics = dict[str, Any]
+HISTORY = 10_000
+"""Updates in the history of a model; older ones are dropped."""
+_NUMBERS = 5_000_000
+"""Numbers in it, if an update has many: then the history has fewer updates, though at least 100."""
+
+
+def remember(history: list[Metrics], metrics: Metrics) -> None:
+    """Add the metrics of an update to a history, and drop the oldest beyond its bounds."""
+    history.append(metrics)
+    kept = min(HISTORY, max(100, _NUMBERS // sum(np.size(value) for value in metrics.values())))
+    del history[:-kept]
+
+
+def copied(metrics: Metrics) -> Metrics:
+    """Metrics as numbers and arrays of their own: those of JAX hold buffers of the whole update."""
+    arrays = {name: np.array(value) for name, value in metrics.items()}
+    return {name: value if value.ndim else value[()] for name, value in arrays.items()}
 
 
 def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:

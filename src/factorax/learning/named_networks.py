@@ -3,17 +3,20 @@
 import os
 from typing import Any
 
+from .._checks import checked, nearest
 from ..problems.families import parse_value
 from ..spaces import ActionSpace
 from ..spec import declared_network, opened
 from ..structure import InfluenceNetwork
 from .adaptive import AdaptiveNetwork
 
+_ALWAYS = ("own", "complete", "adaptive")
+
 
 def is_file(network: str) -> bool:
     """Whether this names a file, and not a network that the problem knows."""
     network = network.removeprefix("adaptive:")
-    return "." in network.partition(":")[0] or os.sep in network
+    return "." in network.partition(":")[0] or os.sep in network or "/" in network
 
 
 def find_network(problem: Any, name: str) -> Any:
@@ -30,15 +33,21 @@ def find_network(problem: Any, name: str) -> Any:
     >>> find_network(find_problem("traffic:2x6"), "n-level:1")
     InfluenceNetwork(12 actions → 64 targets, 216 edges, density 0.281)
     """
+    if not checked("network", name, str):
+        raise ValueError("network: got '', want own, complete, or a file that InfluenceNetwork.save wrote")
     if name == "own":
         return None
     head, _, rest = name.partition(":")
     if head == "adaptive":
         if not rest:
             return head
+        if rest.partition(":")[0] == "adaptive":
+            raise ValueError(f"network: got {name!r:.60}, want adaptive: once, before another network")
         initial = find_network(problem, rest)
         return AdaptiveNetwork(_own(problem) if initial is None else initial.static)
     if is_file(name):
+        if not os.path.exists(name):
+            raise FileNotFoundError(f"network: no file {name!r}, want one that InfluenceNetwork.save wrote")
         return InfluenceNetwork.load(name)
     with opened(problem) as instance:
         source = getattr(instance, "unwrapped", instance)
@@ -46,12 +55,21 @@ def find_network(problem: Any, name: str) -> Any:
             return _complete(source)
         influence = getattr(source, "influence", None)
         if influence is None:
-            raise ValueError(f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote")
+            hint = f"; did you mean {close}?" if (close := nearest(name, _ALWAYS)) else ""
+            raise ValueError(
+                f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote{hint}"
+            )
         preset, _, number = name.partition(":")
         option = {"n-level": "n", "decay": "alpha"}.get(preset)
         if number and option is None:
             raise ValueError(f"network: got {name!r}, want a number after n-level: or decay: alone")
-        return influence(preset, **({str(option): parse_value(number)} if number else {}))
+        try:
+            return influence(preset, **({str(option): parse_value(number)} if number else {}))
+        except (TypeError, ValueError) as error:
+            close = nearest(name, _ALWAYS)
+            hint = f"did you mean {close}?" if close else f"there are also {', '.join(_ALWAYS)}, and files"
+            own = str(error).startswith("network: ")
+            raise ValueError(f"{error if own else f'network: got {name!r} ({error})'}; {hint}") from error
 
 
 def _own(problem: Any) -> InfluenceNetwork:

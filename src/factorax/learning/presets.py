@@ -16,9 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..structure.labels import nearest
+from .._checks import nearest, shown
 from .config import WHO_STEPS, Config
-from .validation import shown
 
 NONE = "none"
 """The name for no preset: the defaults of `Config`."""

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import check_number
 from ..spec import Spec
 from ..structure.base_network import TrainingSizes
 from .config import Config, Hyper
@@ -82,6 +83,8 @@ def initial_state(
             f"hyper: got {', '.join(sorted(unknown))}, want some of {', '.join(Hyper._fields)}: the others shape "
             "the program, so give them to Config"
         )
+    for name, value in hyper.items():
+        check_number(name, value, float)
     key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
     agent = _agent(spec, config, for_policy, for_critic)
     obs = jnp.zeros((1, spec.n_inputs))

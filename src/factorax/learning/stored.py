@@ -1,18 +1,26 @@
 """What a file of a model says about where it comes from: its path, the names of its problem and network, its sizes."""
 
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from ..problems.registry import runs_code
+from .._checks import path_of
+from .._files import MIB, read_json
+from ..problems.registry import leads_to
+from ..rollouts import episodes as episodes_
 from ..spec import Spec
 from . import checkpoints
 from .named_networks import is_file
 
+T = TypeVar("T")
 SUFFIX = ".safetensors"
+CHECKPOINTS = "checkpoints"
 NETWORK_COPY = "network.json"
 """The copy of a network that was a file, in the folder of a run."""
+LARGEST_CONFIG = MIB
+LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
+"""What the names of arrays begin with that have to be finite to train with."""
 
 
 class Names(NamedTuple):
@@ -28,20 +36,32 @@ def saved_as(path: str | os.PathLike[str]) -> Path:
     >>> saved_as("models/chain").name
     'chain.safetensors'
     """
-    path = Path(path)
+    path = path_of("path", path)
     return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
 
 
-def existing(path: str | os.PathLike[str]) -> Path:
-    """The file of a model: the path itself, with the suffix, or the last checkpoint if it is the folder of a run."""
-    path = Path(path)
+def existing(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of a model: the path itself or the one with the suffix; or, if it is the folder of a run, the last
+    checkpoint and the one before it."""
+    path = path_of("path", path)
     tried = [path, saved_as(path)]
     if path.is_dir():
-        tried = [path / "checkpoints" / f"{name}{SUFFIX}" for name in ("last", "previous")]
-    for each in tried:
-        if each.is_file():
-            return each
-    raise FileNotFoundError(f"path: no file {' or '.join(repr(str(each)) for each in dict.fromkeys(tried))}")
+        tried = [path / CHECKPOINTS / f"{name}{SUFFIX}" for name in ("last", "previous")]
+    files = [each for each in dict.fromkeys(tried) if each.exists()]
+    if not files:
+        raise FileNotFoundError(f"path: no file {' or '.join(repr(str(each)) for each in dict.fromkeys(tried))}")
+    return files if path.is_dir() else files[:1]
+
+
+def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
+    """What `read` makes of the first file; or of the next, if the first is damaged. The first error is raised."""
+    first_error: ValueError | None = None
+    for file in files:
+        try:
+            return read(file)
+        except ValueError as error:
+            first_error = first_error or error
+    raise first_error or ValueError("files: got none")
 
 
 def sizes(spec: Spec) -> dict[str, Any]:
@@ -65,16 +85,31 @@ def check_given(path: Path, **arguments: Any) -> None:
             )
 
 
-def n_envs_in(path: Path) -> Any:
-    """The number of environments that a file was trained with."""
-    config = checkpoints.about(path).get("config")
-    return config.get("n_envs") if isinstance(config, dict) else None
+def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list[episodes_.Episode] | None]:
+    """The state of a model from a file, with the arrays of `state` replaced; and the episodes in progress, if they are
+    played outside of JAX. If the file is of another number of environments, new episodes begin."""
+    try:
+        config = checkpoints.about(path).get("config")
+        other_envs = not isinstance(config, dict) or config.get("n_envs") != n_envs
+        keep = (".environments", ".discounted") if other_envs else ()
+        state, arrays = checkpoints.load(path, state, keep=keep, finite=LEARNT)
+    except ValueError as error:
+        raise ValueError(f"{error}{_differences(path, spec)}") from None
+    if other_envs or not arrays:
+        return state, None
+    try:
+        return state, episodes_.from_arrays(arrays, n_envs, spec.n_inputs, len(spec.components))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; was it made with other settings?") from error
 
 
-def differences(path: Path, spec: Spec) -> str:
+def _differences(path: Path, spec: Spec) -> str:
     """How the problem that a file was trained on differs from another one, as the end of a message; empty if it does
     not, or the file does not say."""
-    told, sizes_here = checkpoints.about(path).get("trained_on"), sizes(spec)
+    try:
+        told, sizes_here = checkpoints.about(path).get("trained_on"), sizes(spec)
+    except ValueError:
+        return ""
     if not isinstance(told, dict) or told == sizes_here:
         return ""
     other = [
@@ -83,16 +118,23 @@ def differences(path: Path, spec: Spec) -> str:
     return f". It was trained on another problem: {'; '.join(other)}"
 
 
-def named_in(path: Path) -> Names:
+def named_in(path: Path, trusted: str | None = None) -> Names:
     """The names that a file of a model holds, or the folder of the run that it belongs to.
 
-    Raises ValueError where there are none, with the sizes of the problem; and where the name of the problem would run
-    code, which is for the user to say.
+    Raises ValueError where there are none, with the sizes of the problem; and where a name leads to code or to files
+    elsewhere, which is for the user to say: the name of a problem as `trusted`.
     """
     about = checkpoints.about(path)
-    names = _names_of_run(path.parent.parent)  # first, for the folder has a copy of a network that was a file
+    is_run = path.parent.name == CHECKPOINTS
+    # The folder first: it has a copy of a network that was a file.
+    names = _names_of_run(path.parent.parent) if is_run else Names(None, None)
     if names.problem is None:
         names = Names(about.get("problem"), about.get("network"))
+        if names.network is not None and is_file(names.network):
+            raise ValueError(
+                f"network: {str(path)!r} was trained with the file {names.network!r}, which may be another one here; "
+                f"give it again, as in FactoredPPO.load(path, problem, network={names.network!r})"
+            )
     if names.problem is None:
         told = about.get("trained_on")
         described = ", ".join(f"{key} {value}" for key, value in told.items()) if isinstance(told, dict) else "unknown"
@@ -100,20 +142,29 @@ def named_in(path: Path) -> Names:
             f"problem: {str(path)!r} does not name the problem it was trained on; give it, as in "
             f"FactoredPPO.load(path, problem). Its sizes: {described}"
         )
-    if runs_code(names.problem):
-        raise ValueError(
-            f"problem: {str(path)!r} was trained on {names.problem!r}, which is code to be run; if you trust it, say "
-            f"so with FactoredPPO.load(path, {names.problem!r})"
-        )
+    check_trusted(names.problem, trusted, f"problem: {str(path)!r}", "FactoredPPO.load(path, trusted={!r})")
     return names
+
+
+def check_trusted(problem: str, trusted: str | None, where: str, how: str) -> None:
+    """Raise ValueError if the name of a problem in a file leads elsewhere, and is not the one that the user trusts.
+
+    `where` is the start of the message, and `how` the way to trust, with a place for the name.
+    """
+    outside = leads_to(problem)
+    if outside and problem != trusted:
+        raise ValueError(
+            f"{where} was trained on {problem!r}, which is {outside}; if you trust it, say so with "
+            f"{how.format(problem)}"
+        )
 
 
 def _names_of_run(folder: Path) -> Names:
     """The names in the settings of a run folder."""
     try:
-        content = json.loads((folder / "config.json").read_bytes())
+        content = read_json(folder / "config.json", LARGEST_CONFIG)
         problem, network = content["problem"], content["network"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return Names(None, None)
     if not isinstance(problem, str) or not isinstance(network, str):
         return Names(None, None)

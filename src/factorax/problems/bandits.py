@@ -6,13 +6,15 @@ and its multipliers λ are attributes. The functions work on NumPy, JAX and PyTo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 
+from .._checks import Range, Share, check_function, check_number, checked, real_array, shown
 from .._credit import credit
 from ..structure import InfluenceNetwork, gallery
+from ..structure.checks import as_network
 from ..structure.partition import as_index
 
 
@@ -29,6 +31,14 @@ class Bandit:
     best: Any
     """An action that maximises the reward, shape ``(n,)``."""
 
+    def __post_init__(self) -> None:
+        network = as_network(self.network, "network")
+        object.__setattr__(self, "network", network)
+        check_function("targets", self.targets, "a function from actions (..., n) to targets (..., m)")
+        for name, size in (("weights", network.shape[1]), ("best", network.shape[0])):
+            if np.shape(real_array(name, getattr(self, name), finite=not is_jax_array(self.best))) != (size,):
+                raise ValueError(f"{name}: got {shown(getattr(self, name))}, want {size} numbers, shape ({size},)")
+
     @property
     def n(self) -> int:
         """Number of actions."""
@@ -36,6 +46,10 @@ class Bandit:
 
     def reward(self, action: Any) -> Any:
         """The scalar objective Σⱼ λⱼ ψⱼ of actions ``(..., n)``, shape ``(...)``."""
+        if np.shape(action)[-1:] != (self.n,) or not hasattr(action, "dtype"):
+            raise TypeError(f"action: got {shown(action)}, want an array of shape (..., {self.n})")
+        if getattr(action.dtype, "kind", "f") in "cOSU":
+            raise TypeError(f"action: got {action.dtype}, want real numbers")
         total = InfluenceNetwork.complete(1, self.network.shape[1])
         return credit(total, self.targets(action), self.weights)[..., 0]
 
@@ -56,9 +70,8 @@ def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
     >>> quadratic.targets(np.array([0.0, 3.0]))
     array([-1., -4.])
     """
-    best = _vector(best)
-    if best.ndim != 1:
-        raise ValueError(f"best: got shape {best.shape}, want (n,), one entry for each action")
+    check_function("terms", terms, "a function from actions (..., n) to targets (..., n)")
+    best = _vector(best, "best")
     return Bandit(network=InfluenceNetwork.identity(len(best)), weights=np.ones(len(best)), targets=terms, best=best)
 
 
@@ -90,14 +103,16 @@ def search_bandit(
     >>> bandit.targets(np.array([3.0, -2.0]))
     array([-1. , -0. , -1.5])
     """
-    c = draw_centre(centre) if np.ndim(centre) == 0 else _vector(centre)
+    c = draw_centre(as_index(centre, "centre", least=1)) if np.ndim(centre) == 0 else _vector(centre, "centre")
     if c.ndim != 1 or not (is_jax_array(c) or np.isfinite(c).all()):
         raise ValueError(f"centre: got shape {c.shape}, want (n,) finite numbers, or the number n")
     n, k = len(c), as_index(k, "k")
     if not 0 <= k <= n:
         raise ValueError(f"k: got {k}, want a number from 0 to n = {n}")
-    if not 0 <= penalty <= 1:
-        raise ValueError(f"penalty: got {penalty}, want λ in [0, 1]")
+    check_number("penalty", penalty, Share)
+    check_number("scale", scale, float | None)
+    if zeta is not None:
+        check_function("zeta", zeta, "a function of the first k actions")
     factor = 1 / n if scale is None else scale
     norm = zeta or (lambda first: array_namespace(first).linalg.vector_norm(first, axis=-1))
 
@@ -121,8 +136,9 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
     array([-3., -0.])
     """
     if np.ndim(signs) == 0:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], as_index(signs, "signs"))
-    e = _vector(signs)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], as_index(signs, "signs", least=1))
+    e = _vector(signs, "signs")
+    check_number("scale", scale, float)
     if e.ndim != 1 or not (is_jax_array(e) or np.isin(e, (-1, 1)).all()):
         raise ValueError(f"signs: got {e!r}, want a list of −1 and 1, or the number n")
 
@@ -133,14 +149,19 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
     return separable_bandit(targets, -e)
 
 
-def _vector(x: Any) -> Any:
-    """A NumPy array, or a JAX array as it is: it may be traced."""
-    return x if is_jax_array(x) else np.asarray(x, dtype=np.float64)
+def _vector(x: Any, argument: str) -> Any:
+    """A NumPy array (n,), or a JAX array as it is: it may be traced."""
+    array = x if is_jax_array(x) else real_array(argument, x).astype(np.float64)
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"{argument}: got {shown(x)}, shape {array.shape}, want (n,), one for each action")
+    return array
 
 
 def draw_centre(n: int, seed: int | Sequence[int] = 0) -> np.ndarray:
     """The centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
-    n = as_index(n, "n")
-    if n < 1:
-        raise ValueError(f"n: got {n}, want at least 1")
+    n = as_index(n, "n", least=1)
+    try:
+        checked("seed", [seed] if np.ndim(seed) == 0 else seed, tuple[Annotated[int, Range(0)], ...])
+    except ValueError:
+        raise ValueError(f"seed: got {shown(seed)}, want a whole number of at least 0, or several") from None
     return np.random.default_rng(seed).uniform(-5, 5, n)

@@ -4,6 +4,7 @@ Each function takes that text, such as ``"3x3,slots=16"`` in ``traffic:3x3,slots
 function that makes a Gymnasium environment. `factorax.problems.registry` finds them by their prefix.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,29 +14,37 @@ from . import traffic as traffic_lights
 from .problem import Problem
 from .traffic import sumo as sumo_simulator
 
+MOST_FACTORS = 4096
+MOST_STEPS = 100_000
+
 
 def contextual_bandit(text: str) -> Problem:
     """Returns the problem that ``contextual-bandit:8`` names."""
+    _check_size("contextual-bandit", text, factors=MOST_FACTORS)
     return _in_jax(toy_problems.contextual_bandit, "contextual-bandit", text)
 
 
 def chain(text: str) -> Problem:
     """Returns the problem that ``chain:16,delay=8`` names."""
+    _check_size("chain", text, factors=MOST_FACTORS, delay=MOST_STEPS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.chain, "chain", text)
 
 
 def queues(text: str) -> Problem:
     """Returns the problem that ``queues:4x4`` names."""
+    _check_size("queues", text, factors=MOST_FACTORS, hops=MOST_FACTORS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.queues, "queues", text)
 
 
 def traffic(text: str) -> Problem:
     """Returns the problem that ``traffic:3x3,norm=fixed`` names: traffic lights in the lane simulator."""
+    _check_size("traffic", text, slots=MOST_STEPS, horizon=MOST_STEPS)
     return _in_jax(traffic_lights.lanes, "traffic", text)
 
 
 def sumo(text: str) -> Callable[[], Any]:
     """Returns what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names."""
+    _check_size("sumo", text, horizon=MOST_STEPS)
     first, *rest = text.split(",")
     if first.endswith(".xml"):
         if not rest or "=" in rest[0]:
@@ -46,12 +55,34 @@ def sumo(text: str) -> Callable[[], Any]:
     return partial(sumo_simulator.make_traffic, *parse_size(first, "sumo", text), **parse_settings(rest))
 
 
+def _check_size(prefix: str, text: str, *, factors: int | None = None, **most: int) -> None:
+    """Raises ValueError if a name asks for more than any problem needs, before it takes memory: names are also in files
+    from others. The functions that make problems have no such limits."""
+    size, *pairs = text.split(",")
+    if factors is not None and math.prod(parse_size(size, prefix, text)) > factors:
+        raise ValueError(
+            f"problem: got {_name(prefix, text)!r:.80}, want at most {factors:,} actions for a problem by name"
+        )
+    settings = parse_settings([pair for pair in pairs if "=" in pair])
+    for name, largest in most.items():
+        value = settings.get(name, 0)
+        if isinstance(value, int | float) and not value <= largest:
+            raise ValueError(
+                f"problem: got {name}={value} in {_name(prefix, text)!r:.80}, want at most {largest:,} for a problem "
+                "by name"
+            )
+
+
 def _in_jax(make: Callable[..., Problem], prefix: str, text: str) -> Problem:
     size, *pairs = text.split(",")
     try:
         return make(*parse_size(size, prefix, text), **parse_settings(pairs))
     except TypeError as error:
         raise ValueError(f"problem: got {_name(prefix, text)!r}, and there is no such setting ({error})") from error
+    except ValueError as error:
+        if str(error).startswith("problem: "):
+            raise
+        raise ValueError(f"problem: got {_name(prefix, text)!r}, which cannot be made: {error}") from error
 
 
 def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
@@ -61,11 +92,14 @@ def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
     (4, 4)
     """
     try:
-        return tuple(int(n) for n in size.split("x")) if size else ()
+        numbers = tuple(int(n) for n in size.split("x")) if size else ()
     except ValueError:
         raise ValueError(
             f"problem: got the size {size!r} in {_name(prefix, text)!r}, want numbers, as in {prefix}:4"
         ) from None
+    if min(numbers, default=1) < 1:
+        raise ValueError(f"problem: got {_name(prefix, text)!r}, want a size of at least 1")
+    return numbers
 
 
 def _name(prefix: str, text: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from .._checks import check_type, real_array, shown
 from .bandits import Bandit, draw_centre, relu_bandit, search_bandit
 
 
@@ -21,6 +22,7 @@ class BanditEnv(gym.Env[np.int64, np.ndarray]):
     metadata: dict[str, Any] = {"render_modes": [], "raw_actions": True}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(self, bandit: Bandit):
+        check_type("bandit", bandit, Bandit, "a Bandit, such as search_bandit(4)")
         m = bandit.network.shape[1]
         self.bandit, self.network, self.weights = bandit, bandit.network, bandit.weights
         self.observation_space = gym.spaces.Discrete(1)
@@ -37,9 +39,9 @@ class BanditEnv(gym.Env[np.int64, np.ndarray]):
 
     def step(self, action: np.ndarray) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Step the environment with an action."""
-        action = np.asarray(action, dtype=np.float64)
+        given, action = action, real_array("action", action, finite=False).astype(np.float64)
         if action.shape != (self.bandit.n,):
-            raise ValueError(f"action: got shape {action.shape}, want ({self.bandit.n},)")
+            raise ValueError(f"action: got {shown(given)}, shape {action.shape}, want ({self.bandit.n},)")
         psi = self.bandit.targets(action)
         return np.int64(0), float(self.bandit.weights @ psi), True, False, {"vector_reward": psi.astype(np.float32)}
 

@@ -8,7 +8,9 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from ..structure import InfluenceNetwork
+from .._checks import check_function, check_type, checked, real_array, shown
+from ..structure import BaseNetwork, InfluenceNetwork
+from ..structure.checks import network_of
 
 
 class Step(NamedTuple):
@@ -52,3 +54,18 @@ class Problem:
     """The multipliers λ, ``(m,)``."""
     local: Callable[[jax.Array], jax.Array] | None = None
     """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``: for shared and independent policies."""
+
+    def __post_init__(self) -> None:
+        checked("name", self.name, str)
+        check_function("reset", self.reset, "a function of a JAX key that returns a state and an observation")
+        check_function("step", self.step, "a function of a JAX key, a state and an action that returns a Step")
+        for name in ("observation_space", "action_space"):
+            check_type(name, getattr(self, name), gym.Space, "a space of Gymnasium, such as a Box")
+        network = network_of(self.network, "network")
+        check_type("network", network, BaseNetwork, "an InfluenceNetwork, or its matrix")
+        object.__setattr__(self, "network", network)
+        m = network.static.shape[1]
+        if real_array("weights", self.weights).shape != (m,):
+            raise ValueError(f"weights: got {shown(self.weights)}, want ({m},), one λ for each target")
+        if self.local is not None:
+            check_function("local", self.local, "a function from observations to those of each factor, or None")

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..structure.labels import nearest
+from .._checks import checked, nearest, shown
 from .problem import Problem
 
 _BUILT_IN = {
@@ -40,9 +40,9 @@ def register(prefix: str, entry_point: str) -> None:
     >>> find_problem("my-chain:5").network.shape
     (5, 5)
     """
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", prefix):
+    if not isinstance(prefix, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", prefix):
         raise ValueError(f"prefix: got {prefix!r}, want lower-case letters, digits and hyphens, as in my-problem")
-    if not re.fullmatch(r"\w+(\.\w+)*:\w+", entry_point):
+    if not isinstance(entry_point, str) or not re.fullmatch(r"\w+(\.\w+)*:\w+", entry_point):
         raise ValueError(f"entry_point: got {entry_point!r}, want package.module:function")
     if _FAMILIES.get(prefix, entry_point) != entry_point:
         raise ValueError(f"prefix: got {prefix!r}, which is {_FAMILIES[prefix]} already; want another prefix")
@@ -64,29 +64,42 @@ def find_problem(name: str) -> Any:
     >>> find_problem("chain:5").network.shape
     (5, 5)
     """
-    prefix, _, text = name.partition(":")
+    prefix, _, text = checked("problem", name, str).partition(":")
     if prefix in _FAMILIES:
         return _import(name, *_FAMILIES[prefix].split(":"))(text)
     if text:
         return _from_module(name, prefix, text)
     if name in gym.registry:
         return partial(gym.make, gym.spec(name))  # a worker need not know its name
+    close = nearest(name, [*_FAMILIES, *gym.registry])
     raise ValueError(
-        f"unknown problem {name!r}; want one of {', '.join(_FAMILIES)} (with a size, as in queues:4x4), a name that "
-        "Gymnasium knows, or package.module:function"
+        f"problem: got {name!r}, want one of {', '.join(_FAMILIES)} (with a size, as in queues:4x4), a name that "
+        f"Gymnasium knows, or package.module:function{f'; did you mean {close}?' if close else ''}"
     )
 
 
-def runs_code(name: str) -> bool:
-    """Whether finding this problem imports a module that is neither ours nor Gymnasium's own.
+def leads_to(name: str) -> str:
+    """Returns what finding this problem leads to outside of factorax and Gymnasium.
 
-    True for registered families as well: what was registered in this process was not written for text from strangers.
+    That is ``"code to be run"``, ``"files to be read"``, or nothing, an empty text. A name in a file from someone else
+    is used only if it leads to nothing.
 
-    >>> runs_code("traffic:3x3"), runs_code("CartPole-v1"), runs_code("package.module:function")
-    (False, False, True)
+    Registered families are code as well: they were not written for text from strangers.
+
+    >>> leads_to("traffic:3x3"), leads_to("package.module:function"), leads_to("sumo:town.net.xml,town.rou.xml")
+    ('', 'code to be run', 'files to be read')
     """
-    prefix, colon, _ = name.partition(":")
-    return prefix not in _BUILT_IN and (bool(colon) or prefix in _FAMILIES)
+    prefix, colon, text = name.partition(":")
+    if prefix not in _BUILT_IN:
+        return "code to be run" if colon or prefix in _FAMILIES else ""
+    if prefix == "sumo":
+        size = text.split(",")[0]
+        return "" if re.fullmatch(r"[\dx]*", size) else "files to be read"
+    if prefix == "rddl":
+        parts = text.split("/")
+        named = len(parts) <= 2 and all(re.fullmatch(r"[\w-]*", part) and not os.path.exists(part) for part in parts)
+        return "" if named else "files to be read"
+    return ""
 
 
 def in_sumo(name: str) -> str:
@@ -104,21 +117,30 @@ def in_sumo(name: str) -> str:
 
 
 def _import(name: str, module: str, function: str) -> Any:
+    if not module or module.startswith("."):
+        raise ValueError(f"problem: got {name!r}, want package.module:function")
     try:
         return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         prefix, colon, text = name.partition(":")
         close = None if prefix in _FAMILIES else nearest(prefix, _FAMILIES)
         hint = f"; did you mean {close}{colon}{text}?" if close else ""
-        raise ValueError(f"problem: cannot import {name!r} ({error}){hint}") from error
+        raise ValueError(f"problem: cannot import {name!r} ({error}), want package.module:function{hint}") from error
 
 
 def _from_module(name: str, module: str, function: str) -> Any:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     make = _import(name, module, function)
-    problem = make()
+    if not callable(make):
+        raise ValueError(f"problem: got {name!r}, which is {shown(make)}; want a function that makes a problem")
+    problem: Any = make()
     if isinstance(problem, Problem):
         return problem
+    if not all(hasattr(problem, each) for each in ("reset", "step", "close", "action_space", "observation_space")):
+        raise ValueError(
+            f"problem: got {name!r}, which returns {shown(problem)}; want a function that returns a Problem or a "
+            "Gymnasium environment"
+        )
     problem.close()
     return make

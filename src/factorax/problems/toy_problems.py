@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import gymnasium as gym
 import jax
@@ -9,8 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
+from .._checks import Count, Whole, check_each
 from ..structure import InfluenceNetwork, LaggedNetwork
 from .problem import Problem, Step
+
+_SIZES = dict.fromkeys(("n", "delay", "rows", "columns", "horizon"), Count) | {"hops": Whole}
 
 
 def contextual_bandit(n: int = 8) -> Problem:
@@ -20,6 +24,8 @@ def contextual_bandit(n: int = 8) -> Problem:
     - **Action**: ``MultiBinary(n)``.
     - **Targets**: ψᵢ = 1 if switch i agrees with light i, else 0.
     """
+
+    check_each(_SIZES, n=n)
 
     def reset(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         lights = jnp.where(jax.random.bernoulli(key, shape=(n,)), 1.0, -1.0)
@@ -47,11 +53,11 @@ class Chain(Problem):
 
     delay: int = 3
 
-    def influence(self, preset: str) -> InfluenceNetwork | LaggedNetwork:
+    def influence(self, preset: str, **options: Any) -> InfluenceNetwork | LaggedNetwork:
         """``"near"``, every action its own target alone, which leaves a true edge out; or ``"lagged"``, the network of
         returns by lag: everything after `delay` steps."""
-        if preset not in ("near", "lagged"):
-            raise ValueError(f"network: got {preset!r}, want 'near' or 'lagged'")
+        if preset not in ("near", "lagged") or options:
+            raise ValueError(f"network: got {preset!r}{f' with {options}' if options else ''}, want 'near' or 'lagged'")
         return InfluenceNetwork.identity(self.network.shape[0]) if preset == "near" else self._by_lag
 
     @cached_property
@@ -70,6 +76,7 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
     - **Targets**: ψᵢ = −(errorᵢ)² − ½ (errorᵢ₋₁)², of the parcels that arrive.
     - **End**: truncated after `horizon` steps.
     """
+    check_each(_SIZES, n=n, delay=delay, horizon=horizon)
     matrix = np.eye(n, dtype=bool) | np.eye(n, k=1, dtype=bool)
 
     def observe(wanted: jax.Array, time: jax.Array) -> jax.Array:
@@ -115,6 +122,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
     A node's choice reaches all nodes downstream after some steps, so that a K short of that is an approximation; `hops`
     says how far along the grid the network reaches.
     """
+    check_each(_SIZES, rows=rows, columns=columns, horizon=horizon, hops=hops)
     n = rows * columns
     place = np.arange(n).reshape(rows, columns)
     arrivals = np.zeros((rows, columns, 2), np.float32)

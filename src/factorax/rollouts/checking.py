@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._checks import Count, Seed, check_each
 from ..spec import Spec
 from ..structure.labels import counted
+from .returned import Misfit, check_step, first_observation, flag, mask, real_numbers
 
 
 class ProblemError(ValueError):
@@ -28,6 +30,7 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     >>> from factorax.problems import queues
     >>> check_problem(queues())
     """
+    check_each({"steps": Count, "seed": Seed}, steps=steps, seed=seed)
     try:
         adaptive = isinstance(network, str) and network == "adaptive"  # of the same shape as the problem's own
         spec = Spec.of(problem, None if adaptive else network, weights=weights)
@@ -95,15 +98,41 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
     return faults
 
 
+def _check_kinds(returned: Any, sizes: dict[str, int]) -> None:
+    """Raise `Misfit` for what no step can return, before its shapes and values are looked at."""
+    check_step(returned)
+    obs, reward, terminated, truncated, info = returned
+    real_numbers("observation", obs)
+    real_numbers("reward", reward)
+    if info.get("vector_reward") is not None:
+        real_numbers("targets: info['vector_reward']", info["vector_reward"])
+    for name, value in (("terminated", terminated), ("truncated", truncated)):
+        if value is not None:
+            flag(name, value)
+    for name, size in sizes.items():
+        value = info.get(name)
+        if value is not None and np.shape(value) == (size,):
+            mask(name, value, size)
+
+
 def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
     make: Any = spec.problem
     env = make()
     n, m = spec.n_factors, spec.n_targets
     faults = []
     env.action_space.seed(seed)
-    obs, _ = env.reset(seed=seed)
+    try:
+        first_observation(env.reset(seed=seed), spec.n_inputs)
+    except Misfit as error:
+        return [f"{error}, in the reset with seed {seed}"]
     for t in range(steps):
-        obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        returned = env.step(env.action_space.sample())
+        try:
+            _check_kinds(returned, {"factor_mask": n, "target_terminated": m})
+        except Misfit as error:
+            faults.append(f"{error}, in step {t}")
+            break
+        obs, reward, terminated, truncated, info = returned
         psi = info.get("vector_reward")
         if psi is None:
             if m > 1:
@@ -122,9 +151,9 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
                     f"reward: got {float(np.sum(reward)):.6g} in step {t}, want weights @ vector_reward = {whole:.6g}; "
                     "the parts must add up to the scalar, or the weights are not those of the problem"
                 )
-        for name, flag in (("terminated", terminated), ("truncated", truncated)):
-            if not isinstance(flag, bool | np.bool_):
-                faults.append(f"{name}: got {type(flag).__name__}, want a boolean")
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(value, bool | np.bool_):
+                faults.append(f"{name}: got {type(value).__name__}, want a boolean")
         for name, size in (("factor_mask", n), ("target_terminated", m)):
             if name in info and np.shape(info[name]) != (size,):
                 faults.append(f"info[{name!r}]: got shape {np.shape(info[name])}, want ({size},)")

@@ -71,6 +71,10 @@ class Collector(ABC):
 
         return jax.jit(act, static_argnums=3)
 
+    def share(self, other: "Collector") -> None:
+        """Use the compiled policy of another collector, for the same kind of policy."""
+        self._act = other._act
+
     def metrics(self) -> dict[str, Any]:
         """What is worth logging of the last rollout."""
         return {}

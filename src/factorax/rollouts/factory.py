@@ -32,7 +32,9 @@ def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
     make: Any = spec.problem
     if spec.is_jax:
         return SteppedJaxEnvironments(make, n_envs, spec.components)
-    return HostEnvironments(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets)
+    return HostEnvironments(
+        factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors
+    )
 
 
 def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: int, seed: int) -> Transition:
@@ -46,10 +48,19 @@ def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: in
         environments = JaxEnvironments(make, n_envs, spec.components)
         collect = jax.jit(lambda key: environments.collect(environments.init(key), act, key, n_steps)[1])
         return jax.tree.map(np.asarray, collect(jax.random.key(seed)))
-    hosts = HostEnvironments(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets)
+    hosts = HostEnvironments(
+        factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors
+    )
     hosts.init(seed)
     keys = iter(jax.random.split(jax.random.key(seed), n_steps))
     try:
         return hosts.collect(lambda obs: np.asarray(act(next(keys), obs)), n_steps)
     finally:
         hosts.close()
+
+
+def _hosts(spec: Spec, n_envs: int) -> HostEnvironments:
+    make: Any = spec.problem
+    return HostEnvironments(
+        factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors
+    )

@@ -1,8 +1,9 @@
 """Gymnasium environments side by side, stepped by this process."""
 
 import contextlib
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -11,26 +12,51 @@ import numpy as np
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
-from ..structure.labels import counted
+from .returned import (
+    Misfit,
+    check_spaces,
+    check_step,
+    first_observation,
+    flag,
+    mask,
+    name_of,
+    observation,
+    targets,
+)
 from .transitions import OPTIONAL, RunningEpisodes, Transition, before
 
 _KNOWN = OPTIONAL.keys()
+_NOTHING = object()
 
 
 class HostEnvironments:
     """B Gymnasium environments in this process; each is reset in the step in which it ends, with a seed of its own.
 
-    In messages they have the numbers `first`, `first` + 1, ….
+    In messages they have the numbers `first`, `first` + 1, …. What they return is checked, and errors name the
+    environment, its episode and the step.
     """
 
     def __init__(
-        self, factory: Callable[[], gym.Env], n_envs: int, space: ActionSpace, n_targets: int, *, first: int = 0
+        self,
+        factory: Callable[[], gym.Env],
+        n_envs: int,
+        space: ActionSpace,
+        n_targets: int,
+        *,
+        n_factors: int | None = None,
+        first: int = 0,
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StructureWarning)  # shown when the first environment was made
             self.envs: list[Any] = [factory() for _ in range(n_envs)]
         self.factory, self.n_envs, self.space, self.n_targets, self.first = factory, n_envs, space, n_targets, first
+        self.n_factors = n_factors
+        self._action_space = getattr(self.envs[0], "action_space", None)
+        for i, env in enumerate(self.envs):
+            with self._naming(i):
+                check_spaces(env, self._action_space)
         self._shape = self.envs[0].observation_space.shape or ()
+        self._dtypes: tuple[np.dtype | None, np.dtype | None] = None, None  # of what was real numbers last
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
@@ -60,46 +86,57 @@ class HostEnvironments:
         assert self.obs is not None
         now = first = self.obs
         shape, envs, to_environments = (n_steps, self.n_envs), self.envs, self.space.to_environments
-        row, targets = now.shape[1:], (self.n_targets,)
+        row, vector_shape, is_scalar = now.shape[1:], (self.n_targets,), self.n_targets == 1
         next_obs = np.empty((*shape, *row), np.float32)
-        psi, actions = np.empty((*shape, *targets)), np.empty((*shape, len(self.space)), np.float32)
+        psi, actions = np.empty((*shape, *vector_shape)), np.empty((*shape, len(self.space)), np.float32)
         terminated, truncated = np.zeros(shape, bool), np.zeros(shape, bool)
         optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
         ends: list[tuple[int, int]] = []
         begun: list[tuple[int, int, np.ndarray]] = []
+        array, no = np.ndarray, np.False_  # NumPy has one False, and one dtype of a kind, so that `is` finds them
+        obs_dtype, vector_dtype = self._dtypes
         # A simulator evicts this loop from the CPU caches: every call in it costs as if it were the first.
         for t in range(n_steps):
             actions[t] = chosen = act(now)
             last, now, parts, ended_before = now, next_obs[t], psi[t], len(ends)
             for i, action in enumerate(to_environments(chosen)):
+                returned = _NOTHING
                 try:
-                    observed, reward, ended, cut, info = envs[i].step(action)
+                    returned = envs[i].step(action)
+                    observed, reward, ended, cut, info = returned
+                    vector = info.get("vector_reward", reward)
+                    # Copied at once: some environments change what they returned.
+                    if type(observed) is array and observed.dtype is obs_dtype and observed.shape == row:
+                        now[i] = observed
+                    else:
+                        now[i] = numbers = observation(observed, row[0])
+                        obs_dtype = numbers.dtype
+                    is_usual = type(vector) is array and vector.dtype is vector_dtype and vector.shape == vector_shape
+                    if is_usual or (is_scalar and type(vector) is float):
+                        parts[i] = vector
+                    else:
+                        parts[i] = numbers = targets(vector, self.n_targets)
+                        vector_dtype = numbers.dtype
+                    if (ended is not False and ended is not no) or (cut is not False and cut is not no):
+                        terminated[t, i], truncated[t, i] = flag("terminated", ended), flag("truncated", cut)
+                        if terminated[t, i] or truncated[t, i]:
+                            ends.append((t, i))
+                    if not _KNOWN.isdisjoint(info):
+                        self._note(optional, shape, t, i, info)
                 except Exception as error:
-                    observed, reward, ended, cut, info = self._failed(i, t, last[i], error, lost)
-                vector = info.get("vector_reward", reward)
-                # Copied at once: some environments change what they returned.
-                now[i] = (
-                    observed
-                    if type(observed) is np.ndarray and observed.shape == row
-                    else self._observation(i, observed, row)
-                )
-                ours = type(vector) is np.ndarray and vector.shape == targets
-                parts[i] = vector if ours else self._targets(i, vector)
-                if ended or cut:
-                    terminated[t, i], truncated[t, i] = ended, cut
-                    ends.append((t, i))
-                if not _KNOWN.isdisjoint(info):
-                    _note(optional, shape, t, i, info)
+                    self._failed(i, last[i], error, returned, lost, self.where(i, t, ends))
+                    now[i], parts[i] = 0.0, 0.0
             if len(ends) > ended_before:
                 now = now.copy()
                 for t, i in ends[ended_before:]:
                     seed = int(self.rngs[i].integers(2**31))
-                    now[i] = self._reset(i, seed, lost, f" after step {t} of this rollout")
+                    now[i] = self._reset(i, seed, lost)
                     begun.append((t, i, now[i]))
             self.obs = now
+        self._dtypes = obs_dtype, vector_dtype
         obs = before(first, next_obs, begun)
         self.obs = now.copy()  # the caller owns the transitions and may change them
-        _check_finite(psi, next_obs, self.first)
+        self._check_finite(psi, next_obs, ends)
         self.began[:] = -1
         for t, i in ends:
             self.began[i] = t + 1
@@ -142,7 +179,12 @@ class HostEnvironments:
     def restart(self, i: int) -> None:
         """Replace environment i, which was lost, by a new one at the start of an episode."""
         row = HostEnvironments(
-            factory=self.factory, n_envs=1, space=self.space, n_targets=self.n_targets, first=self.first + i
+            factory=self.factory,
+            n_envs=1,
+            space=self.space,
+            n_targets=self.n_targets,
+            n_factors=self.n_factors,
+            first=self.first + i,
         )
         row.begin([int(self.rngs[i].integers(2**31))])
         self.adopt(i, row)
@@ -166,50 +208,84 @@ class HostEnvironments:
             length[i] += len(psi) - begun[i]
         return returns, lengths
 
+    def where(self, i: int, t: int | None = None, ends: Sequence[tuple[int, int]] = ()) -> str:
+        """Which environment this is, and which step of its episode if t is one of the rollout, for messages."""
+        name = f"environment {self.first + i} ({name_of(self.envs[i])})"
+        if t is None:
+            return name
+        begun = max((end + 1 for end, which in ends if which == i and end < t), default=-int(self.episodes[1][i]))
+        return f"{name}, step {t + 1 - begun} of its episode with seed {self.seeds[i]}"
+
+    @contextlib.contextmanager
+    def _naming(self, i: int, when: str = "") -> Iterator[None]:
+        """Adds the environment to an error about what it returned, or what it is."""
+        try:
+            yield
+        except Misfit as error:
+            raise ValueError(f"{self.where(i)}{when}: {error}") from None
+
     def _failed(
-        self, i: int, t: int, last: np.ndarray, error: Exception, lost: dict[int, EpisodeLost] | None
-    ) -> tuple[Any, ...]:
-        """The step of the stand-in for an environment that lost its episode; any other error is raised, with a note of
-        where it arose."""
+        self,
+        i: int,
+        last: np.ndarray,
+        error: Exception,
+        returned: Any,
+        lost: dict[int, EpisodeLost] | None,
+        where: str,
+    ) -> None:
+        """Puts a stand-in for an environment that lost its episode; any other error is raised, with where it arose."""
         if isinstance(error, EpisodeLost) and lost is not None:
             self.lose(i, error, lost)
-            return self.envs[i].step(None)
-        if not np.isfinite(last).all():
-            where = f"environment {self.first + i}, before step {t} of this rollout"
-            raise FloatingPointError(f"{where}: the observation is not finite") from error
-        error.add_note(f"in environment {self.first + i}, step {t} of this rollout")
-        raise error
+            return
+        if isinstance(error, Misfit):
+            raise ValueError(f"{where}: {error}") from None
+        if returned is _NOTHING:  # of the environment itself
+            if not np.isfinite(last).all():
+                raise FloatingPointError(f"{where}: the observation before it is not finite") from error
+            error.add_note(f"in {where}")
+            raise error
+        try:
+            check_step(returned)
+        except Misfit as misfit:
+            raise ValueError(f"{where}: {misfit}") from None
+        raise ValueError(f"{where}: step returned what cannot be used ({error})") from error
 
-    def _observation(self, i: int, observed: Any, row: tuple[int, ...]) -> np.ndarray:
-        """An observation of another shape, as ``(d,)``."""
-        observed = np.asarray(observed)
-        if np.size(observed) != row[0]:
-            raise ValueError(
-                f"observations: got {counted(np.size(observed), 'number')} from environment {self.first + i}, want "
-                f"{row[0]}, as many as it gave first"
-            )
-        return np.reshape(observed, row)
+    def _note(self, optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
+        """Store the optional entries of an `info`; the array ``[T, B, ...]`` is made, with defaults, at the first."""
+        for name in _KNOWN:
+            value = info.get(name)
+            if value is None:
+                continue
+            array = optional[name]
+            size = array.shape[2] if array is not None else self.n_factors if name == "factor_mask" else self.n_targets
+            if type(value) is not np.ndarray or value.dtype.char != "?" or value.shape != (size,):
+                value = mask(name, value, size)
+            if array is None:
+                optional[name] = array = np.full((*shape, len(value)), OPTIONAL[name])
+            array[t, i] = value
 
-    def _targets(self, i: int, vector: Any) -> np.ndarray:
-        """Targets of another shape, as ``(m,)``; NumPy would broadcast a single number over all of them."""
-        vector = np.asarray(vector)
-        if np.size(vector) != self.n_targets:
-            raise ValueError(
-                f"info['vector_reward']: got {counted(np.size(vector), 'target')}, want {self.n_targets}, one for each "
-                f"column of the influence network; it is environment {self.first + i} that gave them"
-            )
-        return np.reshape(vector, (self.n_targets,))
+    def _check_finite(self, psi: np.ndarray, obs: np.ndarray, ends: Sequence[tuple[int, int]]) -> None:
+        """Raise at the first non-finite value of the targets or of the observations after them, ``[T, B, ...]``."""
+        bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
+        if bad.any():
+            t, i = map(int, np.argwhere(bad)[0])
+            wrong = np.flatnonzero(~np.isfinite(psi[t, i]))
+            what = f"target {wrong[0]} is {psi[t, i, wrong[0]]}" if len(wrong) else "the observation is not finite"
+            raise FloatingPointError(f"{self.where(i, t, ends)}: {what}")
 
-    def _reset(self, i: int, seed: int, lost: dict[int, EpisodeLost] | None, after: str = "") -> np.ndarray:
+    def _reset(self, i: int, seed: int, lost: dict[int, EpisodeLost] | None) -> np.ndarray:
         self.seeds[i] = seed
         try:
-            return _flat(self.envs[i].reset(seed=seed)[0])
+            returned = self.envs[i].reset(seed=seed)
         except Exception as error:
             if isinstance(error, EpisodeLost) and lost is not None:
                 self.lose(i, error, lost)
                 return self.envs[i].observed.ravel()
-            error.add_note(f"in the reset of environment {self.first + i}{after}")
+            error.add_note(f"in the reset of {self.where(i)} with seed {seed}")
             raise
+        with self._naming(i, f", reset with seed {seed}"):
+            check_spaces(self.envs[i], self._action_space)
+            return first_observation(returned, math.prod(self._shape))
 
     def lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
         """Close environment i; a stand-in takes its place until it is replaced."""
@@ -231,27 +307,3 @@ class _StandIn:
 
     def close(self) -> None:
         """Nothing to close."""
-
-
-def _note(optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
-    """Store the optional entries of an `info`; the array ``[T, B, ...]`` is made, with defaults, at the first one."""
-    for name in _KNOWN & info.keys():
-        if info[name] is None:
-            continue
-        if optional[name] is None:
-            optional[name] = np.full((*shape, *np.shape(info[name])), OPTIONAL[name])
-        optional[name][t, i] = info[name]
-
-
-def _flat(obs: Any) -> np.ndarray:
-    return np.asarray(obs, np.float32).ravel()
-
-
-def _check_finite(psi: np.ndarray, obs: np.ndarray, first: int) -> None:
-    """Raise at the first non-finite value of the targets or of the observations after them, ``[T, B, ...]``."""
-    bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
-    if bad.any():
-        t, i = np.argwhere(bad)[0]
-        targets = np.flatnonzero(~np.isfinite(psi[t, i]))
-        what = f"target {targets[0]} is {psi[t, i, targets[0]]}" if len(targets) else "the observation is not finite"
-        raise FloatingPointError(f"environment {first + i}, step {t} of this rollout: {what}")

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._programs import OwnJit, Recent, note_new_program
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ..spec import Spec
@@ -94,9 +94,7 @@ class SteppedJaxEnvironments:
         environments = self._environments = JaxEnvironments(problem, n_envs, components)
         self._state: Any = None
         self._key = jax.random.key(0)
-        self._step = eqx.filter_jit(
-            lambda state, key, actions: environments.collect(state, lambda _, obs: actions, key, 1)
-        )
+        self._step = OwnJit(lambda state, key, actions: environments.collect(state, lambda _, obs: actions, key, 1))
 
     @property
     def obs(self) -> np.ndarray:
@@ -126,7 +124,7 @@ class JaxCollector(Collector):
     def __init__(self, spec: Spec, settings: CollectorSettings):
         self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components)
         self.n_steps = settings.n_steps
-        self._evaluations: dict[tuple[int, bool], tuple[JaxEnvironments, Callable[..., Any]]] = {}
+        self._evaluations: Recent[_Evaluation] = Recent(4)
 
     def init(self, key: Any) -> Any:
         """States, observations and empty sums of all environments."""
@@ -140,12 +138,18 @@ class JaxCollector(Collector):
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
         """All episodes side by side, in a program that is compiled once for their number."""
-        environments, play = self._evaluation(episodes, deterministic)
-        state, key = environments.init(jax.random.key(seed)), jax.random.key(seed + 1)
-        returns: Any = np.full((episodes, environments.n_targets), np.nan)
+        environments = self.environments
+        evaluation = self._evaluations.get(
+            (episodes, deterministic),
+            lambda: _Evaluation(
+                JaxEnvironments(environments.problem, episodes, environments.components), deterministic
+            ),
+        )
+        state, key = evaluation.init(jax.random.key(seed)), jax.random.key(seed + 1)
+        returns: Any = np.full((episodes, self.environments.n_targets), np.nan)
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
-            state, transitions = play(behaviour.act, state, for_chunk)
+            state, transitions = evaluation.play(behaviour.act, state, for_chunk)
             _keep_first(returns, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
             if not np.isnan(returns).any():
                 return returns
@@ -154,15 +158,17 @@ class JaxCollector(Collector):
     def close(self) -> None:
         """Nothing is open."""
 
-    def _evaluation(self, n: int, deterministic: bool) -> tuple[JaxEnvironments, Callable[..., Any]]:
-        if (n, deterministic) not in self._evaluations:
-            environments = JaxEnvironments(self.environments.problem, n, self.environments.components)
 
-            def play(act: Any, state: Any, key: jax.Array) -> Any:
-                return environments.collect(state, lambda k, obs: act(k, obs, deterministic=deterministic), key, CHUNK)
+class _Evaluation:
+    """The programs of an evaluation of a number of episodes."""
 
-            self._evaluations[n, deterministic] = environments, eqx.filter_jit(play)
-        return self._evaluations[n, deterministic]
+    def __init__(self, environments: JaxEnvironments, deterministic: bool):
+        note_new_program()
+
+        def play(act: Any, state: Any, key: jax.Array) -> Any:
+            return environments.collect(state, lambda k, obs: act(k, obs, deterministic=deterministic), key, CHUNK)
+
+        self.init, self.play = environments.init, OwnJit(play)
 
 
 def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:

@@ -1,14 +1,18 @@
 """The backend in this process: nothing to start, nothing to send."""
 
+import math
+
 from .backend import Backend
 from .player import Iteration, Plan, Player
 from .transitions import Fragment
+from .watchdog import watched
 
 
 class Inline(Backend):
-    """All environments in this process and thread."""
+    """All environments in this process and thread. After `seconds` without a fragment a message says where it is."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: Plan, seconds: float = math.inf):
+        self.seconds = seconds
         self._player = Player(plan, 0, plan.n_envs)
         self._next: Iteration | None = None
         self._fresh = True
@@ -21,7 +25,8 @@ class Inline(Backend):
         """One fragment, of all environments."""
         assert self._next is not None
         fresh, self._fresh = self._fresh, False
-        return [self._player.play(self._next, self.episodes if fresh else None)]
+        with watched(self.seconds):
+            return [self._player.play(self._next, self.episodes if fresh else None)]
 
     def close(self) -> None:
         """Close all environments."""

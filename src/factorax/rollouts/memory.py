@@ -36,12 +36,17 @@ def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 class Memory:
-    """The arrays of an iteration in shared memory; every worker writes its own columns of them."""
+    """The arrays of an iteration in shared memory; every worker writes its own columns of them.
 
-    def __init__(self, plan: Plan, handle: int | None = None):
+    handle: of memory that another process has made.
+    path: a file to share where a process cannot inherit a handle; it is made unless it is there.
+    """
+
+    def __init__(self, plan: Plan, handle: int | None = None, path: str | None = None):
         arrays = layout(plan)
         sizes = [-(-_size(*entry) // _ALIGN) * _ALIGN for entry in arrays.values()]
-        self.handle = _reserve(sum(sizes)) if handle is None else handle
+        self.handle = _reserve(sum(sizes), path) if handle is None else handle
+        self.path = path
         memory = mmap.mmap(self.handle, sum(sizes))
         starts = np.cumsum([0, *sizes[:-1]])
         self.arrays: Mapping[str, np.ndarray] = {
@@ -89,11 +94,14 @@ def _fill(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-def _reserve(size: int) -> int:
-    """An anonymous file of `size` bytes, in memory if there is room."""
+def _reserve(size: int, path: str | None) -> int:
+    """A file of `size` bytes: the one at `path`, or an anonymous one, in memory if there is room."""
+    if path is not None and os.path.exists(path):
+        with open(path, "r+b") as file:
+            return os.dup(file.fileno())
     for folder in ("/dev/shm", None):
         try:
-            with tempfile.TemporaryFile(dir=folder) as file:
+            with tempfile.TemporaryFile(dir=folder) if path is None else open(path, "w+b") as file:
                 _fill(file, size)  # a full disk is noticed here, not in the middle of a write
                 return os.dup(file.fileno())
         except OSError as error:

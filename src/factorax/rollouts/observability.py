@@ -92,7 +92,7 @@ def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
     if len(_open(inner).invars) != len(arguments) or len(_open(inner).outvars) != n_outputs:
         return [True] * n_outputs
     if name == "scan":
-        first, end = params["num_consts"], params["num_consts"] + params["num_carry"]
+        first, end = _carry_of_scan(equation, _open(inner))
         n_carry = end - first
 
         def body(carry: list[bool]) -> list[bool]:
@@ -101,6 +101,20 @@ def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
         carry = _until_stable(lambda carry: body(carry)[:n_carry], arguments[first:end])
         return [*carry, *body(carry)[n_carry:]]
     return _dependent_outputs(_open(inner), arguments)
+
+
+def _carry_of_scan(equation: Any, inner: Any) -> tuple[int, int]:
+    """Where the carry of a scan begins and ends among its inputs, between constants and what is scanned over.
+
+    Worked out from the numbers of axes, because the parameters that say it differ between versions of JAX: what is
+    scanned over, and what is stacked, has one axis more outside than inside.
+    """
+
+    def n_stacked(outside: Sequence[Any], inside: Sequence[Any]) -> int:
+        return sum(len(a.aval.shape) > len(b.aval.shape) for a, b in zip(outside, inside, strict=True))
+
+    end = len(equation.invars) - n_stacked(equation.invars, inner.invars)
+    return end - (len(equation.outvars) - n_stacked(equation.outvars, inner.outvars)), end
 
 
 def _open(program: Any) -> Any:

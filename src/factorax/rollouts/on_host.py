@@ -109,7 +109,7 @@ class HostCollector(Collector):
                 f"'ray' with workers={s.n_envs}, or n_envs=1"
             )
         if s.rollouts == "inline":
-            return Inline(self.plan)
+            return Inline(self.plan, s.fragment_seconds)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         workers = s.workers or (s.n_envs if alone else min(cores, s.n_envs))
         if s.rollouts == "processes":
@@ -123,7 +123,11 @@ class HostCollector(Collector):
         count = 1 if self.spec.one_per_process else min(episodes, self.settings.n_envs)
         make: Any = self.spec.problem
         environments = HostEnvironments(
-            factory=make, n_envs=count, space=self.spec.components, n_targets=self.spec.n_targets
+            factory=make,
+            n_envs=count,
+            space=self.spec.components,
+            n_targets=self.spec.n_targets,
+            n_factors=self.spec.n_factors,
         )
         environments.init(seed)
         returns: list[list[np.ndarray]] = [[] for _ in range(count)]
@@ -143,7 +147,7 @@ class HostCollector(Collector):
 
     def close(self) -> None:
         """End all environments and workers. Set `episodes` to continue with those that were in progress."""
-        if self._backend is not None:
-            self._backend.close()
+        backend, self._backend, self._restored = self._backend, None, None
+        if backend is not None:
             self._began = True
-        self._backend = self._restored = None
+            backend.close()

@@ -62,7 +62,12 @@ class Player:
     def _row(self, make: Callable[[], gym.Env], size: int, i: int) -> HostEnvironments:
         space = self.plan.policy.space
         return HostEnvironments(
-            factory=make, n_envs=size, space=space, n_targets=self.plan.n_targets, first=self.first + i
+            factory=make,
+            n_envs=size,
+            space=space,
+            n_targets=self.plan.n_targets,
+            n_factors=self.plan.n_factors,
+            first=self.first + i,
         )
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:

@@ -2,19 +2,17 @@
 
 import os
 import pickle
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Sequence
 from multiprocessing import connection
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._temporary import TemporaryFolder
+from . import channel
 from .episodes import Episode
 from .memory import Memory
 from .player import Iteration, Plan
@@ -22,7 +20,7 @@ from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment
 
 _PATIENCE = 3.0  # seconds for all workers together to close their environments
-_GONE = (EOFError, BrokenPipeError, ConnectionResetError)
+_GONE = (EOFError, ConnectionError)
 
 
 class _Process(NamedTuple):
@@ -41,27 +39,18 @@ class Processes(Supervised):
     """Worker processes: started afresh, not forked, with one thread for BLAS; fragments come by shared memory."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
-        if os.name != "posix":
-            raise ValueError("rollouts: got 'processes', which needs Linux or macOS; want 'inline' or 'ray' here")
         super().__init__(plan, workers, seconds)
-        self._plan, self._memory = packed(plan), Memory(plan)
+        self._plan = packed(plan)
         self._iterations: tuple[Iteration | None, bytes] = None, b""
-        self._folder = tempfile.TemporaryDirectory(prefix="factorax-workers-", ignore_cleanup_errors=True)
+        self._folder = TemporaryFolder("workers")
+        self._memory = Memory(plan, path=None if channel.INHERITS else str(self._folder.path / "memory"))
         self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory, self._folder)
 
     def start(self, worker: Worker) -> None:
         """A process that has its plan and is at work to make its environments."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            handles = theirs.fileno(), self._memory.handle
-            process = subprocess.Popen(
-                [sys.executable, "-m", "factorax.rollouts.worker", *map(str, handles)],
-                pass_fds=handles,
-                stdin=subprocess.DEVNULL,
-                # No worker may take an accelerator from the learner, or leave files behind when it is killed.
-                env=os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu", "TMPDIR": self._folder.name},
-            )
-        worker.handle = _Process(process, connection.Connection(ours.detach()))
+        # No worker may take an accelerator from the learner, or leave files behind when it is killed.
+        environment = os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu", "TMPDIR": str(self._folder.path)}
+        worker.handle = _Process(*channel.launch(self._memory, environment))
         self._send(worker, pickle.dumps(sys.path), self._plan, pickle.dumps((worker.first, worker.end)))
 
     def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
@@ -100,8 +89,7 @@ class Processes(Supervised):
     def close(self) -> None:
         """And remove what they left in their temporary folder."""
         super().close()
-        for left in Path(self._folder.name).iterdir():
-            shutil.rmtree(left, ignore_errors=True)
+        self._folder.empty()
 
     def _send(self, worker: Worker, *parts: bytes) -> None:
         try:
@@ -132,10 +120,10 @@ def _dismiss(handles: Sequence[_Process]) -> None:
             handle.process.wait(timeout=max(patience - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             handle.process.kill()
-            handle.process.wait()
+        channel.release(handle.process)
 
 
-def _end_all(workers: list[Worker], memory: Memory, folder: tempfile.TemporaryDirectory[str]) -> None:
+def _end_all(workers: list[Worker], memory: Memory, folder: TemporaryFolder) -> None:
     _dismiss([worker.handle for worker in workers if worker.handle is not None])
     memory.close()
-    folder.cleanup()
+    folder.remove()

@@ -1,4 +1,4 @@
-"""A worker process: ``python -m factorax.rollouts.worker SOCKET MEMORY``, started by `Processes`.
+"""A worker process: ``python -m factorax.rollouts.worker [SOCKET MEMORY]``, started by `Processes`.
 
 It plays fragments until its driver closes the socket or is no more.
 """
@@ -9,34 +9,33 @@ import os
 import pickle
 import signal
 import sys
-import threading
-import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .memory import Memory
+from . import channel
 from .player import Player
 
 
 def main() -> None:
     """Serve until the driver is done, then leave."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver gets it, too, and decides
-    threading.Thread(target=_end_with_driver, args=(os.getppid(),), daemon=True).start()
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        serve(Connection(int(sys.argv[1])), int(sys.argv[2]))
+    for name in ("SIGINT", "SIGHUP"):  # the driver gets it, too, and decides
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    with contextlib.suppress(EOFError, ConnectionError):
+        serve(*channel.join())
     sys.stdout.flush()
     os._exit(0)  # what threads an environment has are no longer wanted
 
 
-def serve(connection: Connection, handle: int) -> None:
+def serve(connection: Connection, shared: int | str) -> None:
     """Take the plan, say that the environments are there, then a fragment for every request; errors end it."""
     sys.path[:] = pickle.loads(connection.recv_bytes())
     plan, bounds = connection.recv_bytes(), connection.recv_bytes()
     first, end = pickle.loads(bounds)
     try:
         plan = pickle.loads(plan)
-        memory, player = Memory(plan, handle), Player(plan, first, end)
+        memory, player = channel.shared(plan, shared), Player(plan, first, end)
     except Exception as error:
         connection.send_bytes(_packed(error))
         return
@@ -68,13 +67,6 @@ def _packed(error: Exception) -> bytes:
         stand_in.__notes__ = list(getattr(error, "__notes__", []))
         packed = pickle.dumps(("error", (stand_in, text)))
     return packed
-
-
-def _end_with_driver(driver: int) -> None:
-    """A simulator that hangs would not notice that the driver was killed."""
-    while os.getppid() == driver:
-        time.sleep(1.0)
-    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import is_color_like
 from matplotlib.figure import Figure
 
+from .._checks import check_type, checked, listed, path_of, real_array, shown
 from ..learning.config import Config
 from ..structure.labels import counted
 from . import plots
@@ -33,6 +36,21 @@ class Group:
     seeds: tuple[int, ...] = ()
     folders: tuple[Path, ...] = ()
 
+    def __post_init__(self) -> None:
+        checked("name", self.name, str)
+        steps, returns = real_array("steps", self.steps), real_array("returns", self.returns)
+        if steps.ndim != 1 or not len(steps) or (np.diff(steps) < 0).any():
+            raise ValueError(f"steps: got {shown(self.steps)}, shape {steps.shape}, want numbers that do not fall")
+        if returns.ndim != 2 or not len(returns) or returns.shape[1:] != steps.shape:
+            raise ValueError(
+                f"returns: got shape {returns.shape}, want (runs, {len(steps)}), a column for each of steps"
+            )
+        check_type("settings", self.settings, Mapping, "a dictionary")
+        for name, kind in (("seeds", int), ("folders", Path)):
+            values = listed(name, getattr(self, name), "one for each run, or none")
+            if values and (len(values) != len(returns) or not all(isinstance(each, kind) for each in values)):
+                raise ValueError(f"{name}: got {len(values)}, {shown(values)}, want {len(returns)}, one for each run")
+
     @property
     def final(self) -> np.ndarray:
         """Mean return of each seed over the last tenth of training, ``(seeds,)``."""
@@ -41,8 +59,10 @@ class Group:
 
 def group_runs(folders: Sequence[Path]) -> list[Group]:
     """Groups runs by their settings; a group is named by the problem and the settings in which the groups differ."""
+    folders = [path_of("folders", each, "folders of runs") for each in listed("folders", folders, "folders of runs")]
     if not folders:
-        raise ValueError("runs: got none, want the folders of one or more runs")
+        raise ValueError("folders: got none, want the folders of one or more runs")
+    check_different("folders", [str(each) for each in folders])
     configs = [read_config(Path(folder)) for folder in folders]
     kept = ("problem", "network")
     settings_of = [c["config"] for c in configs]
@@ -77,7 +97,10 @@ def _group(name: str, folders: list[Path]) -> Group:
         rows = [row for row in read_metrics(folder) if "rollout/ep_rew_mean" in row]
         if not rows:
             raise ValueError(f"{folder}: no episode has ended yet; train for longer")
-        curves.append((np.array([r["time/total_timesteps"] for r in rows]), [r["rollout/ep_rew_mean"] for r in rows]))
+        means = [row["rollout/ep_rew_mean"] for row in rows]
+        if not all(type(mean) in (int, float) and abs(mean) < 1e300 for mean in means):  # nor NaN
+            raise ValueError(f"{folder}: damaged: rollout/ep_rew_mean is not a number everywhere")
+        curves.append((np.array([row["time/total_timesteps"] for row in rows]), np.array(means, float)))
     steps = max((c[0] for c in curves), key=len)
     end = min(c[0][-1] for c in curves)
     steps = steps[steps <= end]
@@ -85,8 +108,27 @@ def _group(name: str, folders: list[Path]) -> Group:
     return Group(name=name, steps=steps, returns=returns, folders=tuple(folders))
 
 
+def checked_groups(groups: Any) -> list[Group]:
+    """A list of at least one group, each with a name of its own."""
+    given = listed("groups", groups, "a list of groups of runs, which group_runs makes")
+    for group in given:
+        check_type("groups", group, Group, "groups of runs, which group_runs makes")
+    if not given:
+        raise ValueError("groups: got none, want at least one group of runs")
+    check_different("groups", [group.name for group in given])
+    return given
+
+
+def check_different(argument: str, names: Sequence[str]) -> None:
+    """Raise if a name comes twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{argument}: got {twice[0]!r} more than once, want each once")
+
+
 def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
     """Returns interquartile means of the final returns, and for each ordered pair the probability of improvement."""
+    groups = checked_groups(groups)
     return {
         "final": {g.name: vars(iqm(g.final)) | {"seeds": len(g.final)} for g in groups},
         "improvement": {
@@ -98,10 +140,14 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
 
 def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE) -> Figure:
     """Draws learning curves: the interquartile mean over seeds, and its interval as a band."""
+    groups, colours = checked_groups(groups), listed("colours", colours, "a list of colours")
+    if not colours or not all(is_color_like(colour) for colour in colours):
+        raise ValueError(f"colours: got {shown(colours)}, want colours that matplotlib knows, such as ['#0072B2']")
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
-        ax.plot(g.steps, [p.mean for p in points], color=colour, label=f"{g.name} ({counted(len(g.returns), 'seed')})")
+        label = f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})"
+        ax.plot(g.steps, [p.mean for p in points], color=colour, label=label)
         if len(g.returns) > 1:
             low, high = [p.low for p in points], [p.high for p in points]
             ax.fill_between(g.steps, low, high, color=colour, alpha=0.2, linewidth=0)

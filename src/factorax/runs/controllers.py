@@ -25,8 +25,11 @@ def controller_returns(
         raise ValueError(f"controller: got {name!r}, want one of {', '.join(CONTROLLERS)}")
     text = in_sumo(problem).partition(":")[2]  # without what only the lane simulator has
     size, *pairs = text.split(",")
-    rows, columns = parse_size(size or "3x3", "traffic", text)
-    traffic = Traffic(rows, columns, **parse_settings(pairs))
+    try:
+        rows, columns = parse_size(size or "3x3", "traffic", text)
+        traffic = Traffic(rows, columns, **parse_settings(pairs))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"problem: got {problem!r}, want a grid of lights, as in traffic:3x3 ({error})") from error
     controller = CONTROLLERS[name](traffic.grid)
     if not sumo:
         simulator = LaneSimulator(traffic)

@@ -7,13 +7,16 @@ import gymnasium as gym
 import jax
 import numpy as np
 
+from .._checks import Count, Seed, check_each, checked, listed, nearest, path_of
 from ..learning.factored_ppo import FactoredPPO
 from ..problems.registry import find_problem
 from ..problems.traffic import LaneSimulator, Traffic
-from ..problems.traffic.animation import animate
+from ..problems.traffic.animation import _writer, animate
 from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
 from ..problems.traffic.episode import play, play_in_sumo
 from .folder import load, read_config
+
+_OPTIONS = {"seconds": Count, "speed": Count, "sampled": bool, "seed": Seed}
 
 
 def write_film(
@@ -25,6 +28,7 @@ def write_film(
     speed: int = 10,
     sampled: bool = False,
     seed: int = 0,
+    trusted: str | None = None,
 ) -> dict[str, float]:
     """Writes a film of controllers and runs side by side; returns the return of each, by its title.
 
@@ -35,8 +39,12 @@ def write_film(
     - `grid`: rows and columns, as in ``"3x3"``; those of the first run if left out, else 3x3.
     - `seconds`: simulated time; `speed`: simulated seconds per second of the film.
     - `sampled`: draw actions from the policies instead of taking the most probable ones.
+    - `trusted`: the name of a problem that runs may be loaded with although it leads to files; see `load`.
     """
-    models, traffic = _open(what, grid, seconds)
+    out = path_of("out", out, "a file that ends in .gif, .mp4 or .html")
+    check_each(_OPTIONS, seconds=seconds, speed=speed, sampled=sampled, seed=seed)
+    _writer(out, speed)
+    models, traffic = _open(what, grid, seconds, trusted)
     simulator = LaneSimulator(traffic)
     scenes = {}
     for name, model in models.items():
@@ -51,11 +59,19 @@ def write_film(
     return {title: float(np.sum(episode.reward, dtype=float)) for title, (episode, _) in scenes.items()}
 
 
-def show_in_gui(what: str, *, grid: str = "", seconds: int = 120, sampled: bool = False, seed: int = 0) -> float:
+def show_in_gui(
+    what: str,
+    *,
+    grid: str = "",
+    seconds: int = 120,
+    sampled: bool = False,
+    seed: int = 0,
+    trusted: str | None = None,
+) -> float:
     """Shows a controller or a run in sumo-gui; returns the return of the episode."""
     from ..problems.traffic.sumo import TrafficEnv
 
-    models, traffic = _open([what], grid, seconds)
+    models, traffic = _open([what], grid, seconds, trusted)
     env = TrafficEnv(traffic, gui=True)
     try:
         controller = _controller(what, models[what], traffic, sampled=sampled, seed=seed)
@@ -64,8 +80,15 @@ def show_in_gui(what: str, *, grid: str = "", seconds: int = 120, sampled: bool 
         env.close()
 
 
-def _open(what: Sequence[str], grid: str, seconds: int) -> tuple[dict[str, FactoredPPO | None], Traffic]:
+def _open(
+    what: Sequence[str], grid: str, seconds: int, trusted: str | None
+) -> tuple[dict[str, FactoredPPO | None], Traffic]:
     """Returns the models of runs, None for controllers, and the traffic they are shown on."""
+    checked("grid", grid, str)
+    checked("trusted", trusted, str | None)
+    what = listed("what", what, f"a list of folders of runs or some of {', '.join(CONTROLLERS)}")
+    for name in what:
+        path_of("what", name, "folders of runs, or names of controllers")
     if not what:
         raise ValueError(f"what: got nothing, want folders of runs or some of {', '.join(CONTROLLERS)}")
     models: dict[str, FactoredPPO | None] = {}
@@ -75,8 +98,11 @@ def _open(what: Sequence[str], grid: str, seconds: int) -> tuple[dict[str, Facto
             models[name] = None
             continue
         if not Path(name).is_dir():
-            raise FileNotFoundError(f"what: got {name!r}, want the folder of a run or one of {', '.join(CONTROLLERS)}")
-        models[name] = load(Path(name))
+            hint = f"; did you mean {close}?" if (close := nearest(name, CONTROLLERS)) else ""
+            raise FileNotFoundError(
+                f"what: got {name!r}, want the folder of a run or one of {', '.join(CONTROLLERS)}{hint}"
+            )
+        models[name] = load(Path(name), trusted=trusted)
         problem = read_config(Path(name))["problem"]
         if not problem.startswith(("traffic:", "sumo:")):
             raise ValueError(
@@ -87,6 +113,8 @@ def _open(what: Sequence[str], grid: str, seconds: int) -> tuple[dict[str, Facto
         rows, columns = (int(n) for n in (size or "3x3").split("x"))
     except ValueError:
         raise ValueError(f"grid: got {size!r}, want rows and columns, as in 3x3") from None
+    if min(rows, columns) < 1:
+        raise ValueError(f"grid: got {size!r}, want at least one row and one column, as in 3x3")
     return models, Traffic(rows, columns, horizon=seconds)
 
 

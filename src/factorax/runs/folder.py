@@ -2,26 +2,42 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._files import remove_leftovers, write_json, write_whole
+from .._checks import check_type, checked, path_of
+from .._files import (
+    check_not_linked,
+    parse_json,
+    read_bytes,
+    read_json,
+    remove_leftovers,
+    sync_folder,
+    write_json,
+    write_whole,
+)
+from ..learning import checkpoints
 from ..learning.config import WHO_STEPS, Config
 from ..learning.factored_ppo import FactoredPPO
-from ..learning.logger import configure
+from ..learning.limits import checked_settings, no_larger_than
+from ..learning.logger import checked_formats, configure
 from ..learning.metrics import Metrics
 from ..learning.named_networks import is_file
-from ..learning.stored import NETWORK_COPY, network_of_run
-from ..problems.registry import runs_code
+from ..learning.stored import LARGEST_CONFIG, NETWORK_COPY, check_trusted, existing, first_intact, network_of_run
 from ..structure import InfluenceNetwork
+from .interrupts import Interrupts
 from .lock import LOCK, held
 from .recorder import Recorder, room
 
 FORMAT = 1
+METRICS = "metrics.jsonl"
+_LARGEST_METRICS = 2**30
 SCORE = "evaluation.json"
 """Scores of the current policy: that of the settings in ``config.json`` after the steps that the file names."""
+_WRITTEN = ("config.json", METRICS, SCORE, NETWORK_COPY)
 
 
 def train(
@@ -44,6 +60,8 @@ def train(
     The folder holds ``config.json``, ``metrics.jsonl`` (one line per update) and ``checkpoints/`` with the last state
     and the one before it. With `force` changed settings are accepted, as long as the shapes still fit.
     """
+    check_training(problem, config, [out], network=network, force=force, progress_bar=progress_bar)
+    loggers = checked_formats(loggers, "loggers")
     out = Path(out)
     model = make_model(problem, network, dataclasses.asdict(config))
     with opened(out, model, problem=problem, config=config, network=network, force=force) as has_last:
@@ -57,12 +75,18 @@ def train(
                 recorder.keep()
 
         try:
-            steps = max(config.total_timesteps - model.num_timesteps, 0)
-            model.learn(steps, after, reset_num_timesteps=False, progress_bar=progress_bar)
-        finally:
-            model.close()
-            model.logger.close()
-            recorder.keep()
+            with Interrupts() as interrupts:
+                try:
+                    steps = max(config.total_timesteps - model.num_timesteps, 0)
+                    with interrupts.allowed:
+                        model.learn(steps, after, reset_num_timesteps=False, progress_bar=progress_bar)
+                finally:
+                    recorder.finish()
+        finally:  # only now: environments may fail to close, or hang
+            try:
+                model.close()
+            finally:
+                model.logger.close()
     return model
 
 
@@ -72,9 +96,11 @@ def opened(
 ) -> Iterator[bool]:
     """Locks the folder of a run and restores the model from its last checkpoint; yields whether ``last`` was intact."""
     out.mkdir(parents=True, exist_ok=True)
+    _check_folder(out)  # before anything is written, the lock included
     with held(out):
         requested = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
-        remove_leftovers(out, "config.json", "metrics.jsonl", SCORE, NETWORK_COPY)
+        _check_folder(out)
+        remove_leftovers(out, *_WRITTEN)
         remove_leftovers(out / "checkpoints", "new.safetensors")
         _check_settings(out, requested, force)
         _check_network(model.spec.network.static, out / NETWORK_COPY, force)
@@ -87,25 +113,31 @@ def opened(
             if is_file(network):
                 model.spec.network.static.save(out / NETWORK_COPY)
             (out / "checkpoints").mkdir(exist_ok=True)
+            sync_folder(out)
+            sync_folder(out.parent)
         yield has_last
 
 
 def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
-    """Returns the model of a run folder, as of its last checkpoint.
+    """Returns the model of a run folder, as of its last checkpoint, or of the one before if that is damaged.
 
-    A folder may come from a stranger. If its problem is a ``package.module:function``, or of a family that was added
-    with `register`, that code is run only if its name is given again, as `trusted`.
+    A folder may come from a stranger. If its problem is a ``package.module:function``, is of a family that was added
+    with `register`, or names files, as ``sumo:town.net.xml,town.rou.xml``, it is used only if its name is given again,
+    as `trusted`. The address of a Ray cluster is not taken from a folder.
     """
-    config = read_config(Path(run))
+    run = path_of("run", run, "the folder of a run")
+    checked("trusted", trusted, str | None)
+    config = read_config(run)
     problem, network = config["problem"], config["network"]
-    if runs_code(problem) and problem != trusted:
-        raise ValueError(
-            f"{run}: was trained on {problem!r}, which is code to be run; if you trust it, say so with "
-            f"--problem {problem}"
-        )
-    model = make_model(problem, network_of_run(Path(run), network), config["config"])
-    if not _restore(model, Path(run) / "checkpoints"):
-        raise FileNotFoundError(f"{run}: no checkpoint yet; train it first")
+    check_trusted(problem, trusted, f"{run}:", "--problem {}")
+    try:
+        files = existing(run)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{run}: no checkpoint yet; train it first") from None
+    first_intact(files, checkpoints.about)  # before a model is made for it
+    with no_larger_than(max(files, key=lambda path: path.stat().st_size)):
+        model = make_model(problem, network_of_run(run, network), checked_settings(config["config"]))
+    model.restore(run)
     return model
 
 
@@ -114,16 +146,29 @@ def make_model(problem: str, network: str, settings: dict[str, Any]) -> Factored
     return FactoredPPO(problem, network, **settings)
 
 
+def check_training(problem: str, config: Config, outs: Sequence[Any], *, network: str, **flags: bool) -> None:
+    """Raise if an argument of `train` or `train_seeds` is of another kind, before anything is made or written."""
+    check_type("problem", problem, str, "the name of a problem, such as 'chain:8'")
+    check_type("config", config, Config, "a Config")
+    check_type("network", network, str, "the name of a network, such as 'own', or a file")
+    for out in outs:
+        path_of("out", out, "a folder for the run")
+    for name, value in flags.items():
+        checked(name, value, bool)
+
+
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """Returns the metrics of a run, one entry per update."""
-    path = Path(run) / "metrics.jsonl"
+    path = path_of("run", run, "the folder of a run") / METRICS
     if not path.exists():
         raise FileNotFoundError(f"{path}: no metrics; want the folder of a run")
+    lines = read_bytes(path, _LARGEST_METRICS).decode(errors="replace").splitlines()
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-        if not all(isinstance(row["time/total_timesteps"], int) for row in rows):
-            raise ValueError("steps that are not whole numbers")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        rows = [parse_json(line) for line in lines if line.endswith("}")]
+        steps = [row["time/total_timesteps"] for row in rows]
+        if not all(type(step) is int and 0 <= step < 2**63 for step in steps) or steps != sorted(steps):
+            raise ValueError("steps that are not whole numbers in order")
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
     return rows
 
@@ -131,7 +176,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 def _resume(model: FactoredPPO, out: Path) -> Path | None:
     """Restores the last intact checkpoint, whose path is returned, and cuts the metrics back to its step."""
     restored = _restore(model, out / "checkpoints")
-    path = out / "metrics.jsonl"
+    path = out / METRICS
     if path.exists():
         kept = [row for row in read_metrics(out) if row["time/total_timesteps"] <= model.num_timesteps]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in kept)
@@ -142,24 +187,20 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
 
 def _restore(model: FactoredPPO, folder: Path) -> Path | None:
     """Restores the last checkpoint, or the one before it if a crash damaged the last; returns its path."""
-    first_error: Exception | None = None
-    for name in ("last", "previous"):
-        path = folder / f"{name}.safetensors"
-        if path.exists():
-            try:
-                model.restore(path)
-                return path
-            except ValueError as error:
-                first_error = first_error or error
-    if first_error is not None:
-        raise first_error
-    return None
+    files = [path for name in ("last", "previous") if (path := folder / f"{name}.safetensors").exists()]
+
+    def restore(path: Path) -> Path:
+        model.restore(path)
+        return path
+
+    return first_intact(files, restore) if files else None
 
 
 def read_config(run: Path) -> dict[str, Any]:
     """Returns the format, the names of problem and network, and the settings of a run."""
+    run = path_of("run", run, "the folder of a run")
     try:
-        content = json.loads((run / "config.json").read_bytes())
+        content = read_json(run / "config.json", LARGEST_CONFIG)
         entries = {key: content[key] for key in ("format", "problem", "network", "config")}
         if entries["format"] != FORMAT or not all(isinstance(entries[key], str) for key in ("problem", "network")):
             raise ValueError(f"format {entries['format']!r:.60}, want {FORMAT}, and names of a problem and a network")
@@ -167,8 +208,25 @@ def read_config(run: Path) -> dict[str, Any]:
         return entries | {"config": json.loads(json.dumps(config))}
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{run / 'config.json'}: damaged ({error})") from error
+
+
+def _check_folder(out: Path) -> None:
+    """Raise FileExistsError if a folder holds something else than a run, or links through which a run would write to
+    files elsewhere."""
+    names = {path.name for path in out.iterdir()} - {LOCK}
+    if "config.json" not in names and not all(name.startswith(tuple(f".{own}." for own in _WRITTEN)) for name in names):
+        raise FileExistsError(f"out: {str(out)!r} holds files that are not a run's; give another folder")
+    for name in (*_WRITTEN, LOCK, "checkpoints", "logs"):
+        if (out / name).is_symlink():
+            check_not_linked(out / name)
+    here = out.resolve()
+    for folder in (out / "checkpoints", out / "logs"):
+        for parent, folders, files in os.walk(folder):
+            for path in (Path(parent) / name for name in (*folders, *files)):
+                if path.is_symlink() and (folder.name == "checkpoints" or not path.resolve().is_relative_to(here)):
+                    check_not_linked(path)
 
 
 def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
@@ -191,8 +249,6 @@ def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
                 f"out: {str(out)!r} holds a run with other settings:\n{lines}\nGive another folder, or --force to "
                 "continue with the new ones"
             )
-    elif not path.exists() and any(p.name != LOCK for p in out.iterdir()):
-        raise FileExistsError(f"out: {str(out)!r} holds files that are not a run's; give another folder")
 
 
 def _check_network(network: InfluenceNetwork, path: Path, force: bool) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..learning.config import WHO_STEPS
-from .compare import Group, default_settings
+from .compare import Group, checked_groups, default_settings
 from .statistics import iqm_difference
 
 Role = Literal["vanilla", "complete", "factored"]
@@ -38,7 +38,7 @@ def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
     that train what is missing.
     """
     by_role: dict[Role, list[Group]] = {"vanilla": [], "complete": [], "factored": []}
-    for group in groups:
+    for group in checked_groups(groups):
         if group.settings:
             by_role[role_of(group.settings)].append(group)
     return [_split(group, by_role) for group in by_role["factored"]]
@@ -90,7 +90,7 @@ def commands(group: Group, role: Role) -> list[str]:
     """Returns a command for every seed of a group that trains the same in another role.
 
     >>> settings = {"problem": "chain:8", "network": "own", "estimator": "factored", "n_steps": 64, "hidden": [32]}
-    >>> group = Group(name="chain:8", steps=[], returns=[], settings=settings, folders=(Path("runs/a"),), seeds=(3,))
+    >>> group = Group("chain:8", steps=[0], returns=[[0.0]], settings=settings, folders=(Path("runs/a"),), seeds=(3,))
     >>> commands(group, "complete")
     ['factorax train chain:8 --preset none --network complete --n-steps 64 --hidden 32 --seed 3']
     """

@@ -1,12 +1,24 @@
 """A lock on the folder of a run: one process at a time."""
 
+import errno
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from filelock import FileLock, Timeout
+from .._files import check_not_linked
+
+fcntl: Any = None
+msvcrt: Any = None
+try:
+    import fcntl
+except ImportError:
+    with suppress(ImportError):  # a system without either has no processes
+        import msvcrt
 
 LOCK = ".lock"
+_IN_USE = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 
 @contextmanager
@@ -14,17 +26,29 @@ def held(out: Path) -> Iterator[None]:
     """Holds the folder `out` for this process; the hold ends with the process, however that ends.
 
     The lock is the operating system's. A lock by the mere existence of a file would outlive a killed process, so a file
-    system without locks is an error.
+    system without locks is an error. The file is never written to.
     """
     path = out / LOCK
-    if path.is_symlink():
-        raise FileExistsError(f"out: {str(path)!r} is a symbolic link, want a plain file; remove it")
-    lock = FileLock(path, fallback_to_soft=False)
+    if path.is_symlink():  # a hard link does no harm: the file is not written to
+        check_not_linked(path)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
     try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise FileExistsError(f"out: {str(out)!r} is in use by another process; give another folder") from None
-    try:
+        if not _locked(handle):
+            raise FileExistsError(f"out: {str(out)!r} is in use by another process; give another folder")
         yield
     finally:
-        lock.release()
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Whether this process could lock an open file; the lock ends when the file is closed."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        elif msvcrt is not None:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    except OSError as error:
+        if error.errno in _IN_USE:
+            return False
+        raise
+    return True

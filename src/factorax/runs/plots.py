@@ -1,6 +1,7 @@
 """The common look of figures: colours that the colour-blind can tell apart, legends next to the axes."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,9 @@ from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+
+from .._files import write_whole
+from ..structure.labels import printable
 
 # Okabe and Ito's palette: warm for VPG, cool for FPG.
 COLOURS = {
@@ -31,6 +35,21 @@ def canvas(columns: int = 1, width: float = 7.2, height: float = 4.0) -> tuple[F
 def legend_beside(ax: Axes, **options: Any) -> None:
     """Puts a legend to the right of the axes."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, frameon=False, **options)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure in the format that the name ends in, png if it has no ending; a link of that name is replaced."""
+    path = path if path.suffix else path.with_name(f"{path.name}.png")
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=160))
+
+
+def plain_text(text: str) -> str:
+    r"""Returns a text that Matplotlib draws as it is, even if it has dollar signs or control characters.
+
+    >>> plain_text("a $x$")
+    'a \\$x\\$'
+    """
+    return printable(text).replace("$", r"\$")
 
 
 def heat_maps(

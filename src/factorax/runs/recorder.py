@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._files import append_text, sync_folder
 from ..learning.logger import LONG
 from ..structure import InfluenceNetwork
 from ..structure.labels import edge_label
@@ -28,7 +29,7 @@ class Recorder:
 
     def __init__(self, out: Path, model: "FactoredPPO", *, has_last: bool):
         self.out, self.model, self.has_last, self.saved = out, model, has_last, model.num_timesteps
-        self.written = time.monotonic()
+        self.written, self.last_row = time.monotonic(), model.num_timesteps
 
     def write(self, metrics: dict[str, Any]) -> None:
         """Writes the metrics of an update; edges that an adaptive network gained or lost are written by name."""
@@ -36,8 +37,17 @@ class Recorder:
         changed = metrics.pop("network/changed", None)
         if changed is not None:
             metrics |= _changes(np.asarray(changed), self.model.spec.network.static)
-        with room(self.out, self.saved), (self.out / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps({name: plain(value) for name, value in metrics.items()}, ensure_ascii=False) + "\n")
+        line = json.dumps({name: plain(value) for name, value in metrics.items()}, ensure_ascii=False) + "\n"
+        with room(self.out, self.saved):
+            append_text(self.out / "metrics.jsonl", line)
+        self.last_row = metrics["time/total_timesteps"]
+
+    def finish(self) -> None:
+        """Writes what an interrupt has left out: the last row, and a checkpoint."""
+        for metrics in self.model.history[-1:]:
+            if self.last_row < metrics["time/total_timesteps"] <= self.model.num_timesteps:
+                self.write(metrics)
+        self.keep()
 
     @property
     def due(self) -> bool:
@@ -55,9 +65,10 @@ class Recorder:
         new, last = folder / "new.safetensors", folder / "last.safetensors"
         with room(self.out, self.saved):
             self.model.save(new)
-            if self.has_last:
+            if self.has_last and last.exists():  # an interrupt may have come between the two
                 os.replace(last, folder / "previous.safetensors")
             os.replace(new, last)
+            sync_folder(folder)
         self.has_last, self.saved, self.written = True, self.model.num_timesteps, time.monotonic()
 
 

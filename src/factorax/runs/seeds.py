@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _progress
+from .._checks import listed, path_of
 from ..learning.config import Config
 from ..learning.devices import peak_memory
 from ..learning.factored_ppo import FactoredPPO
@@ -21,7 +22,9 @@ from ..learning.metrics import checked_metrics
 from ..learning.missing_edges import warn_if_missing
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
-from .folder import make_model, opened
+from .compare import check_different
+from .folder import check_training, make_model, opened
+from .interrupts import Interrupts
 from .recorder import Recorder
 
 
@@ -39,6 +42,11 @@ def train_seeds(
     The problem must be a JAX problem: `update` is mapped over the seeds, and the results of each agree with those of a
     separate run up to rounding.
     """
+    outs = [path_of("outs", out, "a folder for each seed") for out in listed("outs", outs, "a folder for each seed")]
+    if not outs:
+        raise ValueError("outs: got none, want a folder for each seed")
+    check_different("outs", [str(out) for out in outs])
+    check_training(problem, config, outs, network=network, force=force, progress_bar=progress_bar)
     configs = [dataclasses.replace(config, seed=config.seed + i) for i in range(len(outs))]
     first = make_model(problem, network, dataclasses.asdict(config))
     if not first.program.collector.traced:
@@ -57,12 +65,29 @@ def train_seeds(
             has_last = stack.enter_context(run)
             recorders.append(Recorder(Path(out), model, has_last=has_last))
         _check_steps(models)
-        try:
-            _learn(models, recorders, progress_bar)
-        finally:
-            for recorder in recorders:
-                recorder.keep()
+        with Interrupts() as interrupts:
+            seeds = _Seeds(models)
+            try:
+                with interrupts.allowed:
+                    _learn(seeds, recorders, progress_bar)
+            finally:
+                seeds.set_states()
+                for recorder in recorders:
+                    recorder.keep()
     return models
+
+
+class _Seeds:
+    """Models of several seeds, and their states as one; None before training."""
+
+    def __init__(self, models: Sequence[FactoredPPO]):
+        self.models = models
+        self.states: TrainState | None = None
+
+    def set_states(self) -> None:
+        """Give every model its state."""
+        for i, model in enumerate(self.models if self.states is not None else ()):
+            model.state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, self.states)
 
 
 def _check_steps(models: Sequence[FactoredPPO]) -> None:
@@ -75,8 +100,8 @@ def _check_steps(models: Sequence[FactoredPPO]) -> None:
         )
 
 
-def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progress_bar: bool) -> None:
-    first = models[0]
+def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> None:
+    models, first = seeds.models, seeds.models[0]
     config, spec = first.config, first.spec
     if first.num_timesteps >= config.total_timesteps:
         return
@@ -87,38 +112,29 @@ def _learn(models: Sequence[FactoredPPO], recorders: Sequence[Recorder], progres
     began, steps, warned = time.perf_counter(), first.num_timesteps, False
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
-        try:
-            while steps < config.total_timesteps:
-                started = time.perf_counter()
-                new, metrics = first.program.update_seeds(states)
-                metrics = {name: np.asarray(value) for name, value in metrics.items()}
-                now = time.perf_counter()
-                times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}
-                times |= peak_memory(config)
-                each = [
-                    checked_metrics({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))
-                ]
-                for recorder, row in zip(recorders, each, strict=True):
-                    recorder.write(row | times)
-                # Only now: a resumed run drops rows beyond its checkpoint, but cannot restore missing rows before it.
-                states, steps = new, steps + config.n_envs * config.n_steps
-                if not warned:
-                    sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
-                    warned = warn_if_missing(spec, sums, each[0]["time/iterations"])
-                mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
-                progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
-                if recorders[0].due:
-                    _set_states(models, states)
-                    for recorder in recorders:
-                        recorder.keep()
-        finally:
-            _set_states(models, states)
+        while steps < config.total_timesteps:
+            started = time.perf_counter()
+            new, metrics = first.program.update_seeds(states)
+            metrics = {name: np.asarray(value) for name, value in metrics.items()}
+            now = time.perf_counter()
+            times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}
+            times |= peak_memory(config)
+            each = [checked_metrics({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))]
+            for recorder, row in zip(recorders, each, strict=True):
+                recorder.write(row | times)
+            # Only now: a resumed run drops rows beyond its checkpoint, but cannot restore missing rows before it.
+            seeds.states = states = new
+            steps += config.n_envs * config.n_steps
+            if not warned:
+                sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
+                warned = warn_if_missing(spec, sums, each[0]["time/iterations"])
+            mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
+            progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
+            if recorders[0].due:
+                seeds.set_states()
+                for recorder in recorders:
+                    recorder.keep()
 
 
 def _stacked(states: Sequence[TrainState]) -> TrainState:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *states)
-
-
-def _set_states(models: Sequence[FactoredPPO], states: TrainState) -> None:
-    for i, model in enumerate(models):
-        model.state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, states)

@@ -3,10 +3,13 @@ interquartile means, and the probability that one method beats another."""
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import optimize, special, stats
+
+from .._checks import Seed, checked, real_array, shown
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,13 @@ class Interval:
     mean: float
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "low", "high"):
+            if isinstance(getattr(self, name), bool | str) or not isinstance(getattr(self, name), Real):
+                raise TypeError(f"{name}: got {shown(getattr(self, name))}, want a number")
+        if self.low > self.high:
+            raise ValueError(f"low, high: got {self.low} and {self.high}, want low ≤ high")
 
     def __str__(self) -> str:
         return f"{_shown(self.mean)} [{_shown(self.low)}, {_shown(self.high)}]"
@@ -54,6 +64,7 @@ def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
     Interval(mean=2.5, low=..., high=...)
     """
     x = _samples(samples)
+    _check(confidence)
     if (x < 0).any():
         raise ValueError(f"samples: got {x.min()}, want numbers ≥ 0: a Gamma distribution has no others")
     mean = float(x.mean())
@@ -101,6 +112,7 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
     Interval(mean=2.0, low=..., high=...)
     """
     x = _samples(samples)
+    _check(confidence)
     mean = float(x.mean())
     if len(x) < 2:
         return Interval(mean, mean, mean)
@@ -115,7 +127,8 @@ def interquartile_mean(x: np.ndarray) -> float:
 
 def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Returns the interquartile mean with a percentile-bootstrap interval (Agarwal et al., 2021)."""
-    x = np.asarray(samples, float)
+    x = _samples(samples)
+    _check(confidence, seed)
     rng = np.random.default_rng(seed)
     boot = stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -130,7 +143,8 @@ def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> I
     >>> iqm_difference([3.0, 3.0], [1.0, 1.0])
     Interval(mean=2.0, low=2.0, high=2.0)
     """
-    a, b = np.asarray(a, float), np.asarray(b, float)
+    a, b = _samples(a, "a"), _samples(b, "b")
+    _check(confidence, seed)
     rng = np.random.default_rng(seed)
     boot = [stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1) for x in (a, b)]
     low, high = np.quantile(boot[0] - boot[1], [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -143,7 +157,8 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
     >>> probability_of_improvement([2.0, 3.0], [0.0, 1.0]).mean
     1.0
     """
-    a, b = np.asarray(a, float), np.asarray(b, float)
+    a, b = _samples(a, "a"), _samples(b, "b")
+    _check(confidence, seed)
 
     def wins(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return (np.sign(a[..., :, None] - b[..., None, :]) / 2 + 0.5).mean(axis=(-2, -1))
@@ -155,13 +170,19 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
 
 
 def _student(confidence: float, samples: int) -> float:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence: got {confidence}, want a fraction such as 0.95")
     return float(stats.t.ppf((1 + confidence) / 2, samples - 1))
 
 
-def _samples(samples: Any) -> np.ndarray:
-    x = np.asarray(samples, dtype=np.float64)
+def _samples(samples: Any, argument: str = "samples") -> np.ndarray:
+    x = real_array(argument, samples, finite=False).astype(np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
-        raise ValueError(f"samples: got {x!r}, want a list of finite numbers; leave diverged runs out and count them")
+        raise ValueError(
+            f"{argument}: got {shown(samples)}, want a list of finite numbers; leave diverged runs out and count them"
+        )
     return x
+
+
+def _check(confidence: float, seed: int = 0) -> None:
+    if not 0 < checked("confidence", confidence, float) < 1:
+        raise ValueError(f"confidence: got {confidence}, want a fraction such as 0.95")
+    checked("seed", seed, Seed)

@@ -6,10 +6,14 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from .._checks import shown
+
 
 def canonical(matrix: Any) -> sparse.csr_array:
     """K as CSR, sorted, without stored zeros; boolean if all weights are 0 or 1, else float64; never written to."""
     raw = cast(Any, matrix) if sparse.issparse(matrix) else _dense(matrix)
+    if raw.ndim == 0:
+        raise ValueError(f"matrix: got {shown(matrix)}, want two dimensions (n_actions, n_targets)")
     if raw.ndim != 2:
         raise ValueError(f"matrix: got shape {raw.shape}, want two dimensions (n_actions, n_targets)")
     if raw.dtype.kind not in "biuf":
@@ -41,7 +45,9 @@ def _dense(matrix: Any) -> Any:
     try:
         return np.asarray(matrix)
     except ValueError as error:
-        raise ValueError("matrix: rows of different lengths; want a rectangular matrix") from error
+        raise ValueError(
+            f"matrix: got {shown(matrix)}, with rows of different lengths; want a rectangular matrix"
+        ) from error
 
 
 def digest(shape: tuple[int, int], matrix: sparse.csr_array | None, labels: Any) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._checks import checked, shown
 from .checks import as_network
 from .labels import some, warn
 from .network import InfluenceNetwork
@@ -51,10 +52,14 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
 def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
     """All direct influences as pairs of numbers, and how many names there are: first actions, then targets, then the
     rest of the state. What an actor reads leads into its action."""
+    checked("local_actors", local_actors, bool)
     n, m = net.shape
     clash = sorted(set(net.actions) & set(net.targets))
     if clash:
-        raise ValueError(f"net: {some(clash)} names both an action and a target; rename one side with relabel()")
+        raise ValueError(
+            f"net: {some(clash)} names both an action and a target; want different names: rename one side with "
+            "relabel()"
+        )
     index = {name: i for i, name in enumerate((*net.actions, *net.targets))}
     edges = {(index.setdefault(u, len(index)), index.setdefault(v, len(index))) for u, v in _pairs(net, dynamics)}
 
@@ -103,7 +108,7 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
             (pair for pair in pairs if isinstance(pair, str) or not np.iterable(pair) or len(list(pair)) != 2), None
         )
         if odd is not None:
-            raise ValueError(f"dynamics: got {odd!r}, want (from, to) pairs of names")
+            raise ValueError(f"dynamics: got {shown(odd)}, want (from, to) pairs of names")
         named = [(str(u), str(v)) for u, v in pairs]
         numbers = any(isinstance(name, Number | np.generic) for pair in pairs for name in pair)
         if numbers and not set(net.actions + net.targets) & {name for pair in named for name in pair}:

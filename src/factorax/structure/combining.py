@@ -16,11 +16,11 @@ def combine(
 
     The result has the labels of `first`. Raises if shapes or labels differ.
     """
-    second = as_network(second, operation)
+    second = as_network(second, "other")
     if first.shape != second.shape:
-        raise ValueError(f"{operation}: got shape {second.shape}, want {first.shape}, that of the first network")
-    check_same_labels(first.actions, second.actions, operation, "actions")
-    check_same_labels(first.targets, second.targets, operation, "targets")
+        raise ValueError(f"other: got shape {second.shape}, want {first.shape}, that of the first network")
+    check_same_labels(first.actions, second.actions, "other", "actions")
+    check_same_labels(first.targets, second.targets, "other", "targets")
     a, b = first.matrix.astype(np.float64), second.matrix.astype(np.float64)
     matrix = a.maximum(b) if operation == "union" else a.minimum(b)
     network = InfluenceNetwork._derive(matrix, first._actions, first._targets)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from .._checks import check_type, listed, shown
 from .labels import check_labels, default_labels, positions, refuse_string, some
 from .partition import PartitionMap
 
@@ -19,11 +20,16 @@ def matrix_of_edges(
     edges: Iterable[Sequence[Any]], actions: Iterable[Hashable] | None, targets: Iterable[Hashable] | None
 ) -> LabelledMatrix:
     """The matrix, action labels and target labels of a list of edges."""
-    listed = [edge if isinstance(edge, str) or not np.iterable(edge) else tuple(edge) for edge in edges]
-    odd = next((edge for edge in listed if not isinstance(edge, tuple) or len(edge) not in (2, 3)), None)
-    if odd is not None:
-        raise ValueError(f"edges: got {odd!r}, want (action, target) or (action, target, weight)")
-    ends = [(str(edge[0]), str(edge[1])) for edge in listed]
+    if isinstance(edges, str):
+        raise ValueError(f"edges: got {edges!r}, want (action, target) or (action, target, weight)")
+    given = listed("edges", edges, "a list of (action, target) or (action, target, weight)")
+    tuples = [edge if isinstance(edge, str) or not np.iterable(edge) else tuple(edge) for edge in given]
+    odd = [edge for edge in tuples if not isinstance(edge, tuple) or len(edge) not in (2, 3)]
+    if odd:
+        raise ValueError(f"edges: got {shown(odd[0])}, want (action, target) or (action, target, weight)")
+    if not tuples and (actions is None or targets is None):
+        raise ValueError("edges: got none, want at least one, or the labels of all actions and targets")
+    ends = [(str(edge[0]), str(edge[1])) for edge in tuples]
     rows_of = dict.fromkeys(a for a, _ in ends) if actions is None else actions
     columns_of = dict.fromkeys(t for _, t in ends) if targets is None else targets
     action_names = check_labels(rows_of, None, "actions")
@@ -31,10 +37,10 @@ def matrix_of_edges(
     rows = positions((a for a, _ in ends), action_names, "edges (actions)")
     columns = positions((t for _, t in ends), target_names, "edges (targets)")
     weight_of: dict[tuple[int, int], float] = {}
-    for edge, cell in zip(listed, zip(rows, columns, strict=True), strict=True):
+    for edge, cell in zip(tuples, zip(rows, columns, strict=True), strict=True):
         weight = _weight(edge) if len(edge) == 3 else 1.0
         if weight_of.setdefault(cell, weight) != weight:
-            raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} comes twice with different weights")
+            raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} comes twice with different weights, want it once")
     cells = np.array(list(weight_of), dtype=np.int64).reshape(-1, 2)
     weights = np.array(list(weight_of.values()), dtype=np.float64)
     shape = (len(action_names), len(target_names))
@@ -55,6 +61,9 @@ def matrix_of_maps(
     maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None
 ) -> LabelledMatrix:
     """The matrix, action labels and target labels of one partition map per target."""
+    check_type("maps", maps, Mapping, "a dictionary from each target to its actions")
+    if not maps:
+        raise ValueError("maps: got {}, want at least one target and its actions")
     sizes = {sigma.size for sigma in maps.values() if isinstance(sigma, PartitionMap)}
     if len(sizes) > 1:
         raise ValueError(f"maps: partition maps of different sizes {sorted(sizes)}; want one action space")
@@ -68,25 +77,29 @@ def matrix_of_maps(
             edges += [(names[i], target) for i in sigma.indices]
         else:
             refuse_string(sigma, f"maps[{target!r}]")
-            edges += [(action, target) for action in sigma]
+            edges += [(action, target) for action in listed(f"maps[{target!r}]", sigma, "a list of actions")]
     return matrix_of_edges(edges, names, list(maps))
 
 
 def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
     """The matrix, action labels and target labels of a bipartite networkx graph."""
+    if not hasattr(graph, "nodes"):
+        raise TypeError(f"graph: got {shown(graph)}, want a networkx graph with actions and targets")
+    if not len(graph.nodes):
+        raise ValueError(f"graph: got {shown(graph)} without nodes, want actions and targets")
     side = graph.nodes(data="bipartite")
     unmarked = [node for node, s in side if s not in (0, 1)]
     if unmarked:
         raise ValueError(
-            f"graph: {some(list(map(str, unmarked)))} has no bipartite=0 (action) or bipartite=1 (target) "
-            "attribute; set it with graph.add_node(name, bipartite=0)"
+            f"graph: {some(list(map(str, unmarked)))} has no attribute bipartite, want 0 (action) or 1 (target); set "
+            "it with graph.add_node(name, bipartite=0)"
         )
     edges = []
     for u, v, weight in graph.edges(data="weight", default=1.0):
         if not graph.is_directed() and side[u] == 1:
             u, v = v, u
         if side[u] != 0 or side[v] != 1:
-            raise ValueError(f"graph: edge {u!r} → {v!r} does not lead from an action to a target")
+            raise ValueError(f"graph: edge {u!r} → {v!r} goes another way, want edges from an action to a target")
         edges.append((u, v, weight))
     return matrix_of_edges(edges, [a for a, s in side if s == 0], [t for t, s in side if s == 1])
 
@@ -97,7 +110,10 @@ def graph_of(actions: Sequence[str], targets: Sequence[str], edges: Iterable[Seq
 
     clash = sorted(set(actions) & set(targets))
     if clash:
-        raise ValueError(f"{some(clash)} names both an action and a target; rename one side with relabel()")
+        raise ValueError(
+            f"net: {some(clash)} names both an action and a target; want different names: rename one side with "
+            "relabel()"
+        )
     graph = nx.DiGraph()
     graph.add_nodes_from(actions, bipartite=0)
     graph.add_nodes_from(targets, bipartite=1)

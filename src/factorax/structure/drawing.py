@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from .._checks import checked, shown
+from .checks import as_network
 from .export import arrange, maths, place
 from .factorisation import Factorisation
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     from .network import InfluenceNetwork
 
-_STYLES = ("bipartite", "factored", "matrix")
 _MOST_NODES = 60  # on one side of a graph
 _MOST_CELLS = 4_000_000
 _INK, _NODE = "0.2", "0.9"
@@ -53,8 +54,10 @@ def draw(
     >>> import matplotlib.pyplot as plt
     >>> plt.close(ax.figure)
     """
-    if style not in _STYLES:
-        raise ValueError(f"style: got {style!r}, want one of {', '.join(map(repr, _STYLES))}")
+    net = as_network(net, "net")
+    checked("style", style, Literal["bipartite", "factored", "matrix"])
+    if ax is not None and not hasattr(ax, "add_patch"):
+        raise TypeError(f"ax: got {shown(ax)}, want the axes of a matplotlib figure")
     if style == "matrix":
         return _draw_matrix(net, factorisation, ax)
     if style == "factored":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from .checks import as_network
 from .factorisation import Factorisation
 from .labels import counted
 
@@ -61,6 +62,7 @@ def to_dot(net: "InfluenceNetwork", factorisation: Factorisation | None = None) 
       "action:a2" -> "target:psi1";
     }
     """
+    net = as_network(net, "net")
     order, groups = arrange(net, factorisation)
     actions = [_quote(f"action:{label}") for label in net.actions]
     targets = [_quote(f"target:{label}") for label in net.targets]
@@ -106,6 +108,7 @@ def to_tikz(net: "InfluenceNetwork", factorisation: Factorisation | None = None)
       \draw[->] (action-2) -- (target-1);
     \end{tikzpicture}
     """
+    net = as_network(net, "net")
     order, groups = arrange(net, factorisation)
     widths = [[_tikz_width(label) for label in labels] for labels in (net.actions, net.targets)]
     x_action, x_target, height = place(net.matrix, widths[0], widths[1], order)
@@ -161,7 +164,9 @@ def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tup
             "with Factorisation.from_labels(groups, net.actions)"
         )
     if factorisation.n_actions != n:
-        raise ValueError(f"factorisation: groups {counted(factorisation.n_actions, 'action')}, the network has {n}")
+        raise ValueError(
+            f"factorisation: groups {counted(factorisation.n_actions, 'action')}, want {n}, as the network"
+        )
     groups = sorted(sorted(group) for group in factorisation.groups)
     return [i for group in groups for i in group], [group for group in groups if len(group) > 1]
 

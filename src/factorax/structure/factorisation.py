@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .labels import check_labels, counted, positions, refuse_string, some
+from .._checks import listed, real_array, shown
+from .labels import check_labels, counted, positions, some
 from .partition import PartitionMap, as_index, merge_parts
 
 
@@ -31,42 +32,40 @@ class Factorisation:
     """
 
     def __init__(self, groups: Iterable[Iterable[int]], n_actions: int):
-        n_actions = as_index(n_actions, "n_actions")
-        listed = [[as_index(i, "groups") for i in group] for group in groups]
-        if n_actions < 1:
-            raise ValueError(f"n_actions: got {n_actions}, want at least 1")
-        if any(not group for group in listed):
+        n_actions = as_index(n_actions, "n_actions", least=1)
+        numbered = [[as_index(i, "groups") for i in group] for group in _lists(groups, "numbers")]
+        if any(not group for group in numbered):
             raise ValueError("groups: got an empty group; want at least one action in each")
         group_of = np.full(n_actions, -1, dtype=np.int64)
-        for g, group in enumerate(listed):
+        for g, group in enumerate(numbered):
             for i in group:
                 if not 0 <= i < n_actions:
                     raise ValueError(f"groups: got action {i}, want numbers from 0 to {n_actions - 1}")
                 if group_of[i] >= 0:
-                    raise ValueError(
-                        f"groups overlap: action {i} is in two groups (or twice in one); want disjoint groups"
-                    )
+                    raise ValueError(f"groups: got action {i} in two groups (or twice in one), want disjoint groups")
                 group_of[i] = g
         missing = np.flatnonzero(group_of < 0)
         if missing.size:
             raise ValueError(
-                f"groups miss action {some([str(i) for i in missing])}; "
-                "add each to a group; a group may have one action"
+                f"groups: miss action {some([str(i) for i in missing])}, want each in a group; "
+                "a group may have one action"
             )
         self.group_of = group_of
-        self._size = len(listed)
-        self.__dict__["groups"] = tuple(map(tuple, listed))  # keep the order the caller gave
+        self._size = len(numbered)
+        self.__dict__["groups"] = tuple(map(tuple, numbered))  # keep the order the caller gave
         group_of.setflags(write=False)
 
     @classmethod
     def from_group_of(cls, group_of: np.ndarray) -> "Factorisation":
         """From the group number of every action: shape ``(n_actions,)``, numbers 0, 1, … all in use."""
-        numbers = np.asarray(group_of)
+        numbers = real_array("group_of", group_of)
         if numbers.ndim != 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer):
             raise ValueError(f"group_of: got shape {numbers.shape} of {numbers.dtype}, want (n_actions,) whole numbers")
         size = int(numbers.max()) + 1
         if numbers.min() < 0 or np.bincount(numbers, minlength=size).min() == 0:
-            raise ValueError(f"group_of: want every number from 0 to {size - 1} in use, and none below 0")
+            raise ValueError(
+                f"group_of: got {shown(group_of)}, want every number from 0 to {size - 1} in use, and none below 0"
+            )
         self = cls.__new__(cls)
         self.group_of = numbers.astype(np.int64)
         self.group_of.setflags(write=False)
@@ -77,20 +76,17 @@ class Factorisation:
     def from_labels(cls, groups: Iterable[Iterable[str]], actions: Sequence[str]) -> "Factorisation":
         """From groups of action labels: ``Factorisation.from_labels([["a1", "a2"], ["a3"]], net.actions)``."""
         actions = check_labels(actions, None, "actions")
-        listed = list(groups)
-        for group in listed:
-            refuse_string(group, "groups")
-        listed = [list(group) for group in listed]
-        unknown = [name for group in listed for name in group if isinstance(name, str) and name not in actions]
+        named = _lists(groups, "labels")
+        unknown = [name for group in named for name in group if isinstance(name, str) and name not in actions]
         positions(unknown, actions, "groups")
-        if any(not isinstance(name, str) for group in listed for name in group):
+        if any(not isinstance(name, str) for group in named for name in group):
             raise TypeError(
                 "groups: got numbers, want labels of actions; Factorisation(groups, n_actions) takes numbers"
             )
-        missing = sorted(set(actions) - {name for group in listed for name in group})
+        missing = sorted(set(actions) - {name for group in named for name in group})
         if missing:
-            raise ValueError(f"groups miss action {some(missing)}; add each to a group; a group may have one action")
-        return cls([positions(group, actions, "groups") for group in listed], len(actions))
+            raise ValueError(f"groups: miss action {some(missing)}, want each in a group; a group may have one action")
+        return cls([positions(group, actions, "groups") for group in named], len(actions))
 
     @property
     def n_actions(self) -> int:
@@ -115,6 +111,7 @@ class Factorisation:
 
     def merge(self, parts: Sequence[Any]) -> Any:
         """The action whose parts these are: ``merge(split(a)) == a``."""
+        parts = listed("parts", parts, f"{len(self)} parts, one for each factor")
         if len(parts) != len(self):
             raise ValueError(f"parts: got {len(parts)}, want {len(self)}, one for each factor")
         return merge_parts(parts, self.groups)
@@ -132,6 +129,12 @@ class Factorisation:
         if self.n_actions > 20:
             return f"Factorisation({counted(len(self), 'factor')} of {self.n_actions} actions)"
         return f"Factorisation({[list(g) for g in self.groups]}, {self.n_actions})"
+
+
+def _lists(groups: Any, of: str) -> list[list[Any]]:
+    """The groups as lists; a string, or what holds no groups, is refused."""
+    want = f"lists of {of}, as in [[…], […]]"
+    return [listed("groups", group, want) for group in listed("groups", groups, want)]
 
 
 def merge_rows(matrix: sparse.csr_array, factorisation: Factorisation) -> sparse.coo_array:

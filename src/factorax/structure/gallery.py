@@ -1,6 +1,7 @@
 """The influence networks that the paper draws."""
 
 from .network import InfluenceNetwork
+from .partition import as_index
 
 
 def fork() -> InfluenceNetwork:
@@ -33,9 +34,10 @@ def search_bandit(n: int, k: int | None = None) -> InfluenceNetwork:
 
     All n of them share the penalty if k is left out; with k = 0 there is no penalty.
     """
-    k = n if k is None else k
-    if n < 1 or not 0 <= k <= n:
-        raise ValueError(f"n, k: got {n} and {k}, want n ≥ 1 and 0 ≤ k ≤ n")
+    n = as_index(n, "n", least=1)
+    k = n if k is None else as_index(k, "k")
+    if not 0 <= k <= n:
+        raise ValueError(f"k: got {k}, want a number from 0 to n = {n}")
     distances = [(f"a{i}", f"Delta{i}") for i in range(1, n + 1)]
     penalty = [(f"a{i}", "zeta") for i in range(1, k + 1)]
     return InfluenceNetwork.from_edges(distances + penalty)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from .._checks import shown
+
 
 @dataclass(frozen=True, eq=False)
 class KArray:
@@ -17,6 +19,12 @@ class KArray:
     """
 
     matrix: Any
+
+    def __post_init__(self) -> None:
+        if len(getattr(self.matrix, "shape", ())) < 2:
+            raise TypeError(f"matrix: got {shown(self.matrix)}, want an array of shape (..., n, m)")
+        if any(kind in str(self.matrix.dtype) for kind in ("complex", "object", "<U")):
+            raise TypeError(f"matrix: got entries of type {self.matrix.dtype}, want weights in [0, 1]")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -1,10 +1,11 @@
 """Names of actions and targets: checked once, kept through every operation."""
 
-import difflib
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
+
+from .._checks import listed, nearest, shown
 
 
 class StructureWarning(UserWarning):
@@ -34,17 +35,6 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
-def nearest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that is most like another one, whatever its case; None if none is like it.
-
-    >>> nearest("leraning_rate", ["learning_rate", "gamma"])
-    'learning_rate'
-    """
-    by_lower = {each.lower(): each for each in known}
-    match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[match[0]] if match else None
-
-
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
     """The sizes of a network, as its `repr` shows them: ``2 actions → 1 target, 2 edges``."""
     return f"{counted(n, 'action')} → {counted(m, 'target')}, {counted(n_edges, f'{kind}edge')}"
@@ -68,7 +58,7 @@ def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] |
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
     """Labels as unique strings, `size` of them where a size is given."""
     refuse_string(labels, argument)
-    names = tuple(str(label) for label in labels)
+    names = tuple(str(label) for label in listed(argument, labels, "a list of labels"))
     if size is not None and len(names) != size:
         raise ValueError(
             f"{argument}: got {counted(len(names), 'label')}, want {size}, one for each "
@@ -77,6 +67,8 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
     if len(set(names)) < len(names):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"{argument}: labels must be unique; repeated: {some(repeated)}")
+    if size == 0:
+        raise ValueError(f"{argument}: got no label, want at least one")
     return names
 
 
@@ -85,15 +77,15 @@ def check_same_labels(first: Sequence[str], second: Sequence[str], argument: str
     if first != second:
         a, b = next(pair for pair in zip(first, second, strict=True) if pair[0] != pair[1])
         raise ValueError(
-            f"{argument}: {side} differ ({a!r} against {b!r}); bring them into one order with select(), or under one "
-            "set of names with relabel()"
+            f"{argument}: {side} differ ({a!r} against {b!r}), want the same; bring them into one order with select(), "
+            "or under one set of names with relabel()"
         )
 
 
 def refuse_string(labels: object, argument: str) -> None:
     """A string is a sequence of strings, and hardly ever meant as one."""
     if isinstance(labels, str):
-        raise TypeError(f"{argument}: got the string {labels!r}, want a list of labels such as [{labels!r}]")
+        raise TypeError(f"{argument}: got the string {shown(labels)}, want a list of labels such as [{shown(labels)}]")
 
 
 def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -114,8 +106,22 @@ def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> 
     """Index of each wanted label among the known ones; unknown labels are an error that lists them."""
     refuse_string(wanted, argument)
     index = {name: i for i, name in enumerate(known)}
-    names = [str(w) for w in wanted]
+    names = [str(w) for w in listed(argument, wanted, "a list of labels")]
     unknown = sorted({n for n in names if n not in index})
     if unknown:
-        raise ValueError(f"{argument}: unknown label {some(unknown)}; known: {some(known)}")
+        close = nearest(unknown[0], known)
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise ValueError(f"{argument}: unknown label {some(unknown)}; known: {some(known)}{hint}")
     return [index[n] for n in names]
+
+
+def printable(text: object, keep: str = "") -> str:
+    r"""Returns a text with escapes in place of characters that do not print: names may come from strangers, and a
+    terminal obeys some characters.
+
+    - `keep`: characters to leave as they are, such as line breaks.
+
+    >>> printable("chain\x1b[2J\u202e")
+    'chain\\x1b[2J\\u202e'
+    """
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in str(text))

@@ -8,6 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import sparse
 
+from .._checks import Whole, check_type, checked, real_array, shown
 from .base_network import BaseNetwork, RolloutCredit, RolloutView, refuse_critic_of_factors
 from .checks import as_network
 from .closure import influences, matrix_of
@@ -39,11 +40,11 @@ class LaggedNetwork(BaseNetwork):
     """
 
     def __init__(self, parts: Mapping[int, InfluenceNetwork]):
+        check_type("parts", parts, Mapping, "a dictionary from lags to networks")
         if not parts:
-            raise ValueError("parts: got none, want at least one lag and its network")
+            raise ValueError("parts: got {}, want at least one lag and its network")
         for lag in parts:
-            if int(lag) != lag or lag < 0:
-                raise ValueError(f"parts: got the lag {lag!r}, want whole numbers of steps, from 0 on")
+            checked("parts", lag, Whole)
         self.parts: dict[int, InfluenceNetwork] = {
             int(lag): as_network(parts[lag], f"parts[{lag!r}]") for lag in sorted(parts)
         }
@@ -65,13 +66,14 @@ class LaggedNetwork(BaseNetwork):
         cls, lags: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "LaggedNetwork":
         """From a matrix ``(n, m)`` of the steps that influence takes; −1 where there is none."""
-        matrix = np.asarray(lags)
+        matrix = real_array("lags", lags)
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.integer) or matrix.min(initial=0) < -1:
             raise ValueError(
-                f"lags: got {matrix.dtype} of shape {matrix.shape}, want whole numbers (n, m), −1 for no edge"
+                f"lags: got {shown(lags)}, {matrix.dtype} of shape {matrix.shape}, want whole numbers (n, m), "
+                "−1 for no edge"
             )
         if matrix.max(initial=-1) < 0:
-            raise ValueError("lags: got no edge at all, want at least one entry of 0 or more")
+            raise ValueError(f"lags: got {shown(lags)}, no edge at all, want at least one entry of 0 or more")
         closed = InfluenceNetwork(matrix >= 0, actions, targets)
         names = closed.actions, closed.targets
         return cls(
@@ -118,6 +120,7 @@ class LaggedNetwork(BaseNetwork):
 
     def at(self, lag: int) -> InfluenceNetwork:
         """K[τ]."""
+        lag = checked("lag", lag, Whole)
         nets = list(self.parts.values())
         total = sum((net.matrix for at, net in self.parts.items() if at <= lag), start=0 * nets[0].matrix)
         return InfluenceNetwork._derive(total, nets[0].actions, nets[0].targets)

@@ -108,9 +108,7 @@ class InfluenceNetwork(BaseNetwork):
         Of any size: the matrix is made only if something asks for it, and `factorax.credit` never does.
         """
         self = cls.__new__(cls)
-        self._shape = (as_index(n, "n"), as_index(m, "m"))
-        if min(self.shape) < 1:
-            raise ValueError(f"n, m: got {self.shape}, want at least one action and one target")
+        self._shape = (as_index(n, "n", least=1), as_index(m, "m", least=1))
         self._actions = self._targets = None
         self.form, self.made_complete = Ones(n), True
         return self
@@ -118,10 +116,7 @@ class InfluenceNetwork(BaseNetwork):
     @classmethod
     def identity(cls, n: int) -> "InfluenceNetwork":
         """Action i influences target i alone."""
-        n = as_index(n, "n")
-        if n < 1:
-            raise ValueError(f"n: got {n}, want at least 1")
-        return cls(sparse.eye_array(n, dtype=bool))
+        return cls(sparse.eye_array(as_index(n, "n", least=1), dtype=bool))
 
     # ---- what it is ---------------------------------------------------------------------------------------
 
@@ -217,7 +212,8 @@ class InfluenceNetwork(BaseNetwork):
             factorisation = Factorisation.from_labels(factorisation, self.actions)
         if factorisation.n_actions != self.shape[0]:
             raise ValueError(
-                f"factorisation: groups {counted(factorisation.n_actions, 'action')}, the network has {self.shape[0]}"
+                f"factorisation: groups {counted(factorisation.n_actions, 'action')}, want {self.shape[0]}, as "
+                "the network has"
             )
         names = None
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):

@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
+from .._checks import Range, listed, shown
 
-def as_index(value: object, argument: str) -> int:
+MOST = 2**31
+
+
+def as_index(value: Any, argument: str, least: int | None = None) -> int:
     """A plain ``int`` from anything that is a whole number; a bool or a float is refused."""
-    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
-        raise TypeError(f"{argument}: got {value!r}, want whole numbers counted from 0")
-    return value.__index__()  # pyright: ignore[reportAttributeAccessIssue]
+    if type(value) is not int:  # what they mostly are, and there may be millions
+        if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__") or np.ndim(value):
+            raise TypeError(f"{argument}: got {shown(value)}, want whole numbers counted from 0")
+        value = value.__index__()
+    if not (-MOST if least is None else least) <= value < MOST:
+        raise ValueError(f"{argument}: got {value}, want a whole number {Range(least or 0)}, and below 2³¹")
+    return value  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class PartitionMap:
@@ -37,10 +45,8 @@ class PartitionMap:
     """
 
     def __init__(self, indices: Iterable[int], size: int):
-        self.size = as_index(size, "size")
-        self.indices = tuple(as_index(i, "indices") for i in indices)
-        if self.size < 1:
-            raise ValueError(f"size: got {size}, want at least 1")
+        self.size = as_index(size, "size", least=1)
+        self.indices = tuple(as_index(i, "indices") for i in listed("indices", indices, "whole numbers from 0"))
         outside = [i for i in self.indices if not 0 <= i < self.size]
         if outside:
             raise ValueError(f"indices: got {outside}, want numbers from 0 to {self.size - 1} (size={self.size})")
@@ -57,11 +63,12 @@ class PartitionMap:
 
     def merge(self, part: Any, rest: Any) -> Any:
         """The unique inverse: the action a with σ(a) = `part` and σ̄(a) = `rest`."""
-        return merge_parts([part, rest], [self.indices, (~self).indices])
+        return merge_parts([part, rest], [self.indices, (~self).indices], "part, rest")
 
     def _take(self, action: Any, indices: tuple[int, ...]) -> Any:
-        if _length(action) != self.size:
-            raise ValueError(f"action: got {_length(action)} components, want {self.size} for {self!r}")
+        if _length(action, "action") != self.size:
+            got = getattr(action, "shape", None) or shown(action)
+            raise ValueError(f"action: got {got}, want {self.size} components for {self!r}")
         if is_array_api_obj(action):
             return _index(action, indices)
         return _kind(action)(action[i] for i in indices)
@@ -87,11 +94,11 @@ class PartitionMap:
         return f"PartitionMap({list(self.indices)}, {self.size})"
 
 
-def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]]) -> Any:
+def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]], argument: str = "parts") -> Any:
     """The action whose components `indices[p]` are `parts[p]`: the inverse of splitting it."""
-    got, want = [_length(part) for part in parts], [len(i) for i in indices]
+    got, want = [_length(part, argument) for part in parts], [len(i) for i in indices]
     if got != want:
-        raise ValueError(f"parts: got {got} components, want {want}")
+        raise ValueError(f"{argument}: got {got} components, want {want}")
     inverse = np.argsort([i for group in indices for i in group])
     arrays = [is_array_api_obj(part) for part in parts]
     if all(arrays):
@@ -99,7 +106,7 @@ def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]]) -> Any:
         return _index(xp.concat(list(parts), axis=-1), inverse)
     if any(arrays) or len({_kind(part) for part in parts}) > 1:
         kinds = sorted({type(part).__name__ for part in parts})
-        raise TypeError(f"parts: got a mixture of {', '.join(kinds)}; want all arrays, all tuples or all lists")
+        raise TypeError(f"{argument}: got a mixture of {', '.join(kinds)}; want all arrays, all tuples or all lists")
     joined = [component for part in parts for component in part]
     return _kind(parts[0])(joined[i] for i in inverse)
 
@@ -113,12 +120,12 @@ def _index(array: Any, indices: Sequence[int] | np.ndarray) -> Any:
     return array[..., xp.asarray(np.asarray(indices, dtype=np.int64))]
 
 
-def _length(action: Any) -> int:
+def _length(action: Any, argument: str) -> int:
     if isinstance(action, tuple | list):
         return len(action)
     if is_array_api_obj(action):
         shape: tuple[int, ...] = tuple(getattr(action, "shape"))  # noqa: B009
         if not shape:
-            raise ValueError("action: got a scalar array, want its components along the last axis")
+            raise ValueError(f"{argument}: got {shown(action)}, want an array with its components along the last axis")
         return shape[-1]
-    raise TypeError(f"action: got {type(action).__name__}, want an array, a tuple or a list")
+    raise TypeError(f"{argument}: got {shown(action)}, want an array, a tuple or a list")

@@ -4,12 +4,13 @@
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
+from .._checks import NotNegative, Range, checked, listed, real_array, shown
 from .network import InfluenceNetwork
 from .partition import as_index
 
@@ -25,10 +26,13 @@ def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
            [1, 0, 0],
            [0, 1, 1]])
     """
-    pairs = [(as_index(n, "sizes"), as_index(m, "sizes")) for n, m in sizes]
-    if not pairs or min(min(pair) for pair in pairs) < 1:
-        raise ValueError(f"sizes: got {pairs}, want (n_actions, n_targets) pairs of at least 1 each")
-    return InfluenceNetwork(sparse.block_diag([np.ones(pair, dtype=bool) for pair in pairs], format="csr"))
+    want = "a list of (n_actions, n_targets) pairs of at least 1 each"
+    given = [listed("sizes", pair, want) for pair in listed("sizes", sizes, want)]
+    pairs = [tuple(as_index(size, "sizes") for size in pair) for pair in given]
+    if not pairs or any(len(pair) != 2 or min(pair) < 1 for pair in pairs):
+        raise ValueError(f"sizes: got {shown(pairs)}, want {want}")
+    blocks = [sparse.coo_array(np.ones(pair, dtype=bool)) for pair in pairs]
+    return InfluenceNetwork(sparse.block_diag(blocks, format="csr"))
 
 
 def banded(n: int, width: int) -> InfluenceNetwork:
@@ -40,9 +44,7 @@ def banded(n: int, width: int) -> InfluenceNetwork:
            [0, 1, 1, 1],
            [0, 0, 1, 1]])
     """
-    n, width = as_index(n, "n"), as_index(width, "width")
-    if n < 1 or width < 0:
-        raise ValueError(f"n, width: got {n} and {width}, want n ≥ 1 and width ≥ 0")
+    n, width = as_index(n, "n", least=1), as_index(width, "width", least=0)
     i = np.arange(n)
     offsets = np.arange(-min(width, n - 1), min(width, n - 1) + 1)
     row, column = np.repeat(i, len(offsets)), (i[:, None] + offsets).ravel()
@@ -61,10 +63,8 @@ def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
     >>> k_hop(nx.path_graph(4), 1) == banded(4, 1).relabel(range(4), range(4))
     True
     """
-    k = as_index(k, "k")
-    if k < 0:
-        raise ValueError(f"k: got {k}, want at least 0")
-    nodes, adjacency = _adjacency(graph)
+    k = as_index(k, "k", least=0)
+    nodes, adjacency = _adjacency(graph, "graph")
     step = (adjacency.astype(bool) + sparse.eye_array(len(nodes), dtype=bool)).tocsr()
     reach = sparse.eye_array(len(nodes), dtype=bool, format="csr")
     for _ in range(k):
@@ -94,31 +94,37 @@ def spatial_discount(
            [0.5 , 1.  , 0.5 ],
            [0.25, 0.5 , 1.  ]])
     """
-    if not 0 < alpha <= 1:
-        raise ValueError(f"alpha: got {alpha}, want a discount in (0, 1]")
-    if radius is not None and not radius >= 0:
-        raise ValueError(f"radius: got {radius}, want a distance ≥ 0")
+    checked("alpha", alpha, Annotated[float, Range(0, 1, open=True)])
+    if radius is not None and radius != np.inf:
+        checked("radius", radius, NotNegative)
+    if weight is not None and not (isinstance(weight, str) and hasattr(distances, "nodes")):
+        raise TypeError(f"weight: got {shown(weight)}, want the name of an edge attribute, and a graph as distances")
     nodes = None
     if hasattr(distances, "nodes"):
-        nodes, adjacency = _adjacency(distances, weight)
+        nodes, adjacency = _adjacency(distances, "distances", weight)
         limit = np.inf if radius is None else radius
         distances = dijkstra(adjacency, directed=True, unweighted=weight is None, limit=limit)
-    d = np.asarray(distances, dtype=np.float64)
+    d = real_array("distances", distances, finite=False).astype(np.float64)
     if d.ndim != 2 or np.isnan(d).any() or (d < 0).any():
-        raise ValueError(f"distances: got shape {d.shape}, want a matrix of numbers ≥ 0 without NaN")
+        raise ValueError(f"distances: got {shown(distances)}, want a matrix of numbers ≥ 0 without NaN")
     near = np.isfinite(d) if radius is None else np.isfinite(d) & (d <= radius)
     return InfluenceNetwork(np.where(near, alpha ** np.where(near, d, 0), 0), nodes, nodes)
 
 
-def _adjacency(graph: "nx.Graph", weight: str | None = None) -> tuple[list[Any], sparse.csr_array]:
+def _adjacency(graph: "nx.Graph", argument: str, weight: str | None = None) -> tuple[list[Any], sparse.csr_array]:
     import networkx as nx
 
+    if not hasattr(graph, "number_of_nodes"):
+        raise TypeError(f"{argument}: got {shown(graph)}, want a networkx graph with at least one node")
     if graph.number_of_nodes() == 0:
-        raise ValueError("graph: got a graph without nodes, want at least one")
+        raise ValueError(f"{argument}: got {shown(graph)}, a graph without nodes, want at least one")
     if graph.is_multigraph():
         graph = _shortest_of_parallel(graph, weight)
     options: dict[str, Any] = {"weight": weight, "dtype": np.float64, "format": "csr"}
-    adjacency = nx.to_scipy_sparse_array(graph, **options)
+    try:
+        adjacency = nx.to_scipy_sparse_array(graph, **options)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{argument}: got an edge whose {weight} is no number ({error}), want lengths ≥ 0") from error
     if not (adjacency.data >= 0).all():
         raise ValueError(f"distances: got an edge of length {adjacency.data.min():g}, want lengths ≥ 0")
     return list(graph.nodes), adjacency

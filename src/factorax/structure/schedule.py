@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
+from .._checks import Count, Share, Whole, checked, is_traced
 from .base_network import BaseNetwork, RolloutView
 from .checks import as_network
 from .factorisation import Factorisation
@@ -31,6 +32,15 @@ class Blend:
     start: InfluenceNetwork
     end: InfluenceNetwork
     w: Any
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.start, InfluenceNetwork) or not isinstance(self.end, InfluenceNetwork):
+            object.__setattr__(self, "start", as_network(self.start, "start"))
+            object.__setattr__(self, "end", as_network(self.end, "end"))
+        if self.start.shape != self.end.shape:
+            raise ValueError(f"start, end: got {self.start!r} and {self.end!r}; want the same actions and targets")
+        if not is_traced(self.w) and not is_array_api_obj(self.w):
+            checked("w", self.w, Share)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,15 +97,14 @@ class NetworkSchedule(BaseNetwork):
                 f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order "
                 "(relabel() gives a network other names)"
             )
-        if not (steps >= 1 and delay >= 0):
-            raise ValueError(f"steps, delay: got {steps} and {delay}, want steps ≥ 1 and delay ≥ 0")
-        if ramp not in RAMPS:
-            raise ValueError(f"ramp: got {ramp!r}, want one of {', '.join(map(repr, RAMPS))}")
+        steps, delay = (int(x) if isinstance(x, float) and x.is_integer() else x for x in (steps, delay))
+        steps, delay = checked("steps", steps, Count), checked("delay", delay, Whole)
+        checked("ramp", ramp, Literal["linear", "cosine", "step"])
         self.start, self.end, self.steps, self.delay, self.ramp = start, end, steps, delay, ramp
 
     def at(self, step: Any) -> Blend:
         """The network at a step: a number, or a scalar array (traced or not)."""
-        step = step if is_array_api_obj(step) else np.asarray(step, dtype=np.float64)
+        step = step if is_array_api_obj(step) else np.asarray(checked("step", step, float))
         if getattr(step, "ndim") != 0:  # noqa: B009
             raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
         xp = array_namespace(step)

@@ -1,8 +1,10 @@
 """Networks that depend on the state: an empty charger influences nothing, wakes turn with the wind."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .._checks import check_type, shown
 from .base_network import BaseNetwork, RolloutView, refuse_critic_of_factors
 from .checks import as_network
 from .k_array import KArray
@@ -48,10 +50,14 @@ class StateNetwork(BaseNetwork):
                 f"function: got {type(function).__name__}, want a function of observations and info that returns "
                 "influence matrices (..., n, m)"
             )
+        _check_arguments(function)
         self.function, self.support = function, as_network(support, "support")
 
     def at(self, obs: Any, info: Mapping[str, Any]) -> KArray:
         """The influence matrix of each of these states, ``(..., n, m)``."""
+        if not hasattr(obs, "shape"):
+            raise TypeError(f"obs: got {shown(obs)}, want an array of observations (..., d)")
+        check_type("info", info, Mapping, "a dictionary, such as {}")
         try:
             matrix = self.function(obs, info)
         except Exception as error:
@@ -90,3 +96,19 @@ class StateNetwork(BaseNetwork):
 
     def __repr__(self) -> str:
         return f"StateNetwork(within {self.support!r})"
+
+
+def _check_arguments(function: Callable[..., Any]) -> None:
+    """Raises TypeError unless a function takes two positional arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        name = getattr(function, "__qualname__", repr(function))
+        raise TypeError(
+            f"function: got {name}{signature}, want a function of two arguments, observations and info, as in "
+            "lambda obs, info: …"
+        ) from None

@@ -1,26 +1,31 @@
 """Networks as files: JSON to read and edit, npz for large ones. Data only; nothing in a file is ever run."""
 
+import io
 import json
+import math
 import os
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._files import write_whole
+from .._checks import path_of
+from .._files import check_json, parse_json, read_bytes, write_whole
 from .network import InfluenceNetwork
 
 FORMAT = "factorax.InfluenceNetwork"
 VERSION = 1
-_LARGEST = 2**32
+_LARGEST = 2**28
+"""Bytes of an archive, unpacked."""
+_MOST = 2**20
+"""Actions of a network in a file, and targets."""
 
 
 def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
     """Write a network to `path`, by its ending ``.json`` or ``.npz``; whole or not at all."""
-    path = Path(path)
+    path = path_of("path", path, "a path that ends in '.json' or '.npz'")
     header = {"format": FORMAT, "version": VERSION}
     match path.suffix:
         case ".json":
@@ -29,6 +34,10 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
             rest = {"actions": net.actions, "targets": net.targets}
             head = json.dumps(header | rest, ensure_ascii=False)[1:-1]
             text = f'{{{head},\n  "edges": [\n    {lines}\n  ]\n}}\n'
+            try:
+                check_json(text)
+            except ValueError as error:
+                raise ValueError(f"path: {net.n_edges:,} edges are too many for JSON ({error}); want .npz") from None
             write_whole(path, lambda file: file.write(text.encode()))
         case ".npz":
             rest = {"shape": net.shape, "soft": net.is_soft, "actions": net._actions, "targets": net._targets}
@@ -46,9 +55,12 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> InfluenceNetwork:
     """Read a network from a file that `save` wrote; what it is follows from its contents, not its name."""
-    path = Path(path)
+    path = path_of("path", path, "a file that InfluenceNetwork.save wrote")
+    if not path.exists():
+        raise FileNotFoundError(f"path: no file {str(path)!r}, want one that InfluenceNetwork.save wrote")
+    data = read_bytes(path, _LARGEST)
     try:
-        return _load_npz(path) if zipfile.is_zipfile(path) else _load_json(path)
+        return _load_npz(data) if zipfile.is_zipfile(io.BytesIO(data)) else _load_json(data)
     except _NotOurs as error:
         raise ValueError(f"{path}: {error}") from error.__cause__
 
@@ -57,10 +69,10 @@ class _NotOurs(Exception):
     pass
 
 
-def _load_json(path: Path) -> InfluenceNetwork:
+def _load_json(data: bytes) -> InfluenceNetwork:
     try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+        content = parse_json(data)
+    except ValueError as error:
         raise _NotOurs(f"not a factorax network: neither npz nor JSON ({error})") from error
     _check_header(content)
     try:
@@ -69,36 +81,59 @@ def _load_json(path: Path) -> InfluenceNetwork:
         raise _NotOurs(f"damaged: no entry {error}") from error
     if not all(isinstance(part, list) for part in (edges, actions, targets)) or not all(map(_is_list, edges)):
         raise _NotOurs("damaged: actions, targets and edges must be lists")
+    _check_size(len(actions), len(targets))
     return _build(lambda: InfluenceNetwork.from_edges(edges, actions, targets))
 
 
-def _load_npz(path: Path) -> InfluenceNetwork:
+def _load_npz(data: bytes) -> InfluenceNetwork:
     try:
-        with zipfile.ZipFile(path) as file:
-            size = sum(part.file_size for part in file.infolist())
-        if size > _LARGEST:  # before anything is unpacked
-            raise _NotOurs(f"would take {size:,} bytes of memory, and a network takes {_LARGEST:,} at most")
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            content = dict(archive)
-        header = json.loads(str(content.pop("header")))
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+            if size > _LARGEST:  # before anything is unpacked
+                raise _NotOurs(f"would take {size:,} bytes of memory, and a network takes {_LARGEST:,} at most")
+            header = parse_json(str(_array(archive, "header")))
+            _check_header(header)
+            shape = header.get("shape")
+            if not isinstance(shape, list) or len(shape) != 2:
+                raise _NotOurs(f"damaged: the shape is {shape!r:.60}")
+            _check_size(*shape)
+            names = {part.removesuffix(".npy") for part in archive.namelist()}
+            content = {name: _array(archive, name) for name in names & {"indptr", "indices", "weights"}}
     except _NotOurs:
         raise
     except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
         raise _NotOurs("not a factorax network, or damaged: no readable header") from error
-    _check_header(header)
     try:
-        indptr, indices, shape = content["indptr"], content["indices"], tuple(header["shape"])
+        indptr, indices = content["indptr"], content["indices"]
         whole = indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"
-        if not whole or len(indptr) != shape[0] + 1 or indptr[-1] != len(indices) or not 0 < shape[1] < 2**31:
+        if not whole or len(indptr) != shape[0] + 1 or indptr[-1] != len(indices):
             raise ValueError("indices do not fit the shape")
         if not isinstance(header["soft"], bool):
             raise ValueError(f"soft is {header['soft']!r}, neither true nor false")
         weights = content["weights"] if header["soft"] else np.ones(len(indices), dtype=bool)
-        matrix = sparse.csr_array((weights, indices, indptr), shape)
+        matrix = sparse.csr_array((weights, indices, indptr), tuple(shape))
         matrix.check_format(full_check=True)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError, MemoryError) as error:
         raise _NotOurs(f"damaged: {error}") from error
     return _build(lambda: InfluenceNetwork(matrix, header.get("actions"), header.get("targets")))
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array of an archive, if the size that it declares is the size that it has: memory is taken by the former."""
+    with archive.open(f"{name}.npy") as file:
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, in_columns, dtype = read_header[np.lib.format.read_magic(file)](file)
+        left = archive.getinfo(f"{name}.npy").file_size - file.tell()
+        if dtype.hasobject or in_columns or dtype.itemsize * math.prod(shape) != left:
+            raise ValueError(f"{name} is not an array of the size that it declares")
+        return np.frombuffer(file.read(left), dtype).reshape(shape).copy()
+
+
+def _check_size(actions: Any, targets: Any) -> None:
+    """Raise if a network has more rows or columns than one from a file may have, before they take memory."""
+    for name, size in (("actions", actions), ("targets", targets)):
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MOST:
+            raise _NotOurs(f"damaged: {size!r:.60} {name}, want a number up to {_MOST:,}")
 
 
 def _check_header(header: Any) -> None:

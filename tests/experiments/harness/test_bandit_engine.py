@@ -97,6 +97,7 @@ def plain_search(method, key, centre, eta, steps, **penalty):
     return plain(method, noise_of(key, steps, len(centre)), eta, own, centre, **penalty)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize(("n", "k", "penalty"), [(6, 0, 0.0), (7, 3, 0.5)])
 def test_every_method_does_as_its_formula_says(method, n, k, penalty):
@@ -165,6 +166,7 @@ def test_the_variance_of_an_update():
     assert (closed[VPG] > 10 * closed[FPG]).all()
 
 
+@pytest.mark.slow
 def test_not_a_bit_depends_on_how_many_seeds_there_are():
     # Of the methods and sizes tried, this is the one whose bits seeds side by side (jax.vmap) would change.
     keys, centres = setting(7, seeds=16)
@@ -174,6 +176,7 @@ def test_not_a_bit_depends_on_how_many_seeds_there_are():
         jax.tree.map(lambda got, want, seeds=seeds: np.testing.assert_array_equal(got, want[:seeds]), few, whole)
 
 
+@pytest.mark.slow
 def test_a_run_does_not_depend_on_the_step_sizes_beside_it():
     keys, centres = setting(6)
     two = learn(search(VPG_SA), keys, centres, ETAS, STEPS)
@@ -197,6 +200,7 @@ def test_the_noise_of_a_run_is_that_of_its_key():
     assert (np.abs(other.mu - runs.mu).max(axis=-1)[[0, 2]] > 0.1).all()
 
 
+@pytest.mark.slow
 def test_neither_calls_nor_chunks_of_noise_matter(monkeypatch):
     keys, centres = setting(6)
     whole = learn(search(VPG_SA), keys, centres, ETAS, STEPS)
@@ -307,6 +311,7 @@ def test_bad_input_is_named():
             learn(search(FPG), keys, centres, (0.1,), steps)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_steps():
     keys, centres = setting(100)
     learner, advance = search(FPG_S)

@@ -27,9 +27,10 @@ from factorax.experiments.harness.experiment import reproduce
 from factorax.experiments.harness.table import read_csv, write_csv
 from factorax.experiments.search_throughput import LABELS
 
-pytestmark = pytest.mark.usefixtures("shared")
+pytestmark = [pytest.mark.usefixtures("shared"), pytest.mark.slow]
 
 
+@pytest.mark.slow
 @every_experiment
 def test_it_leaves_five_files_and_no_others(name, finished):
     out = finished(name)
@@ -43,6 +44,7 @@ def test_it_leaves_five_files_and_no_others(name, finished):
     assert len(np.unique(pixels[..., :3].sum(axis=-1))) > 50  # more than an empty frame
 
 
+@pytest.mark.slow
 @every_experiment
 def test_the_config_says_how_to_do_it_again(name, finished):
     config = strict(finished(name) / "config.json")
@@ -304,6 +306,8 @@ def test_a_figure_is_drawn_even_if_everything_diverges(name, copied):
 
 
 def test_other_experiments_have_no_simulator(tmp_path):
-    with pytest.raises(ValueError, match="sim: the experiment search-rate has no such setting; leave it out"):
+    with pytest.raises(
+        ValueError, match="sim: got 'sumo', and the experiment search-rate has no such setting; leave it out"
+    ):
         reproduce(find("search-rate"), out=tmp_path / "out", change={"sim": "sumo"})
     assert not (tmp_path / "out").exists()

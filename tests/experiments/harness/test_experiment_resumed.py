@@ -39,6 +39,7 @@ def observed(name, under_way=None):
     return told, lambda settings, seed: [watched(i, part) for i, part in enumerate(make(settings, seed))]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", DETERMINED)
 def test_stopped_and_continued_leaves_no_trace(name, finished, tmp_path, monkeypatch):

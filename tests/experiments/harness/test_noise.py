@@ -142,6 +142,7 @@ class TestIndependence:
             assert largest_z(np.stack([x[:-1].ravel(), neighbour.ravel()]) ** power) < 5.5
 
 
+@pytest.mark.slow
 def test_a_number_depends_on_its_key_step_and_coordinate_only():
     whole = draw([(0, 0), (0, 1), (5, 6)], 20, 100)
     np.testing.assert_array_equal(draw([(0, 0), (0, 1), (5, 6)], 20, 10), whole[:, :, :10])

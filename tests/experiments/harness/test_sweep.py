@@ -72,6 +72,7 @@ def assert_same(got, want):
         np.testing.assert_array_equal(got[name], want[name], strict=True)
 
 
+@pytest.mark.slow
 @sharing
 @pytest.mark.parametrize("cuts", [(1, 3), (2, 6)], ids=str)
 @pytest.mark.parametrize("name", JOBS)
@@ -83,11 +84,13 @@ def test_stopped_and_continued_is_the_same_to_the_bit(name, cuts, tmp_path):
     assert_same(run(job, 0, checkpoint=path), whole(job))
 
 
+@pytest.mark.slow
 def test_what_is_compiled_anew_continues_too(tmp_path):
     stop_after(2, LEARNT, tmp_path / "state.npz")
     assert_same(run(LEARNT, 0, checkpoint=tmp_path / "state.npz"), whole(LEARNT))
 
 
+@pytest.mark.slow
 @sharing
 def test_the_jobs_above_drop_columns_and_finish_between():
     """Otherwise the tests of stopping show less than they say."""
@@ -114,6 +117,7 @@ def test_a_sweep_stops_without_a_checkpoint():
     stop_after(2, PLAIN, None)
 
 
+@pytest.mark.slow
 @sharing
 @pytest.mark.parametrize("name", JOBS)
 def test_a_sweep_is_the_engine_record_by_record(name):
@@ -165,6 +169,7 @@ def test_a_job_all_of_whose_runs_diverge_ends_early(tmp_path):
     assert ticks == [1.0]
 
 
+@pytest.mark.slow
 @sharing
 def test_a_run_is_the_same_in_any_job():
     alone = whole(replace(DROPPING, step_sizes=(0.02, 0.01)))  # beside none that leave the batch
@@ -255,6 +260,7 @@ def test_progress_is_told_as_a_fraction():
     np.testing.assert_allclose(ticks, [1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1, 1])
 
 
+@pytest.mark.slow
 @sharing
 def test_pretraining_ends_no_run():
     reached = whole(replace(FINISHING, tolerance=10.0))["reached"]

@@ -16,6 +16,7 @@ def part(*plan):
     return trainings.trainings(lambda settings, seed: plan)(None, 0)
 
 
+@pytest.mark.slow
 def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("all edges", "contextual-bandit:3", *SMALL, "--network", "complete", seed=5, steps=64))
@@ -30,6 +31,7 @@ def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
     assert ticks == sorted(ticks)
 
 
+@pytest.mark.slow
 def test_seeds_side_by_side_are_one_process(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "contextual-bandit:3", *SMALL, seed=5, steps=64, seeds=2))
@@ -42,12 +44,13 @@ def test_seeds_side_by_side_are_one_process(tmp_path):
     assert rows["seed"].tolist() == [5, 5, 6, 6]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_where_to_look(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "no-such-problem", seed=0, steps=64))
     with pytest.raises(RuntimeError, match=r"factored-0: ended with code 1; .*factored-0.log says why"):
         one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
-    assert "unknown problem 'no-such-problem'" in (tmp_path / "runs" / "factored-0.log").read_text()
+    assert "problem: got 'no-such-problem'" in (tmp_path / "runs" / "factored-0.log").read_text()
 
 
 def test_a_run_is_stopped_when_asked(tmp_path):

@@ -98,7 +98,7 @@ def test_what_is_wrong_is_said(monkeypatch):
         to_rllib(HOST, weights=[1.0, 2.0, 3.0])
     with pytest.raises(TypeError, match=r"problem: got Plain, want a Problem or a function"):
         to_rllib(Plain())
-    with pytest.raises(ValueError, match=r"unknown problem 'chian'"):
+    with pytest.raises(ValueError, match=r"problem: got 'chian'"):
         to_rllib("chian")
     with pytest.raises(ValueError, match=r"env_config: got \['network'\], want 'problem'"):
         JointEnv({"network": EYE})

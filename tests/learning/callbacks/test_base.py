@@ -1,11 +1,10 @@
 """The forms in which callbacks may be given, and when they are called."""
 
 import pytest
+from small_settings import SMALL
 
 from factorax.learning import Callback, CallbackList, FactoredPPO
 from factorax.learning.callbacks import as_callback
-
-SMALL = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
 
 
 def learn(callback, steps=72):

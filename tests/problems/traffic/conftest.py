@@ -30,8 +30,3 @@ def sumo():
     yield make
     while envs:
         envs.pop().close()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def in_haste(compiled_in_haste):
-    """Compile without most optimisations in all of these modules."""

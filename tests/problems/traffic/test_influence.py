@@ -90,7 +90,7 @@ def test_targets_by_light():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="network: got 'near', want one of in, incident"):
+    with pytest.raises(ValueError, match="network: got 'near', want 'in', 'incident'"):
         influence(Grid(2, 2), "near")
     with pytest.raises(ValueError, match="n: got -1"):
         influence(Grid(2, 2), "n-level", n=-1)

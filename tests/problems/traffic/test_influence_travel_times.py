@@ -17,6 +17,7 @@ def test_all_lags_together_are_the_corridor():
             assert travel_times(grid, kind=kind).returns_network == influence(grid, "corridor", kind=kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("light", [0, 1, 5])
 def test_no_street_feels_a_light_before_its_lag(light):
     """One switch more or less, in the middle of episodes with random actions."""

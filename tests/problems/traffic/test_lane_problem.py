@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import factorax as fx
 from factorax.problems.traffic import lanes
@@ -31,6 +32,7 @@ def test_an_episode_is_truncated_at_its_horizon():
     assert ends == [(False, False), (False, False), (False, True)]
 
 
+@pytest.mark.slow
 def test_a_full_route_is_said():
     problem = lanes(1, 1, slots=5)
     state, _ = jax.jit(problem.reset)(jax.random.key(0))
@@ -46,6 +48,7 @@ def test_a_full_route_is_said():
     assert not bad[:40].any()
 
 
+@pytest.mark.slow
 def test_a_large_grid_has_traffic_at_every_light():
     problem = lanes(30, 20, initial="everywhere")
 

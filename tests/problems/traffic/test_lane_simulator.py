@@ -52,6 +52,7 @@ def episodes(traffic, controllers, dtype=SINGLE, steps=400):
     return jax.tree.map(np.asarray, compiled(traffic, dtype)(np.array(asked), np.array(which)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_double_precision_is_sumo_to_rounding(size):
     with jax.enable_x64(True):
@@ -66,6 +67,7 @@ def test_double_precision_is_sumo_to_rounding(size):
     np.testing.assert_allclose(psi.sum(axis=-1), reward, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_single_precision_returns(size):
     traffic = Traffic(*size, speed_deviation=0.0)
@@ -76,6 +78,7 @@ def test_single_precision_returns(size):
         assert psi[i].sum(dtype=float) == pytest.approx(known, rel=0.002), name
 
 
+@pytest.mark.slow
 def test_no_light_reaches_beyond_its_corridor():
     """To the last bit, all that every other street reads."""
     traffic = Traffic(3, 3, norm="fixed", speed_deviation=0.0)
@@ -98,6 +101,7 @@ def test_first_cars_differ_in_what_they_want():
     assert abs((wanted < 30).mean() - 0.0766) < 4 * 0.0038
 
 
+@pytest.mark.slow
 def test_a_queue_that_may_reach_back_is_said():
     simulator = LaneSimulator(Traffic(1, 2), slots=60)
     state = simulator.reset(jax.random.key(0))
@@ -113,6 +117,7 @@ def test_a_queue_that_may_reach_back_is_said():
     assert not bool(simulator.invalid(fewer, simulator.read(fewer)))
 
 
+@pytest.mark.slow
 def test_long_routes_look_up_what_short_ones_compare(monkeypatch):
     """The two ways to find lights, leaders and sums give the same."""
     traffic = Traffic(2, 3, initial="everywhere", horizon=60)

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from ..._files import read_json
 from ...runs.statistics import Interval
 
 Verdict = Literal["holds", "holds in part", "does not hold"]
@@ -58,7 +59,7 @@ def collected(folders: Iterable[Path]) -> list[Claim]:
     for folder in folders:
         path = Path(folder) / "summary.json"
         try:
-            content: Any = json.loads(path.read_bytes())
+            content: Any = read_json(path)
             rows = [Claim(**row) for row in content["claims"]]
             odd = [row.verdict for row in rows if row.verdict not in get_args(Verdict)]
             if odd:

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import factorax
 
-from ..._files import write_json, write_whole
+from ..._files import read_json, write_json, write_whole
 from .claims import Claim
 from .parts import Arrays, Part, run_parts
 from .table import Table, read_csv, write_csv
@@ -96,7 +96,11 @@ def reproduce(
         if change:
             unknown = change.keys() - {field.name for field in dataclasses.fields(settings)}
             if unknown:
-                raise ValueError(f"{min(unknown)}: the experiment {experiment.name} has no such setting; leave it out")
+                name = min(unknown)
+                raise ValueError(
+                    f"{name}: got {change[name]!r}, and the experiment {experiment.name} has no such setting; leave it "
+                    "out"
+                )
             settings = dataclasses.replace(settings, **change)
     request = {"experiment": experiment.name, "budget": budget, "seed": seed, "settings": dataclasses.asdict(settings)}
     if not 0 <= seed < 2**32:
@@ -149,7 +153,7 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
 def _read_config(out: Path) -> dict[str, Any]:
     path = out / "config.json"
     try:
-        content = json.loads(path.read_bytes())
+        content = read_json(path)
         return {key: content[key] for key in ("format", "experiment", "budget", "seed", "settings")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"out: {path} is damaged ({error}); give another folder") from error

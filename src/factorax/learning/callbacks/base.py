@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..._checks import listed, shown
 from ..config import Config
 from ..logger import Logger
 from ..metrics import Metrics
@@ -59,7 +60,8 @@ class CallbackList(Callback):
     """Several callbacks, called in order. All of them are called, even if one has said to stop."""
 
     def __init__(self, callbacks: Sequence[Any]):
-        self.callbacks = [as_callback(each) for each in callbacks]
+        given = listed("callbacks", callbacks, "a list of callbacks")
+        self.callbacks = [as_callback(each, "callbacks") for each in given]
 
     def on_training_start(self, model: Model) -> None:
         """Start each."""
@@ -136,7 +138,7 @@ class _OfStableBaselines3(Callback):
         self.wrapped.on_training_end()
 
 
-def as_callback(callback: Any) -> Callback:
+def as_callback(callback: Any, argument: str = "callback") -> Callback:
     """A callback from what users give: None, a function, an object, one of Stable-Baselines3, or a list of those."""
     if callback is None:
         return Callback()
@@ -149,8 +151,8 @@ def as_callback(callback: Any) -> Callback:
     if callable(callback):
         return _Function(callback)
     if isinstance(callback, Iterable) and not isinstance(callback, str):
-        return CallbackList(list(callback))
+        return CallbackList([as_callback(each, argument) for each in callback])
     raise TypeError(
-        f"callback: got {type(callback).__name__}, want a function f(model, metrics), an object with "
+        f"{argument}: got {shown(callback)}, want a function f(model, metrics), an object with "
         "on_training_start, on_rollout_end or on_training_end, or a list of those"
     )

@@ -5,16 +5,15 @@ end of the first rollout at which a multiple of its frequency has been reached.
 """
 
 import os
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from ... import _progress
+from ..._checks import Count, Whole, checked, path_of, shown
 from ..._files import write_whole
 from ..metrics import Metrics
-from ..validation import Range, checked
 from .base import Callback, Model, as_callback, each_of, stops
 
 
@@ -22,7 +21,7 @@ class _Every:
     """Whether a multiple of a frequency, in steps of each environment, was reached since it was last asked."""
 
     def __init__(self, name: str, frequency: int):
-        self.frequency, self.reached = checked(name, frequency, Annotated[int, Range(1)]), 0
+        self.frequency, self.reached = checked(name, frequency, Count), 0
 
     def start(self, model: Model) -> None:
         self.reached = model.num_timesteps // model.config.n_envs // self.frequency
@@ -58,16 +57,25 @@ class EvalCallback(Callback):
         deterministic: bool = True,
         verbose: int = 1,
     ):
-        self.eval_env, self.deterministic = eval_env, deterministic
-        self.n_eval_episodes = checked("n_eval_episodes", n_eval_episodes, Annotated[int, Range(1)])
-        self.on_best, self.after_eval = as_callback(callback_on_new_best), as_callback(callback_after_eval)
+        is_env = hasattr(eval_env, "step_wait") or hasattr(eval_env, "step") or callable(eval_env)
+        if eval_env is not None and not is_env and not isinstance(eval_env, str):
+            raise TypeError(
+                f"eval_env: got {shown(eval_env)}, want an environment, a problem, or None for the model's own"
+            )
+        self.eval_env, self.deterministic = eval_env, checked("deterministic", deterministic, bool)
+        self.n_eval_episodes = checked("n_eval_episodes", n_eval_episodes, Count)
+        self.on_best, self.after_eval = (
+            as_callback(callback_on_new_best, "callback_on_new_best"),
+            as_callback(callback_after_eval, "callback_after_eval"),
+        )
         for inner in (*each_of(self.on_best), *each_of(self.after_eval)):
             if isinstance(inner, StopTrainingOnRewardThreshold):
                 inner.parent = self
         self.every = _Every("eval_freq", eval_freq)
-        self.log_path = None if log_path is None else Path(log_path)
-        self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
-        self.verbose = verbose
+        self.log_path = None if log_path is None else path_of("log_path", log_path, "a folder")
+        folder = best_model_save_path
+        self.best_model_save_path = None if folder is None else path_of("best_model_save_path", folder, "a folder")
+        self.verbose = _verbosity(verbose)
         self.best_mean_reward = self.last_mean_reward = -np.inf
         self.timesteps: list[int] = []
         self.results: list[np.ndarray] = []
@@ -113,7 +121,10 @@ class CheckpointCallback(Callback):
     """Saves the model every `save_freq` steps of each environment, as ``PREFIX_STEPS_steps.safetensors``."""
 
     def __init__(self, save_freq: int, save_path: str | os.PathLike[str], name_prefix: str = "rl_model"):
-        self.every, self.folder, self.name_prefix = _Every("save_freq", save_freq), Path(save_path), name_prefix
+        self.every, self.folder = _Every("save_freq", save_freq), path_of("save_path", save_path, "a folder")
+        if not isinstance(name_prefix, str) or not name_prefix or "/" in name_prefix:
+            raise ValueError(f"name_prefix: got {shown(name_prefix)}, want the beginning of a file's name")
+        self.name_prefix = name_prefix
 
     def on_training_start(self, model: Model) -> None:
         """Make the folder."""
@@ -131,7 +142,8 @@ class StopTrainingOnRewardThreshold(Callback):
     `callback_on_new_best`, else that of the episodes which ended in a rollout."""
 
     def __init__(self, reward_threshold: float, verbose: int = 0):
-        self.reward_threshold, self.verbose = reward_threshold, verbose
+        self.reward_threshold = checked("reward_threshold", reward_threshold, float)
+        self.verbose = _verbosity(verbose)
         self.parent: EvalCallback | None = None
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
@@ -167,6 +179,10 @@ class ProgressBarCallback(Callback):
     def on_training_end(self, model: Model) -> None:
         """Remove it."""
         self.bar.stop()
+
+
+def _verbosity(verbose: Any) -> int:
+    return checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
 
 
 def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np.ndarray:

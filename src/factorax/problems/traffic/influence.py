@@ -1,11 +1,12 @@
 """Which light influences which street: from the paper's local baseline to all that cars can carry."""
 
 import warnings
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy import sparse
 
+from ..._checks import Range, check_type, checked
 from ...structure import InfluenceNetwork, LaggedNetwork, StructureWarning
 from ...structure.partition import as_index
 from .driving import TOP_SPEED
@@ -42,13 +43,17 @@ def influence(
     >>> influence(Grid(2, 6), "n-level", n=1).to_dense().sum(axis=1)[:6]
     array([14, 20, 20, 20, 20, 14])
     """
-    if preset not in get_args(Preset):
-        raise ValueError(f"network: got {preset!r}, want one of {', '.join(get_args(Preset))}")
+    check_type("grid", grid, Grid, "a Grid, such as Grid(3, 3)")
+    checked("network", preset, Preset)
+    checked("kind", kind, Kind)
+    checked("rows", rows, Literal["same", "both"])
+    checked("alpha", alpha, Annotated[float, Range(0, 1, open=True)])
+    n = as_index(n, "n", least=0)
     lights, targets = grid.lights, grid.edges if kind == "edges" else grid.lights
     if preset == "complete":
         return InfluenceNetwork.complete(grid.n_lights, len(targets)).relabel(lights, targets)
     if preset == "n-level":
-        window = _window(grid, as_index(n, "n"), rows)
+        window = _window(grid, n, rows)
         matrix = window if kind == "lights" else (window @ _incident(grid)).astype(bool)
         return InfluenceNetwork(matrix, lights, targets)
     matrix = (
@@ -79,8 +84,6 @@ def _incident(grid: Grid) -> sparse.csr_array:
 
 def _window(grid: Grid, n: int, rows: str) -> sparse.csr_array:
     """Which lights are at most n columns away, ``(n_lights, n_lights)``."""
-    if n < 0:
-        raise ValueError(f"n: got {n}, want a number of columns, at least 0")
     near = np.abs(np.subtract.outer(np.arange(grid.columns), np.arange(grid.columns))) <= n
     same = np.eye(grid.rows, dtype=bool) if rows == "same" else np.ones((grid.rows, grid.rows), bool)
     return sparse.csr_array(sparse.kron(sparse.csr_array(same), sparse.csr_array(near)).astype(bool))
@@ -88,8 +91,6 @@ def _window(grid: Grid, n: int, rows: str) -> sparse.csr_array:
 
 def _corridor(grid: Grid, preset: str, alpha: float) -> sparse.csr_array:
     """Row and column of every light; with weights αᵈ if they shall decay."""
-    if not 0 < alpha <= 1:
-        raise ValueError(f"alpha: got {alpha}, want a discount in (0, 1]")
     rows, columns, before, after = _along(grid)
     data = alpha ** np.maximum(before, after) if preset == "decay" else None
     return _matrix(rows, columns, (grid.n_lights, grid.n_edges), data)
@@ -119,6 +120,8 @@ def travel_times(grid: Grid, *, kind: Kind = "edges") -> LaggedNetwork:
     >>> travel_times(Grid(2, 6))
     LaggedNetwork(12 actions → 64 targets, 240 edges, lags 0 to 50)
     """
+    check_type("grid", grid, Grid, "a Grid, such as Grid(3, 3)")
+    checked("kind", kind, Kind)
     rows, columns, _, after = _along(grid)
     lags = (after * INNER / TOP_SPEED).astype(int)
     if kind == "lights":

@@ -1,6 +1,6 @@
 """The lane simulator as a problem for the learner."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import gymnasium as gym
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._checks import check_options
 from ...structure import InfluenceNetwork
 from ...structure.checks import as_network
 from ..problem import Problem, Step
@@ -53,9 +54,13 @@ def lanes(
     >>> lanes(2, 6).network
     InfluenceNetwork(12 actions → 64 targets, 96 edges, density 0.125)
     """
+    check_options(settings, (field.name for field in fields(Traffic) if field.init), "traffic")
     traffic = Traffic(rows, columns, **settings)
     simulator = LaneSimulator(traffic, slots=slots, dtype=dtype)
     space = traffic.observation_space
+    used = traffic.influence(network) if isinstance(network, str) else as_network(network, "network")
+    if (want := (traffic.grid.n_lights, traffic.n_targets)) != used.static.shape:
+        raise ValueError(f"network: got shape {used.static.shape}, want {want}, a row for each light")
 
     def reset(key: jax.Array) -> tuple[Lanes, jax.Array]:
         state = simulator.reset(key)
@@ -74,7 +79,7 @@ def lanes(
         step=step,
         observation_space=gym.spaces.Box(space.low, space.high, dtype=np.float32),
         action_space=traffic.action_space,
-        network=traffic.influence(network) if isinstance(network, str) else as_network(network, "network"),
+        network=used,
         weights=traffic.weights,
         local=traffic.local,
         simulator=simulator,

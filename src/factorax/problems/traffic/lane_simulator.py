@@ -8,12 +8,13 @@ what concerns all routes alike is one operation on long rows.
 
 import functools
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._checks import Count, check_type, checked
 from .driving import (
     CAR,
     FAR,
@@ -97,9 +98,15 @@ class LaneSimulator:
     """
 
     def __init__(self, traffic: Traffic, *, slots: int | None = None, dtype: Any = jnp.float32):
-        self.traffic, self.grid, self.dtype = traffic, traffic.grid, jnp.dtype(dtype)
+        check_type("traffic", traffic, Traffic, "a Traffic, such as Traffic(3, 3)")
+        checked("slots", slots, Count | None)
+        self.traffic, self.grid = traffic, traffic.grid
+        name = getattr(dtype, "__name__", str(dtype))
+        self.dtype = jnp.dtype(checked("dtype", name, Literal["float32", "float64"]))
         if self.dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):
-            raise ValueError("dtype: got float64, and JAX is set to single precision; set jax_enable_x64 first")
+            raise ValueError(
+                "dtype: got float64, want float32, as JAX is set to single precision; or set jax_enable_x64 first"
+            )
         if traffic.period < SHORTEST_PERIOD:
             raise ValueError(
                 f"period: got {traffic.period}, want at least {SHORTEST_PERIOD} s: with more cars queues reach back "

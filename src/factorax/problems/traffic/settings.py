@@ -1,15 +1,29 @@
 """What a traffic problem is: its size, its demand, its rewards. Both simulators read it."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 
+from ..._checks import Count, NotNegative, checked
 from .grid import Grid
 from .influence import influence, travel_times
 from .observations import local_observations, observation_size
 from .targets import STANDSTILL_SPEED, Kind, Norm, targets
+
+_KINDS = {
+    "horizon": Count,
+    "period": Count,
+    "initial": Literal["entries", "everywhere"],
+    "action": Literal["bits", "gaussian"],
+    "kind": Kind,
+    "norm": Norm,
+    "standstill": NotNegative,
+    "speed_deviation": NotNegative,
+    "flow_inflows": bool,
+    "flow_order": bool,
+}
 
 
 @dataclass(frozen=True)
@@ -46,21 +60,12 @@ class Traffic:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", Grid(self.rows, self.columns))
-        for name in ("horizon", "period"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: got {getattr(self, name)}, want at least 1")
-        choices = {"initial": ("entries", "everywhere"), "action": ("bits", "gaussian")}
-        choices |= {"kind": get_args(Kind), "norm": get_args(Norm)}
-        for name, wanted in choices.items():
-            if getattr(self, name) not in wanted:
-                raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(wanted)}")
+        for name, kind in _KINDS.items():
+            checked(name, getattr(self, name), kind)
         if self.norm == "local" and self.kind != "lights":
             raise ValueError(
                 "norm: got 'local' with a target for every street; want kind='lights', one for every light"
             )
-        for name in ("standstill", "speed_deviation"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: got {getattr(self, name)}, want a number ≥ 0")
 
     @property
     def observation_space(self) -> gym.spaces.Box:

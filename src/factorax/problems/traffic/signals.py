@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._checks import Count, checked
+
 SWITCH_TIME = 3
 """Seconds of yellow."""
 _SHOWN = ("GrGr", "rGrG"), ("ryry", "yryr")
@@ -22,6 +24,7 @@ class Signals(NamedTuple):
     @classmethod
     def start(cls, n: int, xp: Any = np) -> "Signals":
         """North–south green at all lights."""
+        checked("n", n, Count)
         return cls(*(xp.zeros(n, xp.int32) for _ in range(3)))
 
 

@@ -51,6 +51,12 @@ def test_what_is_wrong_with_which_file(network_files, tmp_path):
             Streets.read(a, b)
 
 
+def test_a_namespace_that_is_not_declared(tmp_path):
+    (tmp_path / "a.net.xml").write_text('<net version="1.2" x:y="z"/>')
+    with pytest.raises(ValueError, match=r"a\.net\.xml: is no XML \(unbound prefix"):
+        Streets.read(tmp_path / "a.net.xml", tmp_path / "a.rou.xml")
+
+
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         OwnTrafficEnv(tmp_path / "town.net.xml", tmp_path / "town.rou.xml")

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ....structure import InfluenceNetwork, StructureWarning
+from .safe_xml import Root, read_xml
 
 Preset = Literal["in", "incident", "n-level", "corridor", "complete"]
 
@@ -112,16 +113,12 @@ class Streets:
             return InfluenceNetwork(sparse.csr_array(matrix), self.lights, self.edges)
 
 
-def _parse(path: Path, want: str) -> Xml.Element:
+def _parse(path: Path, root: Root) -> Xml.Element:
+    data = read_xml(path, root)
     try:
-        root = Xml.parse(path).getroot()
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file") from None
-    except Xml.ParseError as error:
+        return Xml.fromstring(data)
+    except Xml.ParseError as error:  # of namespaces, which are not checked before
         raise ValueError(f"{path}: is no XML ({error})") from error
-    if root.tag != want:
-        raise ValueError(f"{path}: got <{root.tag}>, want a SUMO file that begins with <{want}>")
-    return root
 
 
 def _internal(edge: Xml.Element) -> bool:

@@ -1,5 +1,8 @@
 """Any SUMO network as a Gymnasium environment: lights are factors, streets are targets."""
 
+import shutil
+import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from ....structure import InfluenceNetwork
 from ....structure.checks import as_network
 from ..targets import STANDSTILL_PENALTY, STANDSTILL_SPEED
 from .files import Preset, Streets
+from .safe_xml import copy_checked
 from .simulation import Simulation, SumoBackend
 
 _HOLD = 1e6
@@ -29,7 +33,8 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
 
     **Arguments**
 
-    - `net`, `routes`: the files.
+    - `net`, `routes`: the files, not compressed. They may hold streets, lights, vehicles and routes; anything else,
+      such as a detector that writes to a file, is refused, for the files may come from anyone.
     - `network`: ``"in"``, ``"incident"``, ``"n-level"``, ``"corridor"`` or ``"complete"``, from the graph of the
       streets; or an influence network.
     - `horizon`, `begin`: seconds of an episode, and the second of the demand that it begins with.
@@ -61,9 +66,13 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.observation_space = gym.spaces.Box(0.0, np.inf, (n * self._width,), np.float32)
         self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
         self.number = {name: e for e, name in enumerate(streets.edges)} | streets.approach
-        self.simulation = Simulation(
-            ["-n", str(net), "-r", str(routes), "--begin", str(begin)], backend=backend, gui=gui
-        )
+        folder = Path(tempfile.mkdtemp(prefix="factorax-"))
+        self._remove_files = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        copies = folder / "streets.net.xml", folder / "demand.rou.xml"
+        copy_checked(net, "net", copies[0])
+        copy_checked(routes, "routes", copies[1])
+        arguments = ["-n", str(copies[0]), "-r", str(copies[1]), "--begin", str(begin)]
+        self.simulation = Simulation(arguments, backend=backend, gui=gui)
 
     @property
     def _width(self) -> int:

@@ -1,0 +1,255 @@
+"""Checks of arguments by what they may hold: one mechanism for Python, the command line and files.
+
+A type says what an argument may be: ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of choices, ``X | None``,
+``tuple[X, ...]``, and ``Annotated[X, Range(...)]`` for numbers within bounds. `checked` returns the value in that type,
+or raises ValueError with the argument's name, the value, what is allowed, and the nearest choice. The functions after
+it check what types cannot say: arrays, paths, functions and lists. No check looks at the values of arrays that JAX
+traces.
+"""
+
+import difflib
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+
+_LARGEST = 1e300  # JSON has numbers that a float cannot hold
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number, inclusive unless `open`."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open: bool = False
+    """Whether `low` itself is excluded."""
+
+    def __contains__(self, value: float) -> bool:
+        return (value > self.low if self.open else value >= self.low) and value <= self.high
+
+    def __str__(self) -> str:
+        """The bounds in words.
+
+        >>> str(Range(0, open=True)), str(Range(0, 1)), str(Range(1))
+        ('above 0', 'from 0 to 1', 'of at least 1')
+        """
+        low, high = (f"{int(x):,}" if math.isfinite(x) and x == int(x) else f"{x:g}" for x in (self.low, self.high))
+        if self.high < math.inf:
+            return f"above {low}, up to {high}" if self.open else f"from {low} to {high}"
+        return f"above {low}" if self.open else f"of at least {low}"
+
+    def converted(self, value: Any, kind: Any) -> Any:
+        """The value in the type `kind`, or a ValueError if it is not within the bounds."""
+        number = _converted(value, kind)
+        if number not in self:
+            raise ValueError
+        return number
+
+
+Count = Annotated[int, Range(1, 2**31 - 1)]
+Whole = Annotated[int, Range(0, 2**31 - 1)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
+Positive = Annotated[float, Range(0, open=True)]
+NotNegative = Annotated[float, Range(0)]
+Share = Annotated[float, Range(0, 1)]
+
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
+    """The known word that is most like another one, whatever its case; None if none is like it.
+
+    >>> nearest("leraning_rate", ["learning_rate", "gamma"])
+    'learning_rate'
+    """
+    by_lower = {each.lower(): each for each in known}
+    match = difflib.get_close_matches(str(word).lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[match[0]] if match else None
+
+
+def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None = None) -> Any:
+    """Return a value in the type of its field; raise ValueError if it does not belong there.
+
+    - `synonyms`: what users may call a choice, and what it is called here, to be suggested.
+
+    >>> checked("gamma", 1, Annotated[float, Range(0, 1)])
+    1.0
+    >>> checked("objective", "PPO", Literal["ppo", "a2c"])
+    Traceback (most recent call last):
+    ValueError: objective: got 'PPO', want 'ppo' or 'a2c'; did you mean 'ppo'?
+    """
+    try:
+        return _converted(value, kind)
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = f"; {error}" if str(error) else ""
+        if isinstance(value, str) and value.lower() in (synonyms or {}):
+            reason = f"; did you mean {(synonyms or {})[value.lower()]!r}?"
+        raise ValueError(f"{name}: got {shown(value)}, want {described(kind)}{reason}") from None
+
+
+def check_each(kinds: Mapping[str, Any], /, **values: Any) -> None:
+    """Check several arguments, each by the type that `kinds` has for its name."""
+    for name, value in values.items():
+        checked(name, value, kinds[name])
+
+
+def shown(value: Any) -> str:
+    """A value as part of a message, in one line and cut short."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def described(kind: Any) -> str:
+    """What a type of the settings allows, in words.
+
+    >>> described(Annotated[float, Range(0, open=True)] | None)
+    'a number above 0, or None'
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return f"{described(arguments[0])} {arguments[1]}"
+    if origin is Literal:
+        *most, last = map(repr, arguments)
+        return f"{', '.join(most)} or {last}" if most else last
+    if origin in (UnionType, Union):
+        kinds = [each for each in arguments if each is not type(None)]
+        return " or ".join(map(described, kinds)) + (", or None" if len(kinds) < len(arguments) else "")
+    if origin is tuple:
+        return f"a sequence, each entry {described(arguments[0])}"
+    return {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}.get(kind, str(kind))
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    """The value in the type `kind`; errors without a message say only that it does not belong there."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return arguments[1].converted(value, arguments[0])
+    if origin is Literal:
+        if isinstance(value, str) and value in arguments:
+            return value
+        close = nearest(value, arguments)
+        raise ValueError(f"did you mean {close!r}?" if close else "")
+    if origin in (UnionType, Union):
+        if value is None and type(None) in arguments:
+            return None
+        return _converted(value, next(each for each in arguments if each is not type(None)))
+    if origin is tuple:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ValueError
+        return tuple(_converted(each, arguments[0]) for each in value)
+    return _SCALARS[kind](value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or abs(int(value)) >= 2**63:
+        raise ValueError
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    is_number = isinstance(value, numbers.Real) or (getattr(value, "shape", None) == () and value.dtype.kind in "fiu")
+    if isinstance(value, bool) or not is_number or not abs(float(value)) < _LARGEST:
+        raise ValueError
+    return float(value)
+
+
+def _truth(value: Any) -> bool:
+    if type(value).__name__ not in ("bool", "bool_"):  # NumPy's as well
+        raise ValueError
+    return bool(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError
+    return os.fspath(value)
+
+
+_SCALARS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _number, bool: _truth, str: _text}
+
+
+def is_traced(value: Any) -> bool:
+    """Whether JAX traces a value, so that there is nothing to look at yet."""
+    return "Tracer" in type(value).__name__
+
+
+def check_number(name: str, value: Any, kind: Any) -> None:
+    """Check a number that may also be traced by JAX, or an array with a number for each of a batch."""
+    if not hasattr(value, "shape") or isinstance(value, np.generic):
+        checked(name, value, kind)
+
+
+def check_function(name: str, value: Any, want: str) -> None:
+    """Raise TypeError if a value cannot be called."""
+    if not callable(value):
+        raise TypeError(f"{name}: got {shown(value)}, want {want}")
+
+
+def check_type(name: str, value: Any, kind: type | tuple[type, ...], want: str) -> None:
+    """Raise TypeError if a value is of another type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: got {shown(value)}, want {want}")
+
+
+def listed(name: str, values: Any, want: str) -> list[Any]:
+    """A list of the values; a string, which Python would take apart, and what cannot be iterated are refused."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}: got {shown(values)}, want {want}")
+    return list(values)
+
+
+def path_of(name: str, value: Any, want: str = "the path of a file") -> Path:
+    """A path that is not empty; raise TypeError or ValueError if there is none."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise TypeError(f"{name}: got {shown(value)}, want {want}")
+    if not os.fspath(value) or "\0" in os.fspath(value):
+        raise ValueError(f"{name}: got {shown(value)}, want {want}")
+    return Path(value)
+
+
+def check_options(options: Iterable[str], known: Iterable[str], of: str) -> None:
+    """Raise TypeError at the first option that there is not, with the nearest one that there is."""
+    known = list(known)
+    for name in options:
+        if name not in known:
+            close = nearest(name, known)
+            hint = f"did you mean {close}?" if close else f"want some of {', '.join(known)}"
+            raise TypeError(f"{name}: no such option of {of}; {hint}")
+
+
+def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> Any:
+    """An array of real numbers, of the namespace `xp`; its entries have to be finite unless JAX traces it.
+
+    >>> real_array("psi", [1.0, float("nan")])
+    Traceback (most recent call last):
+    ValueError: psi: got nan at index 1, want finite numbers
+    >>> real_array("psi", [1j])
+    Traceback (most recent call last):
+    TypeError: psi: got [1j], want real numbers
+    """
+    try:
+        is_array = hasattr(value, "dtype") and hasattr(value, "shape") and xp is not np
+        array = value if is_array or is_traced(value) else np.asarray(value)
+        kind = getattr(array.dtype, "kind", "O")
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: got {shown(value)}, want an array of numbers, its rows of one length") from None
+    if kind in "cOSUMmT" or value is None:
+        of = f" of {array.dtype}, shape {array.shape}" if hasattr(value, "dtype") else ""
+        raise TypeError(f"{name}: got {f'an array{of}' if of else shown(value)}, want real numbers")
+    if finite and not is_traced(array) and kind in "fV":
+        check_finite(name, array)
+    return array if xp is np else xp.asarray(array)
+
+
+def check_finite(name: str, array: Any) -> None:
+    """Raise ValueError at the first entry that is not finite."""
+    values = np.asarray(array, np.float64)
+    if not np.isfinite(values).all():
+        where = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
+        at = f" at index {', '.join(map(str, where))}" if where else ""
+        raise ValueError(f"{name}: got {values[where]:g}{at}, want finite numbers")

@@ -1,0 +1,69 @@
+"""Checks of what every estimator and report is given: the policy, its parameters, and a batch of samples.
+
+All of it looks at types and shapes, and at values only where JAX does not trace them.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import check_function, checked, is_traced, real_array, shown
+
+_WANT_LOG_PROB = "a function of params, an observation and an action that returns log-probabilities (n,)"
+
+
+def check_policy(log_prob: Any, params: Any) -> None:
+    """Raise unless `log_prob` can be called and the leaves of `params` are arrays of numbers."""
+    check_function("log_prob", log_prob, _WANT_LOG_PROB)
+    if jax.tree.leaves(params):  # a policy may have none
+        check_tree("params", params)
+
+
+def check_samples(
+    log_prob: Any,
+    params: Any,
+    *,
+    actions: Any,
+    psi: Any,
+    obs: Any,
+    name: str = "psi",
+    flags: dict[str, Any] | None = None,
+) -> jax.Array:
+    """Check the arguments that estimators and reports have in common, and return `psi` as an array.
+
+    - `name`: what the caller calls `psi`.
+    - `flags`: arguments that are to be true or false.
+    """
+    check_policy(log_prob, params)
+    for flag, value in (flags or {}).items():
+        checked(flag, value, bool)
+    values = real_array(name, psi, jnp)
+    if values.ndim == 0 or 0 in values.shape:
+        raise ValueError(f"{name}: got {shape_of(psi)}, want (..., n_targets), at least one sample")
+    check_tree("actions", actions)
+    if obs is not None:
+        check_tree("obs", obs)
+    return values
+
+
+def check_tree(name: str, tree: Any) -> None:
+    """Raise unless a tree has leaves, and all of them are real numbers or arrays of those."""
+    leaves = jax.tree.leaves(tree)
+    if not leaves:
+        raise TypeError(f"{name}: got {shown(tree)}, want an array, or a tree of arrays")
+    for leaf in leaves:
+        if not callable(leaf):  # a module of Equinox may hold its activation function
+            real_array(name, leaf, jnp, finite=False)
+
+
+def shape_of(value: Any) -> str:
+    """How a message shows an argument that has another shape than is wanted: a scalar by its value."""
+    return f"shape {jnp.shape(value)}" if jnp.ndim(value) else shown(value)
+
+
+def check_not_negative(name: str, values: Any) -> None:
+    """Raise if an entry of an array is below 0."""
+    if not is_traced(values) and (np.asarray(values) < 0).any():
+        raise ValueError(f"{name}: got {np.asarray(values).min():g}, want numbers of at least 0")

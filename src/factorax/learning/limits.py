@@ -1,0 +1,68 @@
+"""Limits on what a file may ask for: compared with numbers in the file, and with its size, before memory is taken.
+
+They hold for settings from run folders and checkpoints, which may come from anyone. Settings that are given in Python
+or on the command line are limited by the memory of the machine alone.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+
+from .devices import available_memory
+
+if TYPE_CHECKING:
+    from .learner import Learner
+
+MOST_ENVS = 2**20
+MOST_STEPS = 2**30
+"""Of all environments in a rollout, n_envs × n_steps."""
+MOST_LAYERS = 64
+SLACK = 2**26
+"""Bytes that a model may take more than twice the size of its file."""
+
+_file: ContextVar[Path | None] = ContextVar("file", default=None)
+
+
+def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file, without those that are the user's alone; raise ValueError if one is too large.
+
+    The address of a Ray cluster is one of those: whoever runs the cluster runs code in the processes that connect.
+    """
+    n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
+    if n_envs > MOST_ENVS:
+        raise ValueError(f"n_envs: got {n_envs:,} from a file, want at most {MOST_ENVS:,}")
+    if n_envs * n_steps > MOST_STEPS:
+        raise ValueError(f"n_steps: got {n_steps:,} × {n_envs:,} environments from a file, want {MOST_STEPS:,} at most")
+    if layers > MOST_LAYERS:
+        raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MOST_LAYERS}")
+    return settings | {"ray_address": ""}
+
+
+@contextmanager
+def no_larger_than(path: Path) -> Iterator[None]:
+    """Models that are made here are refused if they would take much more memory than the file they are made for."""
+    token = _file.set(path)
+    try:
+        yield
+    finally:
+        _file.reset(token)
+
+
+def check_size(learner: "Learner") -> None:
+    """Raise ValueError if the state of a learner does not go with the file that it is made for (`no_larger_than`)."""
+    path = _file.get()
+    if path is None:
+        return
+    leaves = jax.tree.leaves(eqx.filter_eval_shape(learner.init))
+    size = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves if hasattr(leaf, "dtype"))
+    there, free = path.stat().st_size, available_memory(learner.config)
+    if size > min(2 * there + SLACK, size if free is None else free):  # a file may be large and of nothing but holes
+        raise ValueError(
+            f"{path}: has {there:,} bytes, and a model with its settings takes {size:,}; was it made with other ones?"
+        )

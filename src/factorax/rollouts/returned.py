@@ -1,0 +1,137 @@
+"""What environments return, and what is wrong with it. Nothing here is called for a step that is as it should be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ..structure.labels import counted
+
+REAL = frozenset("?bBhHiIlLqQefdg")
+"""Characters of the NumPy types that are real numbers."""
+FIVE = "(observation, reward, terminated, truncated, info)"
+
+
+class Misfit(ValueError):
+    """Something that an environment returned and cannot be used; the message says what."""
+
+
+def name_of(env: Any) -> str:
+    """Returns the name of an environment: what Gymnasium calls it, or its class."""
+    spec, bare = getattr(env, "spec", None), getattr(env, "unwrapped", env)
+    if spec is None and hasattr(bare, "env"):  # what `fx.wrap` makes is its own `unwrapped`
+        return name_of(bare.env)
+    return str(getattr(spec, "id", None) or type(bare).__name__)
+
+
+def real_numbers(name: str, value: Any) -> np.ndarray:
+    """Returns an array of real numbers; raises `Misfit` for anything else, such as texts, None and complex numbers."""
+    numbers = _array(value)
+    if numbers is None or numbers.dtype.char not in REAL:
+        hint = "; a PettingZoo environment goes through fx.wrap" if isinstance(value, Mapping) else ""
+        raise Misfit(f"{name}: got {_shown(value)}, want real numbers{hint}")
+    return numbers
+
+
+def observation(observed: Any, size: int) -> np.ndarray:
+    """Returns an observation as ``(size,)``; raises `Misfit` for anything but that many real numbers."""
+    numbers = real_numbers("observation", observed)
+    if numbers.size != size:
+        raise Misfit(
+            f"observation: got {counted(numbers.size, 'number')} in shape {numbers.shape}, want {size}, as its "
+            "observation space says"
+        )
+    return numbers.reshape(size)
+
+
+def targets(vector: Any, size: int) -> np.ndarray:
+    """Returns targets as ``(size,)``; NumPy would broadcast a single number over all of them."""
+    if isinstance(vector, Mapping):
+        raise Misfit(
+            f"reward: got {_shown(vector)}, want a number, or {counted(size, 'target')} in info['vector_reward']; a "
+            "PettingZoo environment goes through fx.wrap"
+        )
+    numbers = real_numbers("info['vector_reward'] or reward", vector)
+    if numbers.size != size:
+        raise Misfit(
+            f"info['vector_reward']: got {counted(numbers.size, 'target')}, want {size}, one for each column of the "
+            "influence network"
+        )
+    return numbers.reshape(size)
+
+
+def flag(name: str, value: Any) -> bool:
+    """Returns whether a flag is set; 0 and 1 are taken for booleans, texts and None are not."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    number = None if isinstance(value, str | bytes) else _array(value)
+    if number is None or number.shape != () or number.dtype.char not in REAL or number not in (0, 1):
+        raise Misfit(f"{name}: got {_shown(value)}, want True or False")
+    return bool(number)
+
+
+def mask(name: str, value: Any, size: int | None) -> np.ndarray:
+    """Returns a mask of `info` as booleans ``(size,)``; of any length if that is None."""
+    entries, of = _array(value), {"factor_mask": "factor", "target_terminated": "target"}[name]
+    want = f"{'booleans' if size is None else counted(size, 'boolean')}, one for each {of}"
+    if entries is None or entries.dtype.char not in REAL or entries.ndim != 1:
+        raise Misfit(f"info['{name}']: got {_shown(value)}, want {want}")
+    if size is not None and entries.size != size:
+        raise Misfit(f"info['{name}']: got {counted(entries.size, 'entry', 'entries')}, want {want}")
+    if not ((entries == 0) | (entries == 1)).all():
+        raise Misfit(f"info['{name}']: got {_shown(value)}, want {want}")
+    return entries.astype(bool)
+
+
+def first_observation(returned: Any, size: int) -> np.ndarray:
+    """Returns the observation that a `reset` returned, ``(size,)``, of 32 bits."""
+    check_reset(returned)
+    observed = observation(returned[0], size).astype(np.float32)
+    if not np.isfinite(observed).all():
+        raise Misfit(f"observation: got {_shown(returned[0])} from reset, want finite numbers")
+    return observed
+
+
+def check_reset(returned: Any) -> None:
+    """Raise `Misfit` unless this is what a reset returns: a pair."""
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise Misfit(f"reset: got {_shown(returned)}, want (observation, info)")
+
+
+def check_step(returned: Any) -> None:
+    """Raise `Misfit` unless this is what a step returns: five things, and the last of them a dict."""
+    if not isinstance(returned, tuple) or len(returned) != 5:
+        old = "; it has the step of Gym before 0.26" if isinstance(returned, tuple) and len(returned) == 4 else ""
+        what = f"{counted(len(returned), 'value')}" if isinstance(returned, tuple) else _shown(returned)
+        raise Misfit(f"step: got {what}, want five, {FIVE}{old}")
+    if not isinstance(returned[4], Mapping):
+        raise Misfit(f"info: got {_shown(returned[4])}, want a dict")
+
+
+def check_spaces(env: Any, first: Any) -> None:
+    """Raise `Misfit` unless an environment has spaces, and an action space as the first one has."""
+    for name in ("observation_space", "action_space"):
+        space = getattr(env, name, None)
+        if not isinstance(space, gym.Space):
+            raise Misfit(f"{name}: got {_shown(space)}, want a space of Gymnasium")
+    space = env.action_space
+    if space is not first and space != first and repr(space) != repr(first):
+        raise Misfit(f"action_space: got {space}, want {first}, as at first and in all environments")
+
+
+def _array(value: Any) -> np.ndarray | None:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError):  # ragged, or an object that refuses
+        return None
+
+
+def _shown(value: Any) -> str:
+    """A value with its type, cut short."""
+    if value is None or isinstance(value, bool | str):
+        return f"{value!r:.60}"
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"an array of {value.dtype} and shape {value.shape}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}... ({type(value).__name__})"

@@ -1,0 +1,146 @@
+"""Run folders from strangers: refused with a ValueError, at once, and no file elsewhere is changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runs import hostile
+
+from factorax import InfluenceNetwork, runs
+from factorax.learning import Config, FactoredPPO, checkpoints
+from factorax.runs.folder import opened
+
+SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 1, "hidden": (8,)}
+CONFIG = Config(total_timesteps=40, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    """The folder of a run, with two checkpoints of the same step."""
+    out = tmp_path_factory.mktemp("good") / "run"
+    runs.train("chain:3", CONFIG, out, progress_bar=False)
+    (out / "metrics.jsonl").write_text('{"time/total_timesteps": 40, "rollout/ep_rew_mean": -1.5}\n')
+    return out
+
+
+@pytest.fixture
+def out(good, tmp_path):
+    shutil.copytree(good, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("name", hostile.DAMAGED)
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_damaged_is_refused(name, out):
+    hostile.DAMAGED[name](out)
+    assert hostile.is_refused(runs.load, out)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is counted as on Linux")
+def test_bombs_are_refused_at_once_and_take_no_memory(good, tmp_path):
+    """In a process of its own, which counts its memory: 500 MB with all of factorax and JAX, a second for each."""
+    command = [sys.executable, hostile.__file__, str(good), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.stdout, done.returncode) == ("", 0), done.stderr[-3000:]
+
+
+VICTIMS = {
+    "the lock": (".lock", "file"),
+    "settings": ("config.json", "file"),
+    "metrics": ("metrics.jsonl", "file"),
+    "a score": ("evaluation.json", "file"),
+    "a network": ("network.json", "file"),
+    "checkpoints": ("checkpoints", "folder"),
+    "a checkpoint": ("checkpoints/last.safetensors", "file"),
+    "a new checkpoint": ("checkpoints/new.safetensors", "file"),
+    "logs": ("logs", "folder"),
+    "a log": ("logs/progress.csv", "file"),
+}
+
+
+@pytest.fixture(scope="module")
+def model(good):
+    return runs.load(good)
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("name", VICTIMS)
+@pytest.mark.parametrize("exists", [True, False])
+def test_training_writes_through_no_link(name, exists, forced, out, model, tmp_path):
+    """Neither to a file that is there nor to one that would be made; and nothing is written before that is known."""
+    path, kind = out / VICTIMS[name][0], VICTIMS[name][1]
+    victim = tmp_path / "thesis"
+    if exists and kind == "folder":
+        victim.mkdir()
+        (victim / "chapter").write_text("all of it")
+    elif exists:
+        shutil.copy(path, victim) if path.exists() else victim.write_text("{}")
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to(victim)
+    before = snapshot(tmp_path)
+    with (
+        pytest.raises(FileExistsError, match="is a symbolic link, want a plain file; remove it"),
+        opened(out, model, problem="chain:3", config=CONFIG, force=forced),
+    ):
+        pass
+    assert snapshot(tmp_path) == before
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "logs/progress.csv", ".lock", "evaluation.json", "config.json"])
+def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path):
+    victim, path = tmp_path / "thesis", out / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    os.link(path, victim)
+    before = victim.read_bytes()
+    more = Config(**vars(CONFIG) | {"total_timesteps": 80})
+    assert runs.train("chain:3", more, out, progress_bar=False, loggers=["csv"]).num_timesteps == 80
+    assert victim.read_bytes() == before
+
+
+def test_a_folder_of_other_things_is_left_without_a_lock(tmp_path):
+    (tmp_path / "thesis.tex").write_text("all of it")
+    with pytest.raises(FileExistsError, match="holds files that are not a run's"):
+        runs.train("chain:3", CONFIG, tmp_path, progress_bar=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("load", [runs.load, FactoredPPO.load])
+def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, out):
+    last = out / "checkpoints" / "last.safetensors"
+    whole = last.read_bytes()
+    rng = np.random.default_rng(0)
+    length = 8 + int.from_bytes(whole[:8], "little")
+    like = runs.load(out).state._replace(hyper=None)
+    for at in (*range(0, length, 29), *rng.integers(length, len(whole), 40)):
+        data = bytearray(whole)
+        data[at] ^= 1 << int(rng.integers(8))
+        last.write_bytes(data)
+        with pytest.raises(ValueError, match=r"not a factorax checkpoint, or damaged|another version of factorax"):
+            checkpoints.load(last, like)
+    (out / "checkpoints" / "previous.safetensors").write_bytes(whole)
+    assert load(out).num_timesteps == 40
+
+
+def test_an_archive_says_no_more_than_it_holds(tmp_path):
+    """Memory is taken for the shape that the header of an array declares."""
+    InfluenceNetwork.identity(3).save(tmp_path / "k.npz")
+    with np.load(tmp_path / "k.npz") as archive:
+        arrays = dict(archive)
+    np.savez(tmp_path / "k.npz", **arrays)
+    text = (tmp_path / "k.npz").read_bytes().replace(b"'shape': (4,), }   ", b"'shape': (4444,), }")
+    (tmp_path / "k.npz").write_bytes(text)
+    with pytest.raises(ValueError, match="damaged"):
+        InfluenceNetwork.load(tmp_path / "k.npz")

@@ -1,0 +1,99 @@
+"""Compiled programs are released: with whoever holds them, and in loops over many models."""
+
+import gc
+import json
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from factorax import _programs
+from factorax._programs import OwnJit, Recent
+
+MANY_MODELS = Path(__file__).parent / "many_models.py"
+
+
+def test_the_values_of_the_last_keys_are_there():
+    values, made = Recent(2), []
+
+    def get(key):
+        return values.get(key, lambda: made.append(key) or key)
+
+    assert [get(key) for key in "abab"] == list("abab")
+    get("c")
+    assert made == list("abc")
+    get("b")
+    get("a")
+    assert made == list("abca")
+    values.clear()
+    assert len(values) == 0
+
+
+def test_what_is_not_an_array_goes_in_and_out_as_it_is():
+    traces = []
+
+    def function(tree, *, power):
+        traces.append(None)
+        return {"power": tree["x"] ** power, "name": tree["name"] + "!", "none": None}
+
+    own = OwnJit(function)
+    for name, x in [("a", 2.0), ("a", 3.0), ("b", 3.0)]:
+        got = own({"x": jnp.float32(x), "name": name}, power=2)
+        assert (got["power"], got["name"], got["none"]) == (x**2, f"{name}!", None)
+    assert len(traces) == 2
+    compiled = OwnJit(lambda x: (x + 1, "text")).compile(jnp.arange(3))
+    np.testing.assert_array_equal(compiled(jnp.arange(3))[0], [1, 2, 3])
+
+
+@pytest.mark.parametrize(("jit", "released"), [(OwnJit, True), (eqx.filter_jit, False)])
+def test_a_function_is_released_with_its_program(jit, released):
+    """As it would not be with Equinox."""
+
+    class Held:
+        def __call__(self, x):
+            return x + 1
+
+    held = Held()
+    alive, program = weakref.ref(held), jit(held.__call__)
+    assert program(jnp.float32(1.0)) == 2
+    del held, program
+    gc.collect()
+    assert (alive() is None) == released
+
+
+def test_the_caches_of_jax_are_cleared_after_enough_new_programs(monkeypatch):
+    cleared = []
+    monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(None))
+    monkeypatch.setattr(_programs, "_noted", 0)
+    counts = []
+    for _ in range(2 * _programs.ENOUGH + 1):
+        _programs.note_new_program()
+        counts.append(len(cleared))
+    assert counts == [0] * _programs.ENOUGH + [1] * _programs.ENOUGH + [2]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts memory maps where Linux lists them")
+@pytest.mark.parametrize(
+    ("kind", "models", "settled", "more_maps", "more_mib"),
+    [("same", 40, 2, 5, 8), ("host", 40, 2, 5, 8), ("own", 10, 4, 200, 60), ("different", 24, 14, 1000, 150)],
+)
+def test_a_process_that_trains_many_models_does_not_grow(kind, models, settled, more_maps, more_mib):
+    """With equal shapes it compiles once; with others, it keeps the last few programs.
+
+    Programs differ in size, and memory is given back in pieces: hence some room where they are compiled again.
+    """
+    command = [sys.executable, str(MANY_MODELS), kind, str(models)]
+    rows = [json.loads(line) for line in subprocess.check_output(command, text=True).splitlines()]
+    (maps, resident, _), last = rows[settled - 1], rows[-1]
+    assert len(rows) == models
+    assert last[0] - maps <= more_maps
+    assert last[1] - resident <= more_mib
+    if kind in ("same", "host"):
+        assert last[2] == rows[0][2]
