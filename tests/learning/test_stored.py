@@ -70,7 +70,7 @@ def test_another_number_of_environments_begins_new_episodes(tmp_path, problem):
 
 def test_names_that_run_code_are_for_the_user_to_say(tmp_path):
     FactoredPPO("factorax.problems:chain", **SMALL).save(tmp_path / "chain")
-    with pytest.raises(ValueError, match="which is code to be run; if you trust it, say so"):
+    with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, say so"):
         FactoredPPO.load(tmp_path / "chain")
     assert FactoredPPO.load(tmp_path / "chain", "factorax.problems:chain").names[0] == "factorax.problems:chain"
 

@@ -334,7 +334,7 @@ def test_a_strangers_folder_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs.train("stranger:make", Config(total_timesteps=40, **SMALL), out, progress_bar=False)
     del sys.modules["stranger"]
-    with pytest.raises(ValueError, match="which is code to be run; if you trust it, say so with"):
+    with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, say so with"):
         runs.load(out)
     assert "stranger" not in sys.modules
     assert runs.load(out, trusted="stranger:make").num_timesteps == 40
@@ -345,6 +345,6 @@ def test_a_strangers_folder_runs_no_registered_code(tmp_path, monkeypatch):
     """A family that was registered in this process is code as well."""
     monkeypatch.setattr(registry, "_FAMILIES", registry._FAMILIES | {"mine": "factorax.problems.families:chain"})
     runs.train("mine:3", Config(total_timesteps=40, **SMALL), tmp_path / "run", progress_bar=False)
-    with pytest.raises(ValueError, match="was trained on 'mine:3', which is code to be run"):
+    with pytest.raises(ValueError, match="was trained on 'mine:3', which leads to code to be run"):
         runs.load(tmp_path / "run")
     assert runs.load(tmp_path / "run", trusted="mine:3").num_timesteps == 40

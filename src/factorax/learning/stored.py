@@ -154,7 +154,7 @@ def check_trusted(problem: str, trusted: str | None, where: str, how: str) -> No
     outside = leads_to(problem)
     if outside and problem != trusted:
         raise ValueError(
-            f"{where} was trained on {problem!r}, which is {outside}; if you trust it, say so with "
+            f"{where} was trained on {problem!r}, which leads to {outside}; if you trust it, say so with "
             f"{how.format(problem)}"
         )
 
