@@ -87,7 +87,7 @@ def test_errors():
     batch = bandit(2, 2, lambda a: a, samples=100)
     with pytest.raises(ValueError, match="uniforms: got None"):
         gated_critic(Batch(batch.scores, batch.psi))
-    with pytest.raises(ValueError, match="hidden, steps, batch_size, penalty: got 1, 1500"):
+    with pytest.raises(ValueError, match="hidden: got 1, want"):
         gated_critic(batch, hidden=1)
     with pytest.raises(ValueError, match="psi: got 20 samples, want at least 30"):
         gated_critic(bandit(2, 2, lambda a: a, samples=20))

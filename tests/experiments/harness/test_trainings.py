@@ -48,7 +48,7 @@ def test_seeds_side_by_side_are_one_process(tmp_path):
 def test_a_run_that_fails_says_where_to_look(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "no-such-problem", seed=0, steps=64))
-    with pytest.raises(RuntimeError, match=r"factored-0: ended with code 1; .*factored-0.log says why"):
+    with pytest.raises(RuntimeError, match=r"factored-0: ended with code 2; .*factored-0.log says why"):
         one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
     assert "problem: got 'no-such-problem'" in (tmp_path / "runs" / "factored-0.log").read_text()
 
