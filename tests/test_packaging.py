@@ -118,7 +118,7 @@ def test_the_source_distribution_has_what_its_tests_need(built):
 @pytest.mark.slow
 def test_the_wheel_runs_in_an_empty_environment_from_another_folder(built, tmp_path):
     """With the versions of a lock file that are installed here, which pip has to get from somewhere."""
-    lock = next(path for path in LOCKS if pins(path).get("jax") == metadata.version("jax"))
+    lock = next(path for path in reversed(LOCKS) if pins(path).get("jax") == Version(metadata.version("jax")))
     venv.create(tmp_path / "environment", with_pip=True)
     scripts = tmp_path / "environment" / ("Scripts" if os.name == "nt" else "bin")
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
