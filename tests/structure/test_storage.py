@@ -128,6 +128,7 @@ class FullDisk(io.FileIO):
         full_disk()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # NumPy 2.1 does not close the archive
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize(
     ("step", "failing"),
