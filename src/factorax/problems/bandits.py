@@ -144,7 +144,7 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
 
     def targets(action: Any) -> Any:
         xp = array_namespace(action)
-        return -scale * xp.clip(action * xp.asarray(e, dtype=action.dtype), 0, None)
+        return -scale * xp.clip(action * xp.asarray(e, dtype=action.dtype), 0.0, None)
 
     return separable_bandit(targets, -e)
 

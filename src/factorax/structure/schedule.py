@@ -108,7 +108,7 @@ class NetworkSchedule(BaseNetwork):
         if getattr(step, "ndim") != 0:  # noqa: B009
             raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
         xp = array_namespace(step)
-        progress = xp.clip((step - self.delay) / self.steps, 0, 1)
+        progress = xp.clip((step - self.delay) / self.steps, 0.0, 1.0)
         return Blend(self.start, self.end, RAMPS[self.ramp](progress, xp))
 
     @property
