@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from factorax._checks import described
 from factorax.learning import Config
-from factorax.learning.validation import described
 
 HERE = Path(__file__).parent
 BAD_SETTINGS = HERE.parent / "tests" / "learning" / "bad_settings.py"
