@@ -61,17 +61,6 @@ def resident():
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
-@pytest.fixture(scope="module")
-def compiled_fully():
-    """With all optimisations, for programs that run for long."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-    jax.clear_caches()
-
-
 @pytest.fixture
 def surroundings(tmp_path, monkeypatch):
     """A folder of its own, lines that are not broken, and the handlers of signals as they were."""
