@@ -1,6 +1,7 @@
 """Where the numbers of training are written to."""
 
 import csv
+import time
 
 import numpy as np
 import pytest
@@ -139,4 +140,7 @@ def test_weights_and_biases_offline(tmp_path):
     logger.close()
     (run,) = (tmp_path / "wandb").glob("offline-run-*")
     (data,) = run.glob("*.wandb")
-    assert b"rollout/ep_rew_mean" in data.read_bytes()
+    until = time.monotonic() + 60  # a process of wandb's writes it, soon after
+    while b"rollout/ep_rew_mean" not in data.read_bytes():
+        assert time.monotonic() < until
+        time.sleep(0.1)
