@@ -72,6 +72,16 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
     return by_lower[match[0]] if match else None
 
 
+def did_you_mean(word: object, known: Iterable[str], *, quoted: bool = False) -> str:
+    """The nearest known word as the end of a message; nothing if none is like it.
+
+    >>> did_you_mean("chian", ["chain", "queues"])
+    '; did you mean chain?'
+    """
+    close = nearest(word, known)
+    return "" if close is None else f"; did you mean {repr(close) if quoted else close}?"
+
+
 def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None = None) -> Any:
     """Return a value in the type of its field; raise ValueError if it does not belong there.
 

@@ -5,33 +5,20 @@ import numpy as np
 
 from bad_calls.rows import NAN, NOT_COUNTS, NOT_FLAGS, NOT_NETWORKS, NOT_WHOLE, Given, bad
 from factorax import structure
-from factorax.structure import Factorisation, InfluenceNetwork, LaggedNetwork, PartitionMap, gallery, patterns
+from factorax.structure import InfluenceNetwork, LaggedNetwork, gallery, patterns
 
 NET = InfluenceNetwork([[1, 1], [0, 1]])
 OTHER = InfluenceNetwork([[1, 1, 0], [0, 1, 1]])
-FACTORS = Factorisation([[0, 1]], 2)
-THREE = Factorisation([[0], [1, 2]], 3)
-MAP = PartitionMap([0, 2], 3)
 SCHEDULE = structure.NetworkSchedule(NET, InfluenceNetwork.complete(2, 2), steps=10)
 LAGGED = LaggedNetwork({0: NET})
 STATE = structure.StateNetwork(lambda obs, info: obs, NET)
 PATH = nx.path_graph(3)
 EMPTY = nx.Graph()
-MISSING = "no-such-folder/network.json"
-NOT_LABELS = ("ab", 3, ["a"], Given(["a", "a"], "'a'"), ["a", "b", "c"], [])
 
 
 def edge(weight):
     graph = nx.Graph()
     graph.add_edge("a", "b", length=weight)
-    return graph
-
-
-def bipartite(**sides):
-    graph = nx.DiGraph()
-    graph.add_nodes_from(["a"], bipartite=0)
-    graph.add_nodes_from(["t"], bipartite=1)
-    graph.add_edges_from([("t", "a")] if sides.get("back") else [("a", "t", sides)])
     return graph
 
 

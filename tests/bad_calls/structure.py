@@ -5,26 +5,16 @@ import numpy as np
 
 from bad_calls.rows import INF, NAN, NOT_COUNTS, NOT_FLAGS, NOT_NETWORKS, Given, bad
 from factorax import structure
-from factorax.structure import Factorisation, InfluenceNetwork, LaggedNetwork, PartitionMap
+from factorax.structure import Factorisation, InfluenceNetwork, PartitionMap
 
 NET = InfluenceNetwork([[1, 1], [0, 1]])
 OTHER = InfluenceNetwork([[1, 1, 0], [0, 1, 1]])
 FACTORS = Factorisation([[0, 1]], 2)
 THREE = Factorisation([[0], [1, 2]], 3)
 MAP = PartitionMap([0, 2], 3)
-SCHEDULE = structure.NetworkSchedule(NET, InfluenceNetwork.complete(2, 2), steps=10)
-LAGGED = LaggedNetwork({0: NET})
-STATE = structure.StateNetwork(lambda obs, info: obs, NET)
-PATH = nx.path_graph(3)
 EMPTY = nx.Graph()
 MISSING = "no-such-folder/network.json"
 NOT_LABELS = ("ab", 3, ["a"], Given(["a", "a"], "'a'"), ["a", "b", "c"], [])
-
-
-def edge(weight):
-    graph = nx.Graph()
-    graph.add_edge("a", "b", length=weight)
-    return graph
 
 
 def bipartite(**sides):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from .._checks import Range, checked, described, nearest, shown
+from .._checks import Range, checked, described, did_you_mean, nearest, shown
 from ..learning.config import NOT_HERE, SYNONYMS, Config
 from .flags import kind_of
 
@@ -79,9 +79,8 @@ class RunFolder:
             names = list(CONTROLLERS)
         if text not in names:
             or_names = f", or one of {', '.join(names)}" if names else ""
-            hint = f"; did you mean {close}?" if (close := nearest(text, names)) else ""
             got = f"{text}: no config.json" if text else "got ''"
-            raise ValueError(f"{name}: {got}; want the folder of a run{or_names}{hint}")
+            raise ValueError(f"{name}: {got}; want the folder of a run{or_names}{did_you_mean(text, names)}")
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def check_arguments(arguments: Sequence[str], commands: Mapping[str, Callable[..
         raise ValueError(f"command: got none, want one of {', '.join(commands)}; factorax --help describes them")
     name, *rest = arguments
     if name not in commands:
-        hint = f"; did you mean {close}?" if (close := nearest(name, commands)) else ""
+        hint = did_you_mean(name, commands)
         raise ValueError(f"command: got {shown(name)}, want one of {', '.join(commands)}{hint}")
     options = options_of(commands[name])
     given = _split(name, rest, options)

@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from .._checks import nearest
+from .._checks import did_you_mean
 
 if TYPE_CHECKING:
     from .harness.experiment import Experiment
@@ -29,7 +29,5 @@ def find(name: str) -> "Experiment":
     'Fig. 8'
     """
     if not isinstance(name, str) or name not in NAMES:
-        close = nearest(name, NAMES)
-        hint = f"; did you mean {close}?" if close else ""
-        raise ValueError(f"experiment: got {name!r}, want one of {', '.join(NAMES)}{hint}")
+        raise ValueError(f"experiment: got {name!r}, want one of {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     return importlib.import_module("." + name.replace("-", "_"), __name__).EXPERIMENT

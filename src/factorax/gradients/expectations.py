@@ -16,12 +16,12 @@ from .inputs import check_not_negative, check_policy, check_tree, shape_of
 from .scores import (
     LogProb,
     TracedLogProb,
+    any_traced,
     batched_log_prob,
     check_disjoint,
     check_where_known,
     factor_scores,
     flatten_batch,
-    is_traced,
 )
 
 Features = Callable[..., Any]
@@ -70,7 +70,7 @@ def estimate(
     - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``; the batch axes of all else follow them.
     - others: as in `variance_report`.
     """
-    if is_traced((params, credits, actions, obs)):
+    if any_traced((params, credits, actions, obs)):
         raise TypeError(
             "psi: got an array that JAX traces, want values: a report has standard errors and warnings; call it "
             "outside jit, grad and vmap"

@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
-from .._checks import check_type, shown
+from .._checks import check_type, is_traced, shown
 from ..structure import Factorisation
 from ..structure.labels import counted
 from .inputs import check_policy, check_tree
@@ -206,18 +206,16 @@ def check_product_form(
                 )
 
 
-def is_traced(tree: Any) -> bool:
+def any_traced(tree: Any) -> bool:
     """Whether a leaf has no value yet, because JAX is tracing a function."""
-    from jax.core import Tracer  # not when this module is imported: JAX moves names out of jax.core between versions
-
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
+    return any(map(is_traced, jax.tree.leaves(tree)))
 
 
 def check_where_known(
     log_prob: LogProb, params: Any, actions: Any, obs: Any, factorisation: Factorisation | None
 ) -> None:
     """`check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
-    if len(jax.tree.leaves(actions)[0]) < 2 or is_traced((params, actions, obs)):
+    if len(jax.tree.leaves(actions)[0]) < 2 or any_traced((params, actions, obs)):
         return
     some_actions, some_obs = _few(actions), _few(obs)
     n = batched_log_prob(log_prob, params, some_obs, some_actions).shape[1]

@@ -6,9 +6,9 @@ from functools import cache
 from math import gcd
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
-from .._checks import check_type, checked, nearest
+from .._checks import Count, NotNegative, Positive, Range, Share, Whole, check_type, checked, nearest
 from ..distributions import Bounded
-from .validation import Range, Schedule
+from .validation import Schedule, ScheduledRange
 
 PolicyKind = Literal["joint", "shared", "independent"]
 CriticKind = Literal["target", "factor", "none"]
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     Seed = int
 else:
     Seed = Annotated[int, Range(0, 2**32 - 1)] | None  # None is replaced by a number when settings are made
-Count = Annotated[int, Range(1, 2**31 - 1)]
-OrNone = Annotated[int, Range(0, 2**31 - 1)]
-Positive = Annotated[float, Range(0, open=True)]
-NotNegative = Annotated[float, Range(0)]
-Share = Annotated[float, Range(0, 1)]
-Scheduled = Annotated[float, Range(0, scheduled=True)]
+Scheduled = Annotated[float, ScheduledRange(0)]
 
 
 class Hyper(NamedTuple):
@@ -162,7 +157,7 @@ class Config:
     """Number of passes over every rollout."""
     batch_size: Count = 64
     """Minibatch size."""
-    clip_range: Annotated[float, Range(0, open=True, scheduled=True)] = 0.2
+    clip_range: Annotated[float, ScheduledRange(0, open=True)] = 0.2
     """Clipping range ε of the probability ratio; from Python also a function of the remaining progress."""
     clip_range_vf: Positive | None = None
     """Clipping range of the value function; None for no clipping."""
@@ -196,7 +191,7 @@ class Config:
     rollouts: Literal["inline", "processes", "ray"] = "inline"
     """How Gymnasium environments are stepped: in this process, in worker processes, or by Ray actors. Results are
     bit-identical."""
-    workers: OrNone = 0
+    workers: Whole = 0
     """Number of workers; 0 for one per core, or one per environment where a process can hold only one."""
     fragment_seconds: Positive = 600.0
     """Seconds after which a worker that has not finished its part of a rollout is replaced, or, where this process
@@ -210,7 +205,7 @@ class Config:
     """CPUs that each worker requests from Ray."""
     device: Literal["auto", "cpu", "gpu", "cuda", "tpu"] = "auto"
     """Where to train. auto: on a GPU or TPU if JAX finds one, else on the CPU. cuda is the same as gpu."""
-    devices: OrNone = 0
+    devices: Whole = 0
     """Number of local devices that share the environments of a JAX problem; 0 for as many as divide n_envs and
     batch_size. Results agree up to rounding."""
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Range, check_each, checked, real_array, shown
+from .._checks import Range, Whole, check_each, checked, real_array, shown
 from ..problems.registry import find_problem
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
@@ -23,7 +23,7 @@ from ..spec import Spec
 from ..structure import InfluenceNetwork
 from . import checkpoints
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
-from .config import WHO_STEPS, Config, OrNone
+from .config import WHO_STEPS, Config
 from .describing import described
 from .devices import peak_memory
 from .hints import warn_if_short
@@ -82,7 +82,7 @@ class FactoredPPO:
                 f"problem: got {problem!r}, want a problem; factorax.PPO has the arguments of Stable-Baselines3's PPO"
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
-        self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, OrNone)
+        self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
         self.config = Config.of(settings_with(preset, settings))
         network = network_of(preset) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))

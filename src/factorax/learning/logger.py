@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol, TextIO
 
 import numpy as np
 
-from .._checks import Range, checked, listed, nearest, path_of, shown
+from .._checks import Range, checked, did_you_mean, listed, path_of, shown
 from .._files import append_text, write_whole
 from ..structure import InfluenceNetwork
 from ..structure.labels import printable
@@ -225,8 +225,7 @@ def checked_formats(formats: Any, argument: str = "formats") -> list[str]:
     given = listed(argument, formats, f"a list with some of {', '.join(FORMATS)}")
     for name in given:
         if name not in FORMATS:
-            close = nearest(name, FORMATS)
-            hint = f"; did you mean {close!r}?" if close else ""
+            hint = did_you_mean(name, FORMATS, quoted=True)
             raise ValueError(f"{argument}: got {name!r}, want some of {', '.join(FORMATS)}{hint}")
     return given
 

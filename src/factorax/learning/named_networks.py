@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from .._checks import checked, nearest
+from .._checks import checked, did_you_mean, nearest
 from ..problems.families import parse_value
 from ..spaces import ActionSpace
 from ..spec import declared_network, opened
@@ -55,9 +55,9 @@ def find_network(problem: Any, name: str) -> Any:
             return _complete(source)
         influence = getattr(source, "influence", None)
         if influence is None:
-            hint = f"; did you mean {close}?" if (close := nearest(name, _ALWAYS)) else ""
             raise ValueError(
-                f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote{hint}"
+                f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote"
+                f"{did_you_mean(name, _ALWAYS)}"
             )
         preset, _, number = name.partition(":")
         option = {"n-level": "n", "decay": "alpha"}.get(preset)

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._checks import nearest, shown
+from .._checks import did_you_mean, shown
 from .config import WHO_STEPS, Config
 
 NONE = "none"
@@ -65,8 +65,7 @@ def read_preset(name: str) -> Preset:
     """
     names = preset_names()
     if name not in names:
-        close = nearest(name, [NONE, *names])
-        hint = f"; did you mean {close!r}?" if close else ""
+        hint = did_you_mean(name, [NONE, *names], quoted=True)
         raise ValueError(f"preset: got {shown(name)}, want {', '.join([NONE, *names[:-1]])} or {names[-1]}{hint}")
     return _read(_FOLDER / f"{name}.toml")
 
@@ -109,8 +108,7 @@ def _read(path: Path) -> Preset:
         raise ValueError(f"{path}: is not TOML ({error})") from error
     known = {field.name for field in fields(Preset)} - {"name"}
     for entry in content.keys() - known:
-        close = nearest(entry, known)
-        raise ValueError(f"{path}: {entry}: no such entry" + (f"; did you mean {close}?" if close else ""))
+        raise ValueError(f"{path}: {entry}: no such entry{did_you_mean(entry, known)}")
     about, problems, network = (content.get(entry) for entry in ("about", "problems", "network"))
     if not isinstance(about, str) or not about.strip():
         raise ValueError(f"{path}: about: got {shown(about)}, want a sentence with the result and the command")

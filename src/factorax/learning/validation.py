@@ -5,7 +5,7 @@ Every other check of a setting is `factorax._checks.checked`.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 from .. import _checks
@@ -23,18 +23,15 @@ OPTIONS = {
 """What the arguments of `learn`, `predict` and `evaluate` may be."""
 
 
-@dataclass(frozen=True)
-class Range(_checks.Range):
-    """Bounds of a number, inclusive unless `open`; `scheduled` numbers may also be functions of the progress."""
-
-    scheduled: bool = False
+class ScheduledRange(_checks.Range):
+    """Bounds of a number, or of the values of a function of the progress."""
 
     def __str__(self) -> str:
-        return super().__str__() + (", or a function of the remaining progress" if self.scheduled else "")
+        return super().__str__() + ", or a function of the remaining progress"
 
     def converted(self, value: Any, kind: Any) -> Any:
         """The value in the type `kind`, or the schedule of a function."""
-        if self.scheduled and (callable(value) or isinstance(value, Schedule)):
+        if callable(value):
             return _schedule(value, self)
         return super().converted(value, kind)
 
@@ -72,7 +69,7 @@ class Schedule(tuple[float, ...]):
         return f"Schedule({self[-1]:g} → {self[0]:g})"
 
 
-def _schedule(value: Any, bounds: Range) -> Schedule:
+def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
     """A schedule from a function; its values are within the bounds, or at them: a range may close at the end."""
     try:
         schedule = value if isinstance(value, Schedule) else Schedule.of(value)

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from .._checks import checked, nearest, shown
+from .._checks import checked, did_you_mean, nearest, shown
 from .problem import Problem
 
 _BUILT_IN = {
@@ -71,10 +71,9 @@ def find_problem(name: str) -> Any:
         return _from_module(name, prefix, text)
     if name in gym.registry:
         return partial(gym.make, gym.spec(name))  # a worker need not know its name
-    close = nearest(name, [*_FAMILIES, *gym.registry])
     raise ValueError(
         f"problem: got {name!r}, want one of {', '.join(_FAMILIES)} (with a size, as in queues:4x4), a name that "
-        f"Gymnasium knows, or package.module:function{f'; did you mean {close}?' if close else ''}"
+        f"Gymnasium knows, or package.module:function{did_you_mean(name, [*_FAMILIES, *gym.registry])}"
     )
 
 

@@ -7,11 +7,11 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from .._checks import Count, Seed, check_each, checked, listed, nearest, path_of
+from .._checks import Count, Seed, check_each, checked, did_you_mean, listed, path_of
 from ..learning.factored_ppo import FactoredPPO
 from ..problems.registry import find_problem
 from ..problems.traffic import LaneSimulator, Traffic
-from ..problems.traffic.animation import _writer, animate
+from ..problems.traffic.animation import animate, film_writer
 from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
 from ..problems.traffic.episode import play, play_in_sumo
 from .folder import load, read_config
@@ -43,7 +43,7 @@ def write_film(
     """
     out = path_of("out", out, "a file that ends in .gif, .mp4 or .html")
     check_each(_OPTIONS, seconds=seconds, speed=speed, sampled=sampled, seed=seed)
-    _writer(out, speed)
+    film_writer(out, speed)  # before anything is simulated
     models, traffic = _open(what, grid, seconds, trusted)
     simulator = LaneSimulator(traffic)
     scenes = {}
@@ -98,7 +98,7 @@ def _open(
             models[name] = None
             continue
         if not Path(name).is_dir():
-            hint = f"; did you mean {close}?" if (close := nearest(name, CONTROLLERS)) else ""
+            hint = did_you_mean(name, CONTROLLERS)
             raise FileNotFoundError(
                 f"what: got {name!r}, want the folder of a run or one of {', '.join(CONTROLLERS)}{hint}"
             )

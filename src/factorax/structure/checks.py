@@ -5,6 +5,7 @@ from typing import Any
 from array_api_compat import is_array_api_obj
 from scipy import sparse
 
+from .._checks import is_traced
 from .network import InfluenceNetwork
 
 HINT = "a matrix does as well: an array, nested lists, or scipy.sparse"
@@ -35,7 +36,7 @@ def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
         return value
     if not is_matrix(value):
         raise TypeError(f"{argument}: got {type(value).__name__}, want an InfluenceNetwork; {hint}")
-    if "Tracer" in type(value).__name__:
+    if is_traced(value):
         raise TypeError(
             f"{argument}: got an array that JAX traces, and K is a constant of the program; make it outside of the "
             "compiled function, or give credit() a KArray"

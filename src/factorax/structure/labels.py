@@ -5,7 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .._checks import listed, nearest, shown
+from .._checks import did_you_mean, listed, shown
 
 
 class StructureWarning(UserWarning):
@@ -109,8 +109,7 @@ def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> 
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]
     unknown = sorted({n for n in names if n not in index})
     if unknown:
-        close = nearest(unknown[0], known)
-        hint = f"; did you mean {close!r}?" if close else ""
+        hint = did_you_mean(unknown[0], known, quoted=True)
         raise ValueError(f"{argument}: unknown label {some(unknown)}; known: {some(known)}{hint}")
     return [index[n] for n in names]
 

@@ -33,7 +33,7 @@ def animate(
     - `size`: of a scene, in inches; an inch has 100 pixels.
     """
     path = Path(path)
-    writer, settings = _writer(path, speed)
+    writer, settings = film_writer(path, speed)
     figure, draw = _stage(grid, scenes, size)
     steps = min(len(episode.reward) for episode, _ in scenes.values())
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".film-") as folder, mpl.rc_context(settings):
@@ -45,7 +45,7 @@ def animate(
         os.replace(unfinished, path)
 
 
-def _writer(path: Path, speed: int) -> tuple[Any, Any]:
+def film_writer(path: Path, speed: int) -> tuple[Any, Any]:
     """What writes the film, and matplotlib's settings for it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"out: no folder {str(path.parent)!r} to write {path.name!r} to")
