@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork, runs
 from factorax.learning import Config, FactoredPPO, checkpoints, factored_ppo
+from factorax.learning.stored import DamagedWarning
 from factorax.problems import Problem, Step, registry
 from factorax.problems.registry import find_problem
 from factorax.runs import recorder
@@ -143,7 +144,8 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(two, whole):
     path = two / "checkpoints" / "last.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
     before = (two / "checkpoints" / "previous.safetensors").read_bytes()
-    train(two)
+    with pytest.warns(DamagedWarning, match=r"last.safetensors: .*; continuing from .*previous.safetensors"):
+        train(two)
     assert_same(two, whole)
     assert (two / "checkpoints" / "previous.safetensors").read_bytes() == before  # never replaced by the damaged one
 

@@ -182,18 +182,20 @@ class CSVWriter:
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.path = Path(folder) / "progress.csv"
         self.columns: list[str] = []
-        self.rows: list[Mapping[str, float]] = []
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Append a row."""
-        self.rows.append(dict(values))
         new = [name for name in sorted(values) if name not in self.columns]
+        earlier: list[Any] = []
+        if new and self.columns:
+            with self.path.open(newline="") as file:
+                earlier = list(csv.DictReader(file))
         self.columns += new
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns, restval="")
         if new:
             writer.writeheader()
-        writer.writerows(self.rows if new else self.rows[-1:])
+        writer.writerows([*earlier, values])
         if new:  # replaced and not opened: it may be a link
             write_whole(self.path, lambda file: file.write(text.getvalue().encode()))
         else:

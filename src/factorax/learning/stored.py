@@ -1,6 +1,7 @@
 """What a file of a model says about where it comes from: its path, the names of its problem and network, its sizes."""
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -21,6 +22,10 @@ NETWORK_COPY = "network.json"
 LARGEST_CONFIG = MIB
 LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
 """What the names of arrays begin with that have to be finite to train with."""
+
+
+class DamagedWarning(UserWarning):
+    """The last checkpoint of a run cannot be read, and the one before it is used."""
 
 
 class Names(NamedTuple):
@@ -54,13 +59,18 @@ def existing(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
-    """What `read` makes of the first file; or of the next, if the first is damaged. The first error is raised."""
+    """What `read` makes of the first file; or of the next, with a warning, if the first is damaged. If none can be
+    read, the first error is raised."""
     first_error: ValueError | None = None
     for file in files:
         try:
-            return read(file)
+            made = read(file)
         except ValueError as error:
             first_error = first_error or error
+            continue
+        if first_error is not None:
+            warnings.warn(f"{first_error}; continuing from {str(file)!r}", DamagedWarning, stacklevel=3)
+        return made
     raise first_error or ValueError("files: got none")
 
 

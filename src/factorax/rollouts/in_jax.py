@@ -153,7 +153,7 @@ class JaxCollector(Collector):
             _keep_first(returns, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
             if not np.isnan(returns).any():
                 return returns
-        raise RuntimeError(f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps")
+        raise TimeoutError(f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps")
 
     def close(self) -> None:
         """Nothing is open."""

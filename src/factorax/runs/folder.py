@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,15 @@ from ..learning.limits import checked_settings, no_larger_than
 from ..learning.logger import checked_formats, configure
 from ..learning.metrics import Metrics
 from ..learning.named_networks import is_file
-from ..learning.stored import LARGEST_CONFIG, NETWORK_COPY, check_trusted, existing, first_intact, network_of_run
+from ..learning.stored import (
+    LARGEST_CONFIG,
+    NETWORK_COPY,
+    DamagedWarning,
+    check_trusted,
+    existing,
+    first_intact,
+    network_of_run,
+)
 from ..structure import InfluenceNetwork
 from .interrupts import Interrupts
 from .lock import LOCK, held
@@ -134,7 +143,8 @@ def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
         files = existing(run)
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first") from None
-    first_intact(files, checkpoints.about)  # before a model is made for it
+    with warnings.catch_warnings(action="ignore", category=DamagedWarning):  # said when the model is restored
+        first_intact(files, checkpoints.about)  # before a model is made for it
     with no_larger_than(max(files, key=lambda path: path.stat().st_size)):
         model = make_model(problem, network_of_run(run, network), checked_settings(config["config"]))
     model.restore(run)

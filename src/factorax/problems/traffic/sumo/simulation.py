@@ -33,7 +33,7 @@ class Simulation:
         if backend not in get_args(SumoBackend):
             raise ValueError(f"backend: got {backend!r}, want one of {', '.join(get_args(SumoBackend))}")
         if gui and sys.platform != "win32" and not os.environ.get("DISPLAY"):
-            raise RuntimeError(
+            raise ValueError(
                 "gui: got True, and there is no display for the window of sumo-gui, for DISPLAY is not set; want a "
                 "desktop, ssh -X, or xvfb-run, which pretends to be one"
             )
