@@ -1,12 +1,9 @@
 """Settings for every test, and the command `factorax` for those of it."""
 
-import atexit
 import gc
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 import equinox as eqx
@@ -26,10 +23,9 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         settings: dict[str, object] = {"jax_disable_most_optimizations": True}
         if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-            folder = tempfile.mkdtemp(prefix="factorax-compiled-")
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            # Kept for the next run: JAX knows which of its versions compiled a program, and from what.
             settings |= {
-                "jax_compilation_cache_dir": folder,
+                "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
                 "jax_persistent_cache_min_compile_time_secs": 0.1,
                 "jax_persistent_cache_min_entry_size_bytes": -1,
             }

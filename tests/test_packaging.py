@@ -130,7 +130,7 @@ def test_the_wheel_runs_in_an_empty_environment_from_another_folder(built, tmp_p
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run("python", "-m", "pip", "install", "--quiet", "--constraint", str(lock), str(built[1]))
+    run("python", "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", str(lock), str(built[1]))
     where = run("python", "-c", "import factorax; print(factorax.__file__)")
     assert Path(where.strip()).is_relative_to(tmp_path / "environment")
     run("python", "-m", "pip", "check")

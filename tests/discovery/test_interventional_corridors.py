@@ -9,7 +9,10 @@ from factorax.problems.traffic import lanes
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "trials"), [((3, 3), 5), ((2, 6), 60)], ids=["3x3", "2x6"])
+@pytest.mark.parametrize(
+    ("size", "trials"),
+    [pytest.param((3, 3), 5, id="3x3"), pytest.param((2, 6), 60, id="2x6", marks=pytest.mark.nightly)],
+)
 def test_the_open_loop_network_is_the_corridor(size, trials):
     """In double precision: upstream, by one car after the other, influence fades below what 32 bits can hold."""
     with jax.enable_x64(True):

@@ -11,7 +11,7 @@ from factorax.experiments.harness.experiment import reproduce
 QUIET = Console(file=io.StringIO())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_precision_and_recall_of_tests_on_data(tmp_path):
     settings = Settings(dimensions=(10,), samples=(300, 2000), repeats=2, nulls=20, null_samples=100)
     summary = reproduce(EXPERIMENT, settings=settings, out=tmp_path / "out", console=QUIET)

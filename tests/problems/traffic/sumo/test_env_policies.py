@@ -13,7 +13,12 @@ pytestmark = pytest.mark.sumo
 SETTINGS = {"n_envs": 2, "n_steps": 200, "batch_size": 100, "n_epochs": 5, "hidden": (16,), "learning_rate": 0.01}
 
 
-@pytest.mark.parametrize("method", [JOINT, GLOBAL, LOCAL, TARGETS])
+NIGHTLY = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    "method", [JOINT, pytest.param(GLOBAL, marks=NIGHTLY), pytest.param(LOCAL, marks=NIGHTLY), TARGETS]
+)
 def test_a_policy_of_every_method_scores_the_same_within_one_per_cent(method):
     """With cars that are all alike, so that both have the same ones."""
     name = "traffic:3x3,action=gaussian,speed_deviation=0,horizon=200,slots=20"
