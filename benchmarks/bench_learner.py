@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax.experiments.harness.sb3_baseline import ppo
+from factorax.learning import Learner, Program
 from factorax.learning.adaptive import AdaptiveNetwork
 from factorax.learning.advantages import TrainingBatch
 from factorax.learning.config import Config
-from factorax.learning.learner import Learner, Program
 from factorax.problems import contextual_bandit, queues
 from factorax.problems.traffic import lanes
 from factorax.structure import patterns

@@ -143,7 +143,7 @@ def test_workers_receive_an_equal_space(space, bounded):
     flat = np.asarray(actions.sample(jax.random.key(1), *draw(actions)))
     element = actions.to_environment(flat)
     received = pickle.loads(pickle.dumps(actions))
-    assert set(received.__dict__) == {"space", "kinds", "choices", "low", "high", "blocks"}
+    assert set(received.__dict__) == {"space", "kinds", "choices", "low", "high", "blocks", "spread_of_state"}
     assert same(element, received.to_environment(flat))
 
 

@@ -103,6 +103,10 @@ class ActionSpace(Product):
             high=np.array(high, np.float32),
         )
 
+    def with_spread_of_state(self) -> Self:
+        """Return the same space with a log σ of Gaussian components that depends on the state."""
+        return replace(self, spread_of_state=bool(self.has_spread.any()))
+
     def with_covariance(self, factor_of: np.ndarray) -> Self:
         """Return the same space with a full covariance of the Gaussian components of each factor.
 
@@ -158,6 +162,39 @@ class ActionSpace(Product):
         if xp is np:
             return self.to_environments(np.asarray(action)[None])[0]
         return _traced(self.space, self.within(action, xp), xp)[0]
+
+
+@dataclass(frozen=True)
+class ActionMask:
+    """Which choices are valid in a state, as columns of its observation: a number for every choice of the categorical
+    components, 0 where it is not valid."""
+
+    start: int
+    """The first of the columns."""
+    choices: tuple[int, ...]
+    """Choices of every component; 0 where it is not categorical."""
+
+    @classmethod
+    def of(cls, components: ActionSpace, start: int, end: int) -> "ActionMask":
+        """For columns `start` to `end`; raises ValueError if they are not as many as there are choices."""
+        is_categorical = np.array(components.kinds) == Categorical.name
+        choices = tuple(int(n) for n in np.where(is_categorical, components.choices, 0))
+        if sum(choices) != end - start or not sum(choices):
+            raise ValueError(
+                f"action_mask: got {end - start} numbers, want {sum(choices)}, one for each choice of the Discrete and "
+                "MultiDiscrete parts of the action space, one part after another"
+            )
+        return cls(start, choices)
+
+    def applied(self, parameters: Any, rows: Any, xp: Any) -> Any:
+        """Parameters ``(..., c, width)`` with logits of −10⁹ where a choice is not valid, for rows ``(..., d)``."""
+        c, width = parameters.shape[-2:]
+        columns = np.full((c, width), sum(self.choices))  # of what is always valid
+        for i, end in enumerate(np.cumsum(self.choices)):
+            columns[i, : self.choices[i]] = np.arange(end - self.choices[i], end)
+        valid = rows[..., self.start : self.start + sum(self.choices)] > 0.5
+        valid = xp.concatenate([valid, xp.ones((*valid.shape[:-1], 1), bool)], axis=-1)
+        return xp.where(valid[..., columns], parameters, np.float32(-1e9))
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -13,11 +13,15 @@ import numpy as np
 
 from ._checks import check_function, check_type, checked, real_array, shown
 from .distributions import Bounded
+from .observations import ObservationSpace
 from .problems.problem import Problem
-from .spaces import ActionSpace
+from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
 from .structure.checks import network_of
 from .structure.labels import counted
+
+MASK = "['action_mask']"
+"""Where the mask of valid choices is in a Dict of observations."""
 
 
 def is_jax(problem: Any) -> bool:
@@ -91,6 +95,9 @@ class Spec:
     """Whether nobody gave a network: all actions then influence one target, the reward."""
     network_is_own: bool = False
     """Whether the network is the problem's own, and not one that the user gave, here or to `fx.wrap`."""
+    neighbours: np.ndarray | None = None
+    """Which factors are neighbours, booleans ``(n, n)``, for policies in which they hear of each other; None if nobody
+    says."""
     observed_info: tuple[tuple[str, int, int], ...] = ()
     """Names of the `info` entries that are part of observations, and where each begins and ends there."""
 
@@ -102,14 +109,17 @@ class Spec:
         *,
         weights: Any = None,
         local: Any = None,
+        neighbours: Any = None,
         bounded: Bounded = "scale",
         covariance: Literal["diagonal", "full"] = "diagonal",
+        std: Literal["component", "shared", "state"] = "component",
     ) -> "Spec":
         """Describe a problem; what is left out is taken from the problem itself.
 
         - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment.
         - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`; or a plain matrix, for a network without names.
-        - `weights`, `local`: as the fields; `bounded`, `covariance`: as in `factorax.learning.Config`.
+        - `weights`, `local`, `neighbours`: as the fields; `bounded`, `covariance`, `std`: as in
+          `factorax.learning.Config`.
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
@@ -139,8 +149,10 @@ class Spec:
                 weights=weights,
                 bounded=bounded,
                 covariance=covariance,
+                std=std,
                 problem=problem,
                 local=own_local if local is None else local,
+                neighbours=getattr(inner, "neighbours", None) if neighbours is None else neighbours,
                 local_is_own=own_local is not None,
                 one_per_process=metadata.get("one_per_process", False),
                 raw_actions=metadata.get("raw_actions", False),
@@ -159,6 +171,7 @@ class Spec:
         weights: Any = None,
         bounded: Bounded = "scale",
         covariance: Literal["diagonal", "full"] = "diagonal",
+        std: Literal["component", "shared", "state"] = "component",
         **fields: Any,
     ) -> "Spec":
         """Describe spaces and a network; raises if factors, components and λ do not fit together. λ is one if left
@@ -178,8 +191,12 @@ class Spec:
         checked("covariance", covariance, Literal["diagonal", "full"])
         if fields.get("local") is not None:
             check_function("local", fields["local"], "a function from observations to those of each factor, or None")
+        if fields.get("neighbours") is not None:
+            fields["neighbours"] = _symmetric("neighbours", fields["neighbours"], network.static.shape[0])
         components = ActionSpace.of(action_space, bounded=bounded)
         factors = _factor_of_component(network.static, len(components))
+        if checked("std", std, Literal["component", "shared", "state"]) == "state":
+            components = components.with_spread_of_state()
         if covariance == "full" and factors is not None:
             components = components.with_covariance(factors)
         spec = cls(
@@ -190,6 +207,7 @@ class Spec:
             weights=weights,
             **fields,
         )
+        _ = spec.action_mask  # raises if it does not fit
         jax.eval_shape(spec._check_observations, jax.ShapeDtypeStruct((1, 1, spec.n_inputs), np.float32))
         return spec
 
@@ -233,14 +251,37 @@ class Spec:
         return tuple(names[k] if self.factors is None else f"component {k}" for k in indices)
 
     @cached_property
+    def observations(self) -> ObservationSpace:
+        """The observation space as rows of numbers, and its structure."""
+        observations = ObservationSpace.of(self.observation_space)
+        return replace(observations, flags=self._mask_columns(observations) or (0, 0))
+
+    @cached_property
+    def action_mask(self) -> ActionMask | None:
+        """Which choices are valid, as a part of the observation called ``action_mask`` says: an entry of a Dict, or
+        what `fx.wrap` observes of `info`; None if there is no such part."""
+        columns = self._mask_columns(ObservationSpace.of(self.observation_space))
+        return None if columns is None else ActionMask.of(self.components, *columns)
+
+    def _mask_columns(self, observations: ObservationSpace) -> tuple[int, int] | None:
+        for part in observations.parts:
+            if part.where == MASK:
+                return part.start, part.start + part.size
+        return next(((start, end) for name, start, end in self.observed_info if name == "action_mask"), None)
+
+    @property
     def n_inputs(self) -> int:
         """Numbers d in an observation."""
-        if not isinstance(self.observation_space, gym.spaces.Box | gym.spaces.Discrete | gym.spaces.MultiBinary):
-            raise TypeError(
-                f"observation space: got {self.observation_space!r}, want a Box; put "
-                "gymnasium.wrappers.FlattenObservation around the environment"
-            )
-        return int(np.prod(self.observation_space.shape or (1,)))
+        return self.observations.size
+
+    @cached_property
+    def graph(self) -> np.ndarray:
+        """Which factors are neighbours, booleans ``(n, n)``: as `neighbours` says; if it does not, those that influence
+        the same target."""
+        if self.neighbours is not None:
+            return self.neighbours
+        edges = self.network.static.to_dense() != 0
+        return edges @ edges.T
 
     def _check_observations(self, obs: Any) -> None:
         info = {name: obs[..., start:end] for name, start, end in self.observed_info}
@@ -251,9 +292,18 @@ class Spec:
         """What every component sees of observations ``(..., d)``, ``(..., c, l)``: its factor's local observation, or
         everything."""
         if self.local is None:
+            obs = self.observations.encoded(obs, xp)
             return xp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.components), obs.shape[-1]))
-        local = self.local(obs)
+        local = self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
         return local if self.factors is None else local[..., self.factors, :]
+
+
+def _symmetric(name: str, given: Any, n: int) -> np.ndarray:
+    """A relation of factors as booleans ``(n, n)``."""
+    matrix = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
+    if matrix.shape != (n, n) or matrix.dtype.kind not in "biuf" or (matrix != matrix.T).any():
+        raise ValueError(f"{name}: got {shown(given)}, want a symmetric matrix ({n}, {n}), a row for each factor")
+    return matrix != 0
 
 
 def _check_targets(network: Any, weights: Any) -> None:

@@ -53,6 +53,8 @@ EXEMPT |= {
     "gradients.VarianceReport": _RECORD,
     "gradients.BiasReport": _RECORD,
     "learning.Agent": _RECORD,
+    "spaces.ActionMask": _INSIDE,
+    "spaces.ActionMask.of": _INSIDE,
     "learning.Hyper": _RECORD,
     "learning.Program": _CALLED,
     "learning.TrainState": _RECORD,
@@ -80,7 +82,7 @@ EXEMPT_METHODS = {
     **dict.fromkeys(("check_settings", "check_observations", "init_state", "present"), _CALLED),
     **dict.fromkeys(("for_rollout", "credit_rollout", "update_state", "revised", "annealed"), _INSIDE),
     **dict.fromkeys(("update", "act", "behaviour", "normalised", "see", "learn_from", "training_batch"), _INSIDE),
-    **dict.fromkeys(("rollout_view", "standardised", "noise", "choose", "within"), _INSIDE),
+    **dict.fromkeys(("rollout_view", "applied", "training", "standardised", "noise", "choose", "within"), _INSIDE),
     **dict.fromkeys(("to_environment", "to_environments", "targets", "local"), _INSIDE),
     **dict.fromkeys(("read", "invalid", "step", "reset"), _INSIDE),
 }

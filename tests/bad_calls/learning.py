@@ -61,6 +61,8 @@ SETTINGS = {
     "device": ["cpus"],
 }
 
+NOT_NEIGHBOURS = [3, "grid", Given([[1]], "(2, 2)"), Given([[1, 1], [0, 1]], "symmetric")]
+
 ROWS = [
     *bad(
         "FactoredPPO",
@@ -78,6 +80,8 @@ ROWS = [
         ],
         weights=NOT_LAMBDA,
         local=[3, "local"],
+        neighbours=NOT_NEIGHBOURS,
+        critic=["values", 3],
         preset=["trafic", None, 3],
         tensorboard_log=[3, True],
         verbose=[-1, "yes", None, 1.5],
@@ -137,6 +141,7 @@ ROWS = [
         network=[3, "nearby", Given([[7.0]], "7")],
         weights=NOT_LAMBDA,
         local=[3],
+        neighbours=NOT_NEIGHBOURS,
         tensorboard_log=[3],
         verbose=["yes"],
         trusted=[3],
@@ -254,6 +259,7 @@ ROWS = [
         lambda **a: Learner(**{"spec": model().spec, "config": Config()} | a),
         spec=[None, 3, CHAIN],
         config=[None, 3, {}],
+        own=[None, 3],
     ),
     *bad(
         "learning.Learner.of",
@@ -264,6 +270,9 @@ ROWS = [
         config=[3, {}, "ppo"],
         weights=NOT_LAMBDA,
         local=[3],
+        neighbours=NOT_NEIGHBOURS,
+        policy=[3, Given(len, "Spec"), Given(lambda spec, key: spec, "equinox.Module")],
+        critic=[3, Given(lambda: None, "Spec")],
     ),
     *bad(
         "learning.Learner.init",

@@ -254,8 +254,9 @@ ROWS = [
         low=[None, "l", np.zeros(3), Given([NAN, 0], "nan"), Given([2.0, 0.0], "2")],
         high=[None, "h", np.zeros(3), Given([0, NAN], "nan")],
         blocks=[3, "b", np.zeros(2)],
+        spread_of_state=[None, 1, "yes"],
     ),
-    *bad("distributions.Product.spread", PRODUCT.spread, log_std=["0", NAN, INF, True, 1j]),
+    *bad("distributions.Product.spread", PRODUCT.spread, log_std=["0", NAN, INF, True, 1j], one=[None, 1, "yes"]),
     *bad(
         "distributions.Product.log_prob",
         PRODUCT.log_prob,
@@ -317,6 +318,8 @@ ROWS = [
         local=[3, "local"],
         bounded=["tan", None, 3],
         covariance=["ful", None, 3],
+        std=["states", None, 3],
+        neighbours=[3, "grid", Given([[1]], "(2, 2)"), Given([[1, 1], [0, 1]], "symmetric")],
     ),
     *bad(
         "spec.Spec.of_spaces",
@@ -328,6 +331,7 @@ ROWS = [
         weights=["w", [1.0], Given([NAN, 1], "nan")],
         bounded=["tan", None],
         covariance=["ful", None],
+        std=["states", None, 3],
     ),
     *bad(
         "spec.Spec.with_network",

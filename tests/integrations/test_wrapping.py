@@ -125,12 +125,13 @@ SPACES = {
 
 
 @pytest.mark.parametrize(("space", "observe", "flat"), SPACES.values(), ids=SPACES)
-def test_observations_are_flattened(space, observe, flat):
-    make = fx.wrap(lambda: Plain(observation_space=space, observe=observe), EYE, reward="info:a,b.c")
+def test_observations_keep_their_structure_and_are_seen_as_vectors(space, observe, flat):
+    make = fx.wrap(lambda: Plain(observation_space=space, observe=observe), EYE, reward="info:a,b.c", check_seed=True)
     obs, _ = make().reset(seed=0)
-    np.testing.assert_array_equal(obs, flat)
-    assert make().observation_space.contains(obs)
-    assert fx.Spec.of(make).n_inputs == len(flat)
+    assert make().observation_space == space
+    assert space.contains(obs)
+    observations = fx.Spec.of(make).observations
+    np.testing.assert_array_equal(observations.encoded(observations.row(obs), np), flat)
 
 
 LEAVES = gym.spaces.Dict(
@@ -273,7 +274,7 @@ MISTAKES = {
     "observations": (
         {"observation_space": gym.spaces.Sequence(gym.spaces.Discrete(2))},
         {"reward": "info:a,b.c"},
-        "observation space: got Sequence.*, want one that flattens to a fixed size",
+        "observation space: got Sequence.*, want a Box, Discrete, MultiDiscrete",
     ),
     "actions": (
         {"action_space": gym.spaces.Dict({"say": gym.spaces.Text(3)})},

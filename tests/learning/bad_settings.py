@@ -70,6 +70,46 @@ BAD = [
     ({"hidden": (64, 0)}, "hidden: got (64, 0), want a sequence, each entry a whole number from 1 to 65,536"),
     ({"hidden": (10**9,)}, "hidden: got (1000000000,), want a sequence, each entry a whole number from 1 to 65,536"),
     ({"identity": -8}, "identity: got -8, want a whole number from 0 to 4,096"),
+    (
+        {"architecture": "cnn"},
+        "architecture: got 'cnn', want 'mlp', 'gru', 'lstm', 'conv' or 'attention'; did you mean 'conv'?",
+    ),
+    (
+        {"architecture": "attention"},
+        "architecture: got 'attention' with policy='joint', want policy='shared': it is about components that share a "
+        "network",
+    ),
+    ({"hidden": (), "architecture": "gru"}, "hidden: got () with architecture='gru', want at least one layer"),
+    (
+        {"sequence_length": 24, "architecture": "lstm"},
+        "sequence_length: got 24, want a divisor of n_steps = 256, such as 8",
+    ),
+    ({"layer_norm": True, "architecture": "gru"}, "layer_norm: got True with architecture='gru', want False"),
+    ({"layer_norm": "yes"}, "layer_norm: got 'yes', want True or False"),
+    (
+        {"activation": "rely"},
+        "activation: got 'rely', want 'tanh', 'relu', 'elu', 'gelu' or 'silu'; did you mean 'relu'?",
+    ),
+    ({"init": "xavier"}, "init: got 'xavier', want 'orthogonal', 'lecun' or 'he'"),
+    ({"share_trunk": 1}, "share_trunk: got 1, want True or False, or None"),
+    (
+        {"share_trunk": True, "objective": "natural"},
+        "share_trunk: got True with objective='natural', whose critic would change the policy after its step; want "
+        "False",
+    ),
+    ({"identity_by": "films"}, "identity_by: got 'films', want 'input' or 'film'; did you mean 'film'?"),
+    (
+        {"identity_by": "film"},
+        "identity_by: got 'film' with policy='joint', want policy='shared': it is about components that share a "
+        "network",
+    ),
+    (
+        {"identity": 0, "identity_by": "film", "policy": "shared"},
+        "identity: got 0 with identity_by='film', want at least 1",
+    ),
+    ({"rounds": 0}, "rounds: got 0, want a whole number from 1 to 16"),
+    ({"std": "states"}, "std: got 'states', want 'component', 'shared' or 'state'; did you mean 'state'?"),
+    ({"std": "state", "covariance": "full"}, "std: got 'state' with covariance='full', want 'component'"),
     ({"anneal": ("gamma",)}, "anneal: got ('gamma',), want a sequence, each entry 'learning_rate', 'clip_range' or"),
     ({"anneal": "learning_rate"}, "anneal: got 'learning_rate', want a sequence, each entry"),
     ({"normalize_advantage": 1}, "normalize_advantage: got 1, want True or False"),

@@ -8,7 +8,9 @@ from gymnasium import spaces
 
 import factorax as fx
 from factorax.learning import Agent, Config, TrainingBatch, Update, gae
-from factorax.learning.policies import Critic, Joint, Policy
+from factorax.learning.modules.arrangements import Encoded, Joint
+from factorax.learning.modules.mlp import LayerSettings
+from factorax.learning.policies import Critic, Policy
 from factorax.spec import Spec
 
 T, B, N_INPUTS = 6, 4, 3
@@ -33,11 +35,12 @@ def make_update(space, net=NET, weights=LAM, **settings):
 def make_agent(update, m=3, hidden=(5,), seed=0):
     one, two = jax.random.split(jax.random.key(seed))
     c, width = len(update.spec.components), update.spec.components.width
+    inputs = Encoded(update.spec.observations)
     policy = Policy(
-        Joint(one, N_INPUTS, (c, width), hidden, 1.0),
+        Joint(one, inputs, (c, width), 1.0, LayerSettings(hidden)),
         update.spec.components.spread(0.0)._replace(log_std=jnp.linspace(-0.5, 0.5, c)),
     )
-    return Agent(policy, Critic(Joint(two, N_INPUTS, (m, 1), hidden, 1.0)))
+    return Agent(policy, Critic(Joint(two, inputs, (m, 1), 1.0, LayerSettings(hidden))))
 
 
 def make_batch(update, agent, m=3, seed=0, **more):

@@ -16,7 +16,7 @@ from scipy import sparse
 from factorax import InfluenceNetwork
 from factorax.learning import Config, FactoredPPO, Learner, Program
 from factorax.learning.adaptive import AdaptiveNetwork
-from factorax.learning.learner import KEPT, forget_programs
+from factorax.learning.program import KEPT, forget_programs
 from factorax.learning.sharing import common_config, value_key
 from factorax.problems import chain, contextual_bandit, queues
 from factorax.problems.traffic import lanes

@@ -76,7 +76,10 @@ def test_mistakes_outside_the_step_are_found():
         r"network: has 4 rows, and the action space 3 components": {"network": wide},
         r"local: got shape \(1, 3\), want \(3, …\)": {"local": lambda obs: obs[..., None, :]},
         r"action space: got Text": {"action_space": gym.spaces.Text(3)},
-        r"observation space: got .*FlattenObservation": {
+        r"observation space\['x'\]: got Text.*, want a Box": {
+            "observation_space": gym.spaces.Dict({"x": gym.spaces.Text(2)})
+        },
+        r"observation: got .*, want a dict with x": {
             "observation_space": gym.spaces.Dict({"x": gym.spaces.Discrete(2)})
         },
     }

@@ -40,7 +40,7 @@ def test_a_rollout_is_that_of_each_environment_alone():
     hosts.init(7)
     rollouts = [hosts.collect(lambda obs: np.zeros((3, 1), np.float32), T) for T in (1, 13, 26)]
     fields = [np.concatenate(field) if field[0] is not None else None for field in zip(*rollouts, strict=True)]
-    obs, _, psi, next_obs, terminated, truncated, masks, stopped, episode_psi, episode_length, _ = fields
+    obs, _, psi, next_obs, terminated, truncated, masks, stopped, episode_psi, episode_length, *_ = fields
     assert masks is None
     assert stopped is None
     assert (terminated & ~truncated).any()

@@ -44,6 +44,8 @@ class Product:
     """Bounds of every component, ``(c,)``; infinite where there are none."""
     blocks: np.ndarray | None = None
     """Gaussian components of every factor with a full covariance, ``(f, g)``, padded with c; None if there is none."""
+    spread_of_state: bool = False
+    """Whether the last of a component's parameters is added to its log σ, which then depends on the state."""
 
     def __post_init__(self) -> None:
         check_type("kinds", self.kinds, tuple, "a tuple of names, one for each component")
@@ -60,6 +62,7 @@ class Product:
             raise ValueError(f"choices: got {shown(self.choices)}, want whole numbers of at least 0")
         if (np.asarray(self.low) > np.asarray(self.high)).any():
             raise ValueError(f"low, high: got {shown(self.low)} and {shown(self.high)}, want low ≤ high")
+        checked("spread_of_state", self.spread_of_state, bool)
         if self.blocks is not None and np.ndim(self.blocks) != 2:
             raise ValueError(f"blocks: got {shown(self.blocks)}, want an array (f, g), or None")
 
@@ -88,8 +91,8 @@ class Product:
 
     @cached_property
     def width(self) -> int:
-        """The largest number of parameters of a component."""
-        return max(group.distribution.width for group in self.groups)
+        """The largest number of parameters of a component; and one for its log σ, if that depends on the state."""
+        return max(group.distribution.width for group in self.groups) + self.spread_of_state
 
     @cached_property
     def discrete(self) -> np.ndarray:
@@ -101,13 +104,17 @@ class Product:
         """Which components are Gaussian, whatever is done with what they draw, booleans ``(c,)``."""
         return np.array([KINDS[kind].has_spread for kind in self.kinds])
 
-    def spread(self, log_std: float | None = None) -> Spread:
-        """Return the spread of uncorrelated components with the same log σ, or that of their kinds, as JAX arrays."""
+    def spread(self, log_std: float | None = None, *, one: bool = False) -> Spread:
+        """Return the spread of uncorrelated components with the same log σ, or that of their kinds, as JAX arrays; with
+        `one`, a single log σ stands for all components."""
         checked("log_std", log_std, float | None)
+        checked("one", one, bool)
         import jax.numpy as jnp
 
         f, g = (0, 0) if self.blocks is None else self.blocks.shape
         initial = [KINDS[kind].initial_log_std if log_std is None else log_std for kind in self.kinds]
+        if one:
+            initial = [next((x for x, has in zip(initial, self.has_spread, strict=True) if has), 0.0)]
         return Spread(jnp.asarray(initial, jnp.float32), jnp.zeros((f, g, g)))
 
     # ---- figures ----------------------------------------------------------------------------------------------
@@ -118,10 +125,11 @@ class Product:
         `whiten` replaces I − W of the spread's covariance, if it is known already.
         """
         self._check(parameters, spread=spread, action=action)
+        spread = self._of_state(parameters, spread)
         residual = self._residual(action, parameters, spread, whiten)
         parts = []
         for distribution, index in self.groups:
-            a, log_std = action[..., index], spread.log_std[index]
+            a, log_std = action[..., index], spread.log_std[..., index]
             if isinstance(distribution, Gaussian):
                 parts.append(distribution.log_prob_of_residual(residual[..., index], a, log_std))
             else:
@@ -138,9 +146,10 @@ class Product:
     def entropy(self, parameters: Array, spread: Spread) -> Array:
         """Return the entropy of every component, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
         self._check(parameters, spread=spread)
+        spread = self._of_state(parameters, spread)
         return self._in_order(
             [
-                kind.entropy(self._parameters(parameters, kind, index), spread.log_std[index])
+                kind.entropy(self._parameters(parameters, kind, index), spread.log_std[..., index])
                 for kind, index in self.groups
             ]
         )
@@ -151,14 +160,15 @@ class Product:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"{name}: got {shown(pair)}, want a pair of parameters and spread")
             self._check(pair[0], spread=pair[1], name=name)
+        old, new = ((parameters, self._of_state(parameters, spread)) for parameters, spread in (old, new))
         distance = self._residual(old[0][..., 0], *new) ** 2
         ratio, wider = variance_ratio(self.blocks, old[1], new[1]), new[1].log_std - old[1].log_std
         parts = []
         for distribution, index in self.groups:
             if isinstance(distribution, Gaussian):
-                parts.append(distribution.kl_of_residual(distance[..., index], ratio[index], wider[index]))
+                parts.append(distribution.kl_of_residual(distance[..., index], ratio[..., index], wider[..., index]))
             else:
-                pairs = [(self._parameters(x, distribution, index), spread.log_std[index]) for x, spread in (old, new)]
+                pairs = [(self._parameters(x, distribution, index), s.log_std[..., index]) for x, s in (old, new)]
                 parts.append(distribution.kl(*pairs))
         return self._in_order(parts)
 
@@ -174,10 +184,10 @@ class Product:
 
         For choices F is a point between F below a and F at a, at the share `between` ∈ [0, 1) of the way.
         """
-        log_std = np.asarray(spread.log_std)
+        log_std = np.asarray(self._of_state(parameters, spread).log_std)
         pairs = [
             kind.standardised(
-                self._parameters(parameters, kind, index), action[..., index], between[..., index], log_std[index]
+                self._parameters(parameters, kind, index), action[..., index], between[..., index], log_std[..., index]
             )
             for kind, index in self.groups
         ]
@@ -208,12 +218,13 @@ class Product:
         """Draw raw actions ``(..., c)`` with a JAX key."""
         self._check(parameters, spread=spread)
         _check_key(key)
+        spread = self._of_state(parameters, spread)
         import jax
 
         parts = []
         for distribution, index in self.groups:
             key, part_key = jax.random.split(key)
-            log_std = spread.log_std[index]
+            log_std = spread.log_std[..., index]
             if isinstance(distribution, Gaussian):  # the mean is added below, after deviations are mixed
                 shape = (*parameters.shape[:-2], len(index))
                 parts.append(distribution.deviation(part_key, shape, log_std))
@@ -233,7 +244,7 @@ class Product:
 
         `colour` is (I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``.
         """
-        noise = np.zeros((n_steps, len(self), self.width), np.float32)
+        noise, log_std = np.zeros((n_steps, len(self), self.width), np.float32), self._of_each(log_std)
         for distribution, index in self.groups:
             noise[:, index, : distribution.width] = distribution.noise(rng, n_steps, log_std[index])
         if self.blocks is not None:
@@ -243,6 +254,9 @@ class Product:
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
         """Return raw actions ``(..., c)`` made of parameters and noise, both ``(..., c, width)``, with NumPy."""
+        if self.spread_of_state:
+            wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
+            noise = noise * wider[..., None]
         if self._single is not None:
             return self._single.choose(parameters, noise)
         perturbed = parameters + noise
@@ -304,6 +318,15 @@ class Product:
             check_type(name or "spread", spread, Spread, "a Spread, which `spread` makes")
         if action is not _NONE and (np.shape(action)[-1:] != want[:1] or not hasattr(action, "dtype")):
             raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
+
+    def _of_each(self, log_std: Any) -> Any:
+        """log σ of every component, where one may stand for all."""
+        return namespace(log_std).broadcast_to(log_std, (len(self),)) if log_std.shape == (1,) else log_std
+
+    def _of_state(self, parameters: Array, spread: Spread) -> Spread:
+        """The spread that holds for parameters: log σ ``(c,)``, or ``(..., c)`` if it depends on the state."""
+        log_std = self._of_each(spread.log_std)
+        return spread._replace(log_std=log_std + parameters[..., -1] if self.spread_of_state else log_std)
 
     def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
         """The parameters of a kind, ``(..., k, its width)``."""

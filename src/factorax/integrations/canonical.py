@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import shown
+from ..observations import ObservationSpace
 from ..rollouts.returned import check_reset, check_step, flag, real_numbers
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted
@@ -76,8 +77,8 @@ class FactoredGymnasium(FactoredEnv):
         self,
         env: gym.Env,
         parts: Parts,
-        observation_space: gym.spaces.Box,
-        observe: Callable[[Any, Any], np.ndarray],
+        observation_space: gym.Space,
+        observe: Callable[[Any, Any], Any],
         *,
         check_sum: bool,
     ):
@@ -143,27 +144,41 @@ class FactoredGymnasium(FactoredEnv):
             )
 
 
-def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
-    """The space of observations as the learner has them, and how to make one: always a fresh array."""
+def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]:
+    """The space of observations, and how to make one that the environment will not change: always a copy."""
     if isinstance(space, gym.spaces.Box):
-        dtype = space.dtype
-        return space, lambda obs: np.array(
-            obs if type(obs) is np.ndarray and obs.dtype is dtype else real_numbers("observation", obs), dtype
-        )
+        return _boxed(space)
+    ObservationSpace.of(space)  # raises if observations have no fixed size
+    return space, copied
+
+
+def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
+    """The space of observations as vectors, and how to make one: always a fresh array. Raises for images, which a
+    vector would take apart."""
+    if isinstance(space, gym.spaces.Box):
+        return _boxed(space)
     flat = gym.spaces.flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, gym.spaces.Box):
         raise TypeError(
             f"observation space: got {space}, want one that flattens to a fixed size (Box, Discrete, MultiDiscrete, "
             "MultiBinary, or a Dict or Tuple of those); gymnasium.wrappers.TransformObservation makes it one"
         )
+    ObservationSpace.of(space).check_no_images()
     dtype = flat.dtype
     return flat, lambda obs: np.asarray(gym.spaces.flatten(space, obs), dtype)
 
 
-def copied(action: Any) -> Any:
-    """A copy of an action, with its arrays."""
-    if isinstance(action, np.ndarray):
-        return action.copy()
-    if isinstance(action, dict):
-        return {name: copied(part) for name, part in action.items()}
-    return tuple(copied(part) for part in action) if isinstance(action, tuple) else action
+def _boxed(space: gym.spaces.Box) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
+    dtype = space.dtype
+    return space, lambda obs: np.array(
+        obs if type(obs) is np.ndarray and obs.dtype is dtype else real_numbers("observation", obs), dtype
+    )
+
+
+def copied(element: Any) -> Any:
+    """A copy of an action or an observation, with its arrays."""
+    if isinstance(element, np.ndarray):
+        return element.copy()
+    if isinstance(element, dict):
+        return {name: copied(part) for name, part in element.items()}
+    return tuple(copied(part) for part in element) if isinstance(element, tuple) else element

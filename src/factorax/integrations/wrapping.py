@@ -8,9 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
+from ..observations import ObservationSpace
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
-from .canonical import FactoredEnv, FactoredGymnasium, Places, flat_observations
+from .canonical import FactoredEnv, FactoredGymnasium, Places, own_observations
 from .defaults import declared, warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit
 from .observing import Observed
@@ -183,9 +184,9 @@ def _wrap_gymnasium(
         if own_local is not None:
             own_local = _Front(own_local, observed.size)
     else:
-        space, flat = flat_observations(env.observation_space)
+        space, own = own_observations(env.observation_space)
         wrapped = FactoredGymnasium(
-            env=env, parts=parts, observation_space=space, observe=lambda obs, info: flat(obs), check_sum=check_sum
+            env=env, parts=parts, observation_space=space, observe=lambda obs, info: own(obs), check_sum=check_sum
         )
     network = network_of(network if network is not None else declared(env, "network"), "network")
     space = declared(env, "reward_space") if reward is None else None
@@ -241,15 +242,15 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
 
 
 def _check_seed(env: FactoredEnv, steps: int = 10) -> None:
-    space = copy.deepcopy(env.action_space)
+    space, observations = copy.deepcopy(env.action_space), ObservationSpace.of(env.observation_space)
     episodes = []
     for _ in range(2):
         space.seed(0)
         obs, _ = env.reset(seed=123)
-        episode = [np.asarray(obs)]
+        episode = [observations.row(obs)]
         for _ in range(steps):
             obs, _, terminated, truncated, info = env.step(space.sample())
-            episode += [np.asarray(obs), info["vector_reward"]]
+            episode += [observations.row(obs), info["vector_reward"]]
             if terminated or truncated:
                 break
         episodes.append(episode)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from .factored_ppo import FactoredPPO as FactoredPPO
     from .hints import ActionScaleWarning as ActionScaleWarning
     from .learner import Learner as Learner
-    from .learner import Program as Program
     from .logger import Logger as Logger
     from .logger import configure as configure
     from .named_networks import find_network as find_network
     from .policies import Agent as Agent
     from .ppo import Update as Update
+    from .program import Program as Program
     from .state import TrainState as TrainState
 
 _HOMES = {
@@ -42,7 +42,7 @@ _HOMES = {
     "TrainingBatch": "advantages",
     "gae": "advantages",
     "Learner": "learner",
-    "Program": "learner",
+    "Program": "program",
     "find_network": "named_networks",
     "Agent": "policies",
     "Update": "ppo",

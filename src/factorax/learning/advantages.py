@@ -32,6 +32,10 @@ class TrainingBatch(NamedTuple):
     """``[T, B, m]``"""
     log_prob: jax.Array | None = None
     """Of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
+    memory: jax.Array | None = None
+    """What a recurrent policy remembered before it acted, ``[T, B, h]``."""
+    critic_memory: jax.Array | None = None
+    """What a recurrent critic remembers before each step, ``[T, B, h]``; None if it has no memory of its own."""
 
 
 class Samples(NamedTuple):
@@ -50,6 +54,11 @@ class Samples(NamedTuple):
     returns: jax.Array
     """Both ``(N, m)``."""
     factor_mask: jax.Array | None
+    memory: jax.Array | None = None
+    critic_memory: jax.Array | None = None
+    """Before each step, ``(N, h)``, if networks remember."""
+    starts: jax.Array | None = None
+    """Whether an episode begins with this step, ``(N,)``, if networks remember."""
 
 
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
@@ -79,6 +88,12 @@ def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
     elif bootstrap == "always":
         terminated = jnp.zeros_like(terminated)
     return terminated, ended
+
+
+def starts(batch: TrainingBatch) -> jax.Array:
+    """Whether an episode begins with a step, ``[T, B]``, except with the first of a rollout, whose memory says so."""
+    ended = batch.terminated | batch.truncated
+    return jnp.concatenate([jnp.zeros_like(ended[:1]), ended[:-1]])
 
 
 def gae(

@@ -91,6 +91,7 @@ SYNONYMS = {
     "objective": {"trpo": "natural", "npg": "natural", "reinforce": "a2c", "vpg": "a2c"},
     "critic": {"q": "target", "value": "target", "v": "target", "no": "none"},
     "bounded": {"squash": "tanh", "squashed": "tanh", "gaussian": "scale", "raw": "clip", "none": "clip"},
+    "architecture": {"cnn": "conv", "rnn": "gru", "transformer": "attention", "gnn": "attention"},
     "device": {"cuda:0": "cuda", "gpu:0": "gpu"},
 }
 """Choices by names that other libraries and papers use."""
@@ -134,8 +135,27 @@ class Config:
     and gae_lambda 1 this is REINFORCE."""
     hidden: tuple[Annotated[int, Range(1, 2**16)], ...] = (64, 64)
     """Sizes of the hidden layers, for the policy and the critic."""
+    architecture: Literal["mlp", "gru", "lstm", "conv", "attention"] = "mlp"
+    """mlp: layers alone. gru, lstm: the last hidden layer remembers the episode. conv: convolutions for the images of
+    an observation, then layers. attention: layers, and then every component of a shared policy looks at its
+    neighbours."""
+    sequence_length: Count = 16
+    """Steps through which the gradient of a gru or lstm is followed back; it divides n_steps and batch_size."""
+    activation: Literal["tanh", "relu", "elu", "gelu", "silu"] = "tanh"
+    """Activation function of hidden layers."""
+    layer_norm: bool = False
+    """Normalise the inputs of activation functions."""
+    init: Literal["orthogonal", "lecun", "he"] = "orthogonal"
+    """Initialisation of layers. The last layer of a policy is scaled down, whatever this is."""
+    share_trunk: bool | None = None
+    """Put the critic's last layer on the policy's hidden layers, which both then train. None: for gru and lstm, whose
+    critic then remembers what the policy does."""
     identity: Annotated[int, Range(0, 2**12)] = 8
     """Size of the learned embedding that tells a shared network which component it acts for; 0 for none."""
+    identity_by: Literal["input", "film"] = "input"
+    """input: the embedding is an input of a shared network. film: it scales and shifts every hidden layer."""
+    rounds: Annotated[int, Range(1, 16)] = 1
+    """Rounds of attention: in each, every component hears of components one edge further away."""
     bounded: Bounded = "scale"
     """How actions of a bounded Box are kept within their bounds. scale: a Gaussian in units in which the bounds are −1
     and 1, clipped to them. clip: a Gaussian in raw units, clipped. tanh: a Gaussian through a tanh. beta: a Beta
@@ -143,6 +163,9 @@ class Config:
     initial_log_std: Annotated[float, Range(-20, 10)] | None = None
     """Initial log standard deviation of Gaussian actions. None: 0 in raw units and before a tanh, and log ½ for actions
     that are scaled to their bounds, which are then two standard deviations from the middle."""
+    std: Literal["component", "shared", "state"] = "component"
+    """Standard deviation of Gaussian actions. component: a parameter for each component. shared: one for all of them.
+    state: from the policy network, so that it depends on the state."""
     covariance: Literal["diagonal", "full"] = "diagonal"
     """Covariance of the Gaussian components within a factor; different factors are always independent."""
     learning_rate: Scheduled = 3e-4
@@ -223,6 +246,7 @@ class Config:
             raise ValueError(f"workers: got {self.workers}, want at most one for each of n_envs = {self.n_envs}")
         if self.overlap and self.objective != "ppo":
             raise ValueError(f"overlap: got objective {self.objective!r}, want 'ppo': only its ratios know who acted")
+        self._check_architecture()
         if self.n_envs * self.n_steps % self.batch_size:
             rollout = self.n_envs * self.n_steps
             largest = min(self.batch_size, rollout)
@@ -234,6 +258,37 @@ class Config:
         for name in self.anneal:
             if isinstance(getattr(self, name), Schedule):
                 raise ValueError(f"anneal: got {name!r}, which is a function of the progress already; want one of both")
+
+    def _check_architecture(self) -> None:
+        """Raise if settings of networks do not go together."""
+        if self.policy != "shared" and (self.architecture == "attention" or self.identity_by == "film"):
+            name = "architecture" if self.architecture == "attention" else "identity_by"
+            raise ValueError(
+                f"{name}: got {getattr(self, name)!r} with policy={self.policy!r}, want policy='shared': it is about "
+                "components that share a network"
+            )
+        if self.identity_by == "film" and self.architecture not in ("mlp", "conv"):
+            raise ValueError(f"identity_by: got 'film' with architecture={self.architecture!r}, want 'input'")
+        if self.is_recurrent and not self.hidden:
+            raise ValueError(f"hidden: got () with architecture={self.architecture!r}, want at least one layer")
+        if self.is_recurrent and self.layer_norm:
+            raise ValueError(f"layer_norm: got True with architecture={self.architecture!r}, want False")
+        for name in ("n_steps", "batch_size") if self.is_recurrent else ():
+            if getattr(self, name) % self.sequence_length:
+                fits = gcd(gcd(self.n_steps, self.batch_size), self.sequence_length)
+                raise ValueError(
+                    f"sequence_length: got {self.sequence_length}, want a divisor of {name} = {getattr(self, name)}, "
+                    f"such as {fits}"
+                )
+        if self.identity_by == "film" and not self.identity:
+            raise ValueError("identity: got 0 with identity_by='film', want at least 1")
+        if self.std != "component" and self.covariance == "full":
+            raise ValueError(f"std: got {self.std!r} with covariance='full', want 'component'")
+        if self.shares_trunk and self.objective == "natural":
+            raise ValueError(
+                f"share_trunk: got {self.share_trunk} with objective='natural', whose critic would change the policy "
+                "after its step; want False"
+            )
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> "Config":
@@ -257,6 +312,16 @@ class Config:
             return cls.of(settings | stored)
         except TypeError as error:
             raise ValueError(str(error)) from None
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether our networks remember."""
+        return self.architecture in ("gru", "lstm")
+
+    @property
+    def shares_trunk(self) -> bool:
+        """Whether the critic is on the policy's hidden layers."""
+        return self.is_recurrent if self.share_trunk is None else self.share_trunk
 
     @property
     def passes(self) -> int:

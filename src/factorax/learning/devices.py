@@ -73,9 +73,12 @@ def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
     def last(x: Any) -> NamedSharding:
         return NamedSharding(devices, PartitionSpec(*[None] * (x.ndim - 1), AXIS))
 
-    states, obs, episodes = state.environments
-    environments = jax.tree.map(last, states), jax.tree.map(first, obs), jax.tree.map(first, episodes)
-    return everywhere(state)._replace(environments=environments, discounted=first(state.discounted))
+    states, *others = state.environments
+    environments = (jax.tree.map(last, states), *jax.tree.map(first, others))
+    remembered = None if state.critic_memory is None else first(state.critic_memory)
+    return everywhere(state)._replace(
+        environments=environments, discounted=first(state.discounted), critic_memory=remembered
+    )
 
 
 def place(devices: Mesh | None, state: TrainState, config: Config, lead: int = 0) -> TrainState:

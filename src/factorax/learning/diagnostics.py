@@ -90,6 +90,7 @@ class _ActedSamples(NamedTuple):
     action: jax.Array
     parameters: jax.Array
     factor_mask: Any
+    memory: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,12 @@ class Evidence:
         """The scores of all components with respect to the last layer of the policy."""
         batch, (parameters, _) = self.batch, self._out
         acted = _ActedSamples(
-            obs=batch.obs, local=batch.local, action=batch.action, parameters=parameters, factor_mask=batch.factor_mask
+            obs=batch.obs,
+            local=batch.local,
+            action=batch.action,
+            parameters=parameters,
+            factor_mask=batch.factor_mask,
+            memory=batch.memory,
         )
         return scores_of(self.spec, self.agent, jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), acted))
 
@@ -139,7 +145,7 @@ class Evidence:
 
     @cached_property
     def _out(self) -> Any:
-        return self.agent.policy(self.batch.obs, self.batch.local)
+        return self.agent.policy.at(self.batch.obs, self.batch.local, self.batch.memory)
 
 
 def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> Scores:
@@ -149,7 +155,7 @@ def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> S
     outer = jax.grad(log_prob)(samples.parameters)
     if mask is not None:
         outer = outer * by_component(spec, mask.astype(outer.dtype))[..., None]
-    return Scores(outer, agent.policy.net.features(samples.obs, samples.local))
+    return Scores(outer, agent.policy.features(samples.obs, samples.local, samples.memory))
 
 
 def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., Any], jax.Array]:

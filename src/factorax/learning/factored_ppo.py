@@ -15,19 +15,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Range, Whole, check_each, checked, real_array, shown
+from .._checks import Range, Whole, check_each, checked, shown
 from ..problems.registry import find_problem
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
 from ..spec import Spec
 from ..structure import InfluenceNetwork
 from . import checkpoints
+from .architectures import OwnModules, memory_of, module_names, own_modules
 from .callbacks import CallbackList, ProgressBarCallback, as_callback
 from .config import WHO_STEPS, Config
 from .describing import described
 from .devices import peak_memory
 from .hints import warn_if_short
-from .learner import Learner, Program
+from .learner import Learner
 from .limits import check_size, checked_settings, no_larger_than
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
 from .metrics import Metrics, checked_metrics, copied, remember
@@ -35,6 +36,7 @@ from .missing_edges import warn_if_missing
 from .named_networks import find_network
 from .policies import Agent
 from .presets import NONE, network_of, settings_with
+from .program import Program
 from .state import TrainState
 from .stored import check_given, existing, first_intact, named_in, restored, saved_as, sizes
 from .validation import OPTIONS
@@ -53,11 +55,15 @@ class FactoredPPO:
       that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
       `BaseNetwork` of your own; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
       problem's own if left out.
-    - `weights`, `local`: λ, and what every factor sees; the problem's own if left out.
+    - `weights`, `local`, `neighbours`: λ, what every factor sees, and which factors are neighbours; the problem's own
+      if left out.
     - `preset`: tuned settings by name, such as ``"traffic"``, and with them a network unless one is given; settings by
       name replace those of the preset. None by default, whatever the problem.
     - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of every update.
-    - `policy`, and all else by name: the fields of `Config`.
+    - `policy`, `critic`: as in `Config`; or a network of your own, an `equinox.Module`, or a function of a `Spec` and
+      a key that makes one. For one observation and what every component sees (None if all see everything) a policy
+      returns parameters ``(c, width)``, and a critic a value for each target, ``(m,)``.
+    - all else by name: the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
     >>> model = FactoredPPO("contextual-bandit:4", n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
@@ -72,6 +78,7 @@ class FactoredPPO:
         *,
         weights: Any = None,
         local: Any = None,
+        neighbours: Any = None,
         preset: str = NONE,
         tensorboard_log: str | os.PathLike[str] | None = None,
         verbose: int = 0,
@@ -83,16 +90,17 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
+        own = own_modules(settings)
         self.config = Config.of(settings_with(preset, settings))
         network = network_of(preset) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
-        arguments = {"network": network, "weights": weights, "local": local}
+        arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **own}
         self._given = [name for name, value in arguments.items() if value is not None and not isinstance(value, str)]
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):
             network = find_network(problem, network)
-        self.learner = self._learner(problem, network, weights=weights, local=local)
+        self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **own)
         self.program = Program(self.learner)
         check_size(self.learner)
         self.state: TrainState = self.learner.init()
@@ -193,7 +201,7 @@ class FactoredPPO:
         hyper = self.state.hyper._replace(total_timesteps=jnp.float32(last))
         self.state = self.state._replace(hyper=hyper)
         begun = time.perf_counter()
-        with self._logging(tb_log_name, new=reset_num_timesteps), _told(callbacks, self):
+        with self._logging(tb_log_name, new=reset_num_timesteps), callbacks.training(self):
             while self.num_timesteps < last:
                 started, before = time.perf_counter(), self.num_timesteps
                 state, metrics = self.program.update(self.state)
@@ -253,24 +261,26 @@ class FactoredPPO:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[Any, Any]:
-        """Actions, as elements of the action space, and the next hidden state, which is None for these policies.
+        """Actions, as elements of the action space, and the next hidden state, None unless the policy is recurrent.
 
         - `observation`: one observation, or a batch ``(B, ...)``, for which an array of actions is returned, or a list
           of them if the action space is a Dict or a Tuple.
-        - `state`, `episode_start`: of recurrent policies; ignored.
+        - `state`: what the last call returned, for a recurrent policy; None at the start of an episode.
+        - `episode_start`: where a batch begins new episodes, booleans ``(B,)``: nothing is remembered there.
         """
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
             raise ValueError("observation: got a pair, as env.reset() returns it; want its first element")
         checked("deterministic", deterministic, bool)
-        obs = real_array("observation", observation).astype(np.float32)
-        one = self.spec.observation_space.shape or ()
-        if obs.shape != one and obs.shape[1:] != one:
-            raise ValueError(f"observation: got shape {obs.shape}, want {one}, or a batch of them in front")
-        flat = obs.reshape(-1, self.spec.n_inputs)
+        rows, is_one = self.spec.observations.batch(observation)
         self._predictions, key = jax.random.split(self._predictions)  # training draws from a key of its own
-        actions = self.program.compiled_act(self.state, deterministic)(jax.random.key_data(key), flat)
+        act = self.program.compiled_act(self.state, deterministic)
+        size = self.state.agent.policy.memory
+        if size:
+            actions, state = act(jax.random.key_data(key), rows, memory_of(state, episode_start, (len(rows), size)))
+        else:
+            actions = act(jax.random.key_data(key), rows)
         elements = self.spec.components.to_environments(actions)
-        return (elements[0] if obs.shape == one else elements), state
+        return (elements[0] if is_one else elements), state
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
         """Mean and standard error of the return over whole episodes, in environments of their own."""
@@ -294,7 +304,8 @@ class FactoredPPO:
         # One environment: some simulators have room for only one in a process.
         settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1, "overlap": False}
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
-        other = FactoredPPO(problem, network, **settings)
+        own = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
+        other = FactoredPPO(problem, network, **settings | own)
         theirs = other.state.agent.policy
         policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
         obs = self.state.obs if self.config.normalize_obs else other.state.obs
@@ -319,6 +330,7 @@ class FactoredPPO:
         problem, network = self.names
         about = {"config": dataclasses.asdict(self.config), "timesteps": self.num_timesteps}
         about |= {"problem": problem, "network": network, "given": self._given, "trained_on": sizes(self.spec)}
+        about["modules"] = module_names(self.state.agent)
         arrays = {} if self._episodes is None else episodes_.to_arrays(self._episodes)
         # Settings are the reader's to choose, so those that are leaves of the state stay out of the file.
         checkpoints.save(saved_as(path), self.state._replace(hyper=None), about, arrays)
@@ -332,6 +344,7 @@ class FactoredPPO:
         *,
         weights: Any = None,
         local: Any = None,
+        neighbours: Any = None,
         trusted: str | None = None,
         tensorboard_log: str | os.PathLike[str] | None = None,
         verbose: int = 0,
@@ -342,14 +355,15 @@ class FactoredPPO:
         - `problem`, `network`: those it was trained on. They may be left out if the model was made from names, as
           models of ``factorax train`` are.
         - `trusted`: the name of its problem, if that leads to code or files: a file may come from someone else.
-        - `settings`: replace those in the file.
+        - `settings`: replace those in the file. A network of your own is not in it: give `policy` or `critic` again.
         """
         checked("trusted", trusted, str | None)
 
         def read(file: Path) -> FactoredPPO:
             names = named_in(file, trusted) if problem is None else (problem, None)
             given = {"network": names[1] if network is None else network, "weights": weights, "local": local}
-            check_given(file, **given)
+            given["neighbours"] = neighbours
+            check_given(file, **given, **{name: settings.get(name) for name in OwnModules._fields})
             stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
             options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | checked_settings(stored) | settings
             with contextlib.nullcontext() if "n_envs" in settings else no_larger_than(file):
@@ -373,16 +387,6 @@ class FactoredPPO:
         )
         self.program.close()
         self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
-
-
-@contextmanager
-def _told(callbacks: CallbackList, model: FactoredPPO) -> Iterator[None]:
-    """Tell callbacks that training starts and, however it ends, that it has ended."""
-    callbacks.on_training_start(model)
-    try:
-        yield
-    finally:
-        callbacks.on_training_end(model)
 
 
 def _steps(total_timesteps: Any) -> int:

@@ -1,8 +1,6 @@
-"""`Learner`: training as two pure functions, `init` and `update`; and `Program`, which compiles and runs them."""
+"""`Learner`: training as two pure functions, `init` and `update`."""
 
 import dataclasses
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +14,6 @@ from jax.tree_util import Partial
 
 from .._checks import Seed, check_number, check_type
 from .._credit import credit
-from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, note_new_program
 from ..rollouts.collector import Behaviour, Collector
 from ..rollouts.factory import collector_for
 from ..rollouts.transitions import Transition
@@ -25,15 +22,17 @@ from ..structure import InfluenceNetwork
 from ..structure.base_network import RolloutView
 from . import devices
 from .adaptive import AdaptiveNetwork
-from .advantages import TrainingBatch
+from .advantages import TrainingBatch, starts
+from .architectures import NO_MODULES, OwnModules, looks_at_local, make_agent, runs_in_numpy
 from .config import Config
 from .diagnostics import Evidence
 from .hints import warn_if_dense, warn_if_unscaled
 from .metrics import Metrics
-from .policies import Policy
+from .policies import Agent, Policy
 from .ppo import Update
-from .sharing import common_config, common_spec, value_key
+from .sharing import common_config, common_spec
 from .state import RunningMoments, TrainState, initial_state
+from .worker_network import WorkerNetwork, module_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,12 +41,27 @@ class Learner:
 
     spec: Spec
     config: Config
+    own: OwnModules = NO_MODULES
+    """Networks of the user's own."""
 
     @classmethod
     def of(
-        cls, problem: Any, network: Any = None, config: Config | None = None, *, weights: Any = None, local: Any = None
+        cls,
+        problem: Any,
+        network: Any = None,
+        config: Config | None = None,
+        *,
+        weights: Any = None,
+        local: Any = None,
+        neighbours: Any = None,
+        policy: Any = None,
+        critic: Any = None,
     ) -> "Learner":
-        """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge."""
+        """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge.
+
+        `policy`, `critic`: a module, or a function of a `Spec` and a key that makes one; None for those that `config`
+        asks for.
+        """
         config = Config() if config is None else config
         check_type("config", config, Config, "a Config, or None for its defaults")
         adaptive = isinstance(network, str)
@@ -55,18 +69,20 @@ class Learner:
             raise ValueError(
                 f"network: got {network!r}, want 'adaptive', or a network itself (InfluenceNetwork.load reads)"
             )
-        options: dict[str, Any] = {"bounded": config.bounded, "covariance": config.covariance}
-        spec = Spec.of(problem, None if adaptive else network, weights=weights, local=local, **options)
+        options: dict[str, Any] = {"weights": weights, "local": local, "neighbours": neighbours}
+        options |= {"bounded": config.bounded, "covariance": config.covariance, "std": config.std}
+        spec = Spec.of(problem, None if adaptive else network, **options)
         if not adaptive:
             warn_if_dense(spec, config)
         else:
             spec = spec.with_network(AdaptiveNetwork.from_complete(spec.network.static))
         warn_if_unscaled(spec, config)
-        return cls(spec, config)
+        return cls(spec, config, OwnModules(policy, critic))
 
     def __post_init__(self) -> None:
         check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) makes")
         check_type("config", self.config, Config, "a Config")
+        check_type("own", self.own, OwnModules, "OwnModules")
         self.spec.network.check_settings(self.config)
         _ = self.rule, self.collector  # raise at settings that do not fit the problem
 
@@ -84,7 +100,19 @@ class Learner:
     @cached_property
     def collector(self) -> Collector:
         """Who steps the problem. Here it starts nothing: a `Program` has a collector of its own."""
-        return collector_for(self.spec, self.config)
+        return self.new_collector()
+
+    def new_collector(self) -> Collector:
+        """A collector of its own, which may start environments and workers."""
+        policy = self._example.policy
+        network = None if runs_in_numpy(self.config, self.own) else WorkerNetwork.of(self.spec, self.config, policy)
+        return collector_for(self.spec, self.config, network, policy.memory)
+
+    @cached_property
+    def _example(self) -> Agent:
+        """The structure and shapes of the agent."""
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        return eqx.filter_eval_shape(lambda key: make_agent(self.spec, self.config, self.own, key, key), key)
 
     def init(self, seed: int | jax.Array | None = None, **hyper: Any) -> TrainState:
         """The state before training. `hyper` replaces settings by the names of `Hyper`.
@@ -105,6 +133,7 @@ class Learner:
         return initial_state(
             self.spec,
             self.config,
+            self.own,
             key=jax.random.key(self.config.seed if seed is None else seed),
             environments=self.collector.init,
             optimiser=self.rule.optimiser(),
@@ -138,6 +167,8 @@ class Learner:
         act = Partial(self._choose, policy, moments)
 
         def arrays() -> Any:
+            if not runs_in_numpy(self.config, self.own):
+                return module_arrays(policy, moments if self.config.normalize_obs else None)
             if not self.config.normalize_obs:
                 return policy.to_numpy()
             return policy.to_numpy(moments.mean, np.sqrt(np.asarray(moments.variance) + np.float32(1e-8)))
@@ -145,25 +176,33 @@ class Learner:
         return Behaviour(act, arrays, state.timesteps)
 
     def _choose(
-        self, policy: Policy, moments: RunningMoments, key: jax.Array, obs: jax.Array, deterministic: bool = False
-    ) -> jax.Array:
+        self,
+        policy: Policy,
+        moments: RunningMoments,
+        key: jax.Array,
+        obs: jax.Array,
+        memory: Any = None,
+        deterministic: bool = False,
+    ) -> Any:
         obs = self.normalised(moments, obs)
-        parameters, spread = policy(obs, self.see(obs))
+        (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
         components = self.spec.components
-        return components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+        actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+        return (actions, memory) if policy.memory else actions
 
     def normalised(self, moments: RunningMoments, obs: jax.Array) -> jax.Array:
         """Observations as the agent sees them."""
-        return moments.normalise(obs) if self.config.normalize_obs else obs
+        return moments.normalised(obs, self.spec.observations.measured) if self.config.normalize_obs else obs
 
     def see(self, obs: jax.Array) -> Any:
-        """What every component sees, ``(..., c, l)``; None for a joint policy."""
-        return None if self.config.policy == "joint" else self.spec.see(obs, jnp)
+        """What every component sees, ``(..., c, l)``; None if that is everything, or no network looks at it."""
+        return self.spec.see(obs, jnp) if looks_at_local(self.spec, self.config, self.own) else None
 
     def learn_from(self, state: TrainState, transitions: Transition) -> tuple[TrainState, Metrics]:
         """An update from the transitions of a rollout, ``[T, B, ...]``."""
         c, network = self.config, self.rule.network
         batch, reward, discounted = self.training_batch(state, transitions)
+        batch, critic_memory = self._remembered(state, batch)
         evidence = Evidence(
             spec=self.spec,
             agent=state.agent,
@@ -196,6 +235,7 @@ class Learner:
             timesteps=state.timesteps + c.n_envs * c.n_steps,
             network=network_state,
             missing_edges=missing,
+            critic_memory=critic_memory,
         )
         return new, metrics | network_metrics | self._episode_metrics(transitions)
 
@@ -225,8 +265,20 @@ class Learner:
             factor_mask=t.factor_mask,
             target_terminated=t.target_terminated,
             log_prob=t.log_prob,
+            memory=t.memory,
         )
         return batch, reward, discounted
+
+    def _remembered(self, state: TrainState, batch: TrainingBatch) -> tuple[TrainingBatch, jax.Array | None]:
+        """The batch with what a recurrent critic remembers before each step; and what it does after the last."""
+        critic, memory = state.agent.critic, state.critic_memory
+        if critic is None or memory is None:
+            return batch, None
+        begins = starts(batch)
+        _, after = critic.unroll(batch.obs, batch.local, memory, begins, state.agent.policy)
+        before = jnp.where(begins[..., None], 0.0, jnp.concatenate([memory[None], after[:-1]]))
+        ended = (batch.terminated | batch.truncated)[-1]
+        return batch._replace(critic_memory=before), jnp.where(ended[:, None], 0.0, after[-1])
 
     def rollout_view(self, state: TrainState, transitions: Transition) -> RolloutView:
         """What the network may look at to say which K holds for a rollout."""
@@ -248,101 +300,6 @@ class Learner:
             "rollout/ep_targets_mean": targets,
             "rollout/ep_rew_mean": self._objective(targets),
         }
-
-
-class _Programs:
-    """What is compiled for a learner, and for all that are equal to it by value.
-
-    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could
-    then release neither.
-    """
-
-    def __init__(self, learner: Learner):
-        note_new_program()
-        self.learner = learner
-        self.collector = collector_for(learner.spec, learner.config)
-        self.learn_from = OwnJit(learner.learn_from)
-        self.updates: Recent[OwnCompiled] = Recent(4)
-
-    def update(self, state: TrainState, seeds: int | None) -> OwnCompiled:
-        """The compiled update of one state, or of several seeds."""
-
-        def make() -> OwnCompiled:
-            learner = self.learner
-            update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
-            return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
-
-        return self.updates.get(seeds, make)
-
-
-KEPT = 8
-"""Learners whose programs are kept for models to come, the last ones that were made. A model keeps its own."""
-_kept: Recent[_Programs] = Recent(KEPT)
-_in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictionary()
-
-
-def _programs_of(learner: Learner) -> _Programs:
-    """The programs of a learner, or of one equal to it."""
-    common = learner.common
-    described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
-    if described is None:
-        return _Programs(common)
-    key = described, learner.devices, compilation_settings()
-
-    def make() -> _Programs:
-        programs = _in_use.get(key) or _Programs(common)
-        _in_use[key] = programs
-        return programs
-
-    return _kept.get(key, make)
-
-
-def forget_programs() -> None:
-    """Release all compiled programs that no model uses."""
-    _kept.clear()
-
-
-class Program:
-    """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
-
-    Compiles once, for all states of the same shapes and for all learners whose problem, network and settings are equal
-    by value; `Hyper` and the seed may differ. `close` ends environments and workers.
-    """
-
-    def __init__(self, learner: Learner):
-        self.learner = learner
-        self._programs = _programs_of(learner)
-        self.collector = self._programs.collector
-        if not self.collector.traced:  # it holds environments
-            self.collector = collector_for(learner.spec, learner.config)
-            self.collector.share(self._programs.collector)
-
-    def behaviour(self, state: TrainState) -> Behaviour:
-        """`Learner.behaviour`, by functions that all models with these programs have in common."""
-        return self._programs.learner.behaviour(state)
-
-    def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """Collect a rollout and learn from it."""
-        state = devices.place(self.learner.devices, state, self.learner.config)
-        if self.collector.traced:
-            return self._programs.update(state, None)(state)
-        environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
-        new, metrics = self._programs.learn_from(state._replace(environments=environments, key=key), transitions)
-        return new, metrics | self.collector.metrics()
-
-    def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
-        """`update` of several states of a JAX problem, stacked along a first axis, as one program."""
-        states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
-        return self._programs.update(states, len(states.timesteps))(states)
-
-    def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[[Any, np.ndarray], np.ndarray]:
-        """`Learner.act`, compiled: from the data of a key and raw observations ``(B, d)`` to flat actions."""
-        state = devices.place(self.learner.devices, state, self.learner.config)
-        return self.collector.compiled_act(self.behaviour(state), deterministic)
-
-    def close(self) -> None:
-        """End environments and workers; they are started again if they are needed."""
-        self.collector.close()
 
 
 def _first_not_finite(transitions: Transition) -> jax.Array:

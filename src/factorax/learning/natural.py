@@ -28,12 +28,14 @@ def natural_step(
     divergence: Callable[[Policy], jax.Array],
     length: float,
     damping: float,
+    forward: bool = True,
 ) -> Policy:
     """The policy one step further.
 
     - `loss`: what is to fall, −E Σᵢ log πᵢ Cᵢ or another with the same gradient here.
     - `divergence`: KL(π ‖ a policy) of every factor, ``(N, n)``.
     - `length`: δ; `damping`: what is added to the diagonal of F.
+    - `forward`: whether F v may be differentiated forward, which is faster; not so if a network has its own gradient.
     """
     params, rest = eqx.partition(policy, eqx.is_array)
 
@@ -41,7 +43,9 @@ def natural_step(
         return divergence(eqx.combine(params, rest)).sum(axis=-1).mean()
 
     def fisher(v: Any) -> Any:
-        return jax.jvp(jax.grad(kl), (params,), (v,))[1]
+        if forward:
+            return jax.jvp(jax.grad(kl), (params,), (v,))[1]
+        return jax.vjp(jax.grad(kl), params)[1](v)[0]  # F is symmetric
 
     gradient = jax.grad(lambda params: loss(eqx.combine(params, rest)))(params)
     damped = lambda v: jax.tree.map(lambda f, x: f + damping * x, fisher(v), v)  # noqa: E731

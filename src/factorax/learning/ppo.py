@@ -21,10 +21,10 @@ from ..distributions import Spread
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
 from . import diagnostics
-from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, gae
+from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, gae, starts
 from .config import Config, Hyper
 from .devices import shard_minibatch
-from .epochs import run_epochs, run_until, shuffled
+from .epochs import run_epochs, run_until, sequence_order, shuffled
 from .natural import natural_step
 from .policies import Agent, Policy
 
@@ -55,14 +55,39 @@ class Update:
         """The critic's predictions, ``(..., v)``; zero if there is no critic."""
         if agent.critic is None:
             return jnp.zeros((*obs.shape[:-1], self.spec.n_targets))
-        return agent.critic(obs, local)
+        return agent.critic(obs, local, agent.policy)
+
+    def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
+        """The critic's predictions for the observations of a rollout, and for those that followed, ``[T, B, v]``."""
+        policy, critic = agent.policy, agent.critic
+        if critic is None or not critic.remembers(policy):
+            now = self.values(agent, batch.obs, batch.local)
+            return now, self.values(agent, batch.next_obs, batch.next_local)
+        memory = batch.critic_memory if critic.own_memory else batch.memory
+        now, memory = critic.step(batch.obs, batch.local, memory, policy)
+        return now, critic.step(batch.next_obs, batch.next_local, memory, policy)[0]
+
+    def outputs(self, policy: Policy, samples: Samples, length: int) -> tuple[jax.Array, Spread]:
+        """The output of a policy for samples; those of a recurrent one are sequences of this length, time first."""
+        if not policy.memory:
+            return policy(samples.obs, samples.local)
+        parameters, spread = policy.unroll(*_sequences(samples, samples.memory, length))
+        return parameters.reshape(-1, *parameters.shape[2:]), spread
+
+    def sample_values(self, agent: Agent, samples: Samples, length: int) -> jax.Array:
+        """The critic's predictions for samples, as `outputs`."""
+        policy, critic = agent.policy, agent.critic
+        if critic is None or not critic.remembers(policy):
+            return self.values(agent, samples.obs, samples.local)
+        memory = samples.critic_memory if critic.own_memory else samples.memory
+        values = critic.unroll(*_sequences(samples, memory, length), policy=policy)[0]
+        return values.reshape(-1, *values.shape[2:])
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
         """Advantages, values and returns of every target, or, with a critic of factors, of every factor's credit."""
         c, m = self.config, self.spec.n_targets
         terminated, ended = ends(batch, c.bootstrap)
-        value = self.values(agent, batch.obs, batch.local)
-        following = self.values(agent, batch.next_obs, batch.next_local)
+        value, following = self.rollout_values(agent, batch)
         psi, factor_value = batch.psi, None
         if c.critic == "factor" and agent.critic is not None:  # it predicts credits, so the credit comes first
             psi = credit(k, psi, self.spec.weights)
@@ -95,7 +120,7 @@ class Update:
         if self.config.critic != "factor":
             apply = lambda k, x: credit(k, x, self.spec.weights)  # noqa: E731
             factor_credit, value, returns = self.network.credit_rollout(k, estimates, apply)
-        out = agent.policy(batch.obs, batch.local)
+        out = agent.policy.at(batch.obs, batch.local, batch.memory)
         old = self.log_prob(out, batch.action) if batch.log_prob is None else by_factor(self.spec, batch.log_prob)
         samples = Samples(
             obs=batch.obs,
@@ -107,8 +132,16 @@ class Update:
             value=value,
             returns=returns,
             factor_mask=batch.factor_mask,
+            memory=batch.memory,
+            critic_memory=batch.critic_memory,
+            starts=starts(batch) if self.recurrent(agent) else None,
         )
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples)
+
+    @staticmethod
+    def recurrent(agent: Agent) -> bool:
+        """Whether a network of an agent remembers, so that minibatches are made of sequences."""
+        return bool(agent.policy.memory or (agent.critic is not None and agent.critic.own_memory))
 
     def normalised(self, samples: Samples) -> jax.Array:
         """The credits; centred and scaled by one common scale where factors acted, if the settings say so."""
@@ -137,10 +170,11 @@ class Update:
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
         """The loss of a minibatch and its metrics. `old` is the spread of the policy that acted."""
         c, hyper = self.config, hyper or self.config.hyper
-        loss, metrics = self.policy_loss(agent.policy, samples, old, kl_coef, hyper)
+        length = c.sequence_length
+        loss, metrics = self.policy_loss(agent.policy, samples, old, kl_coef, hyper, length)
         if c.objective == "natural":  # the policy has made its step already
             loss = jax.lax.stop_gradient(loss)
-        value = self.values(agent, samples.obs, samples.local)
+        value = self.sample_values(agent, samples, length)
         if c.clip_range_vf is not None:
             value = samples.value + jnp.clip(value - samples.value, -c.clip_range_vf, c.clip_range_vf)
         value_loss = ((samples.returns - value) ** 2).mean()
@@ -148,11 +182,11 @@ class Update:
         return loss, metrics | {"train/value_loss": value_loss, "train/loss": loss}
 
     def policy_loss(
-        self, policy: Policy, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper
+        self, policy: Policy, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper, length: int = 1
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The policy's part of the loss, and its metrics."""
+        """The policy's part of the loss, and its metrics; `length` as in `outputs`."""
         c = self.config
-        out = policy(samples.obs, samples.local)
+        out = self.outputs(policy, samples, length)
         log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
         entropy = by_factor(self.spec, self.spec.components.entropy(*out)) * acted
@@ -210,8 +244,9 @@ class Update:
         if c.objective == "natural":
             policy = natural_step(
                 agent.policy,
-                loss=lambda policy: self.policy_loss(policy, samples, old, jnp.float32(0.0), hyper)[0],
-                divergence=lambda policy: self.divergence(samples, old, policy(samples.obs, samples.local)),
+                forward=not agent.policy.memory,
+                loss=lambda policy: self.policy_loss(policy, samples, old, jnp.float32(0.0), hyper, c.n_steps)[0],
+                divergence=lambda policy: self.divergence(samples, old, self.outputs(policy, samples, c.n_steps)),
                 length=c.natural_kl,
                 damping=c.damping,
             )
@@ -226,6 +261,8 @@ class Update:
             return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
 
         order = lambda key: shuffled(key, c.rollout_steps).reshape(-1, c.batch_size)  # noqa: E731
+        if self.recurrent(agent):
+            order = lambda key: sequence_order(key, c.n_envs, c.n_steps, c.sequence_length, c.batch_size)  # noqa: E731
         run = run_epochs if c.target_kl is None else partial(run_until, measure=JOINT_KL, limit=1.5 * c.target_kl)
         keys = jax.random.split(key, c.passes)
         (agent, optimiser_state), last = run(minibatch, (agent, optimiser_state), keys, order)
@@ -236,3 +273,12 @@ class Update:
             )
         last |= {"train/kl_coef": kl_coef, "train/learning_rate": jnp.asarray(hyper.learning_rate)}
         return agent, optimiser_state, kl_coef, last | report
+
+
+def _sequences(samples: Samples, memory: Any, length: int) -> tuple[Any, ...]:
+    """Observations, local observations, the memory before the first step, and starts of sequences ``(L, S, ...)``."""
+
+    def fold(x: Any) -> Any:
+        return None if x is None else x.reshape(length, -1, *x.shape[1:])
+
+    return fold(samples.obs), fold(samples.local), fold(memory)[0], fold(samples.starts)

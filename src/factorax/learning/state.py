@@ -11,9 +11,10 @@ import numpy as np
 from .._checks import check_number
 from ..spec import Spec
 from ..structure.base_network import TrainingSizes
+from .architectures import OwnModules, looks_at_local, make_agent, policy_features
 from .config import Config, Hyper
 from .missing_edges import MissingEdges
-from .policies import Agent, Critic, Policy, make_network
+from .policies import Agent
 
 
 class RunningMoments(NamedTuple):
@@ -42,6 +43,10 @@ class RunningMoments(NamedTuple):
         """Centred, scaled and clipped."""
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -clip, clip)
 
+    def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
+        """Rows of observations, of which only the measured columns are normalised; all, if that is None."""
+        return self.normalise(rows) if measured is None else jnp.where(measured, self.normalise(rows), rows)
+
 
 class TrainState(NamedTuple):
     """Everything that changes in training: a pytree of arrays, ready to be saved."""
@@ -65,13 +70,23 @@ class TrainState(NamedTuple):
     """State of the network (`BaseNetwork.init_state`); None for most."""
     missing_edges: MissingEdges | None
     """The test for edges that the network lacks; None if there is no test."""
+    critic_memory: jax.Array | None = None
+    """What a recurrent critic remembers of every episode, ``(B, h)``; None if it has no memory of its own."""
 
 
 def initial_state(
-    spec: Spec, config: Config, *, key: jax.Array, environments: Any, optimiser: Any, hyper: Mapping[str, Any]
+    spec: Spec,
+    config: Config,
+    own: OwnModules,
+    *,
+    key: jax.Array,
+    environments: Any,
+    optimiser: Any,
+    hyper: Mapping[str, Any],
 ) -> TrainState:
     """The state before the first update.
 
+    - `own`: networks of the user's own.
     - `key`: split into keys for the policy, the critic, and training.
     - `environments`: from a key to the state of the environments.
     - `optimiser`: an Optax transformation.
@@ -86,10 +101,8 @@ def initial_state(
     for name, value in hyper.items():
         check_number(name, value, float)
     key, for_policy, for_critic, for_environments = jax.random.split(key, 4)
-    agent = _agent(spec, config, for_policy, for_critic)
-    obs = jnp.zeros((1, spec.n_inputs))
-    local = None if config.policy == "joint" else spec.see(obs, jnp)
-    features = 1 + jax.eval_shape(agent.policy.net.features, obs, local).shape[-1]
+    agent = make_agent(spec, config, own, for_policy, for_critic)
+    features = 1 + policy_features(spec, agent.policy, looks_at_local(spec, config, own)).shape[-1]
     sizes = TrainingSizes(
         n_components=len(spec.components),
         n_factors=spec.n_factors,
@@ -99,9 +112,10 @@ def initial_state(
     )
     tested = spec.network.is_fixed and spec.network.static.density < 1
     tested = tested and config.check_network and config.estimator == "factored"
+    remembers = agent.critic.own_memory if agent.critic is not None else 0
     return TrainState(
         agent=agent,
-        optimiser=optimiser.init(eqx.filter(agent, eqx.is_array)),
+        optimiser=optimiser.init(eqx.filter(agent, eqx.is_inexact_array)),
         kl_coef=jnp.float32(config.kl_coef or (0.2 if config.kl_coef_target is not None else 0.0)),
         obs=RunningMoments.of((spec.n_inputs,)),
         reward=RunningMoments.of(()),
@@ -112,25 +126,5 @@ def initial_state(
         hyper=jax.tree.map(jnp.float32, config.hyper._replace(**hyper)),
         network=spec.network.init_state(sizes),
         missing_edges=MissingEdges.start(len(spec.components), features, spec.n_targets) if tested else None,
+        critic_memory=jnp.zeros((config.n_envs, remembers)) if remembers else None,
     )
-
-
-def _agent(spec: Spec, config: Config, for_policy: jax.Array, for_critic: jax.Array) -> Agent:
-    """A policy and a critic of the shapes that settings and network want, randomly initialised."""
-    c, width = config, spec.components.width
-    inputs = spec.n_inputs if c.policy == "joint" else spec.see(jnp.zeros(spec.n_inputs), jnp).shape[-1]
-    options: dict[str, Any] = {"hidden": c.hidden, "identity": c.identity}
-    net = make_network(c.policy, for_policy, inputs=inputs, shape=(len(spec.components), width), gain=0.01, **options)
-    policy = Policy(net, spec.components.spread(c.initial_log_std))
-    if c.critic == "none":
-        return Agent(policy, None)
-    kind, values = "joint", spec.n_factors
-    if c.critic == "target":
-        values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
-    elif c.estimator == "vanilla":
-        values = 1
-    elif spec.factors is None:
-        kind = c.policy
-    critic_inputs = spec.n_inputs if kind == "joint" else inputs
-    critic = make_network(kind, for_critic, inputs=critic_inputs, shape=(values, 1), gain=1.0, **options)
-    return Agent(policy, Critic(critic))

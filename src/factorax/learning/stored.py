@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from .._checks import path_of
+from .._checks import path_of, shown
 from .._files import MIB, read_json
 from ..problems.registry import leads_to
 from ..rollouts import episodes as episodes_
@@ -86,13 +86,21 @@ def sizes(spec: Spec) -> dict[str, Any]:
 
 def check_given(path: Path, **arguments: Any) -> None:
     """Raise ValueError if the model was trained with arguments that were not names, and they are not given again."""
-    needed = checkpoints.about(path).get("given", [])
+    about = checkpoints.about(path)
+    needed = about.get("given", [])
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
             raise ValueError(
-                f"{name}: {str(path)!r} was trained with {name} of its own, which is not in the file; give it again, "
-                f"as in FactoredPPO.load(path, problem, {name}=…)"
+                f"{name}: {str(path)!r} was trained with {name} of its own, which is not in the file"
+                f"{_called(about, name)}; give it again, as in FactoredPPO.load(path, problem, {name}=…)"
             )
+
+
+def _called(about: Any, argument: str) -> str:
+    """What a network of the user's own was called, as a file tells; empty if it does not."""
+    names = about.get("modules")
+    name = names.get(argument) if isinstance(names, dict) else None
+    return f" (it was {shown(name)})" if isinstance(name, str) else ""
 
 
 def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list[episodes_.Episode] | None]:
@@ -108,7 +116,8 @@ def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list
     if other_envs or not arrays:
         return state, None
     try:
-        return state, episodes_.from_arrays(arrays, n_envs, spec.n_inputs, len(spec.components))
+        memory = state.agent.policy.memory
+        return state, episodes_.from_arrays(arrays, n_envs, spec.n_inputs, len(spec.components), memory)
     except ValueError as error:
         raise ValueError(f"{path}: {error}; was it made with other settings?") from error
 

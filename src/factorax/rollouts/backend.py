@@ -3,6 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,8 @@ class Backend(ABC):
                 warnings.warn(message, LostWarning, stacklevel=2)
         transitions = side_by_side([fragment.transitions for fragment in fragments])
         running = zip(*(fragment.running for fragment in fragments), strict=True)
-        self.episodes = continued(self.episodes, transitions, RunningEpisodes(*map(np.concatenate, running)))
+        joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in running]
+        self.episodes = continued(self.episodes, transitions, RunningEpisodes(*joined))
         return transitions
 
     def collect(self, iteration: Iteration) -> Transition:

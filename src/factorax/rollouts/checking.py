@@ -9,7 +9,7 @@ import numpy as np
 from .._checks import Count, Seed, check_each
 from ..spec import Spec
 from ..structure.labels import counted
-from .returned import Misfit, check_step, first_observation, flag, mask, real_numbers
+from .returned import Misfit, check_step, first_observation, flag, mask, observation, real_numbers
 
 
 class ProblemError(ValueError):
@@ -44,9 +44,11 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
 def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:
     """What is wrong with an observation and a vector of targets."""
     faults, m = [], spec.n_targets
-    obs, psi = np.asarray(obs), np.asarray(psi)
-    if obs.size != spec.n_inputs:
-        faults.append(f"observation: got shape {obs.shape}, want that of its space, {spec.observation_space.shape}")
+    psi = np.asarray(psi)
+    try:
+        obs = observation(obs, spec.observations)
+    except Misfit as error:
+        return [str(error)]
     if psi.shape != (m,):
         faults.append(f"targets: got shape {psi.shape}, want ({m},), one for each column of the influence network")
     for name, values in (("observation", obs), ("targets", psi)):
@@ -122,7 +124,7 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
     faults = []
     env.action_space.seed(seed)
     try:
-        first_observation(env.reset(seed=seed), spec.n_inputs)
+        first_observation(env.reset(seed=seed), spec.observations)
     except Misfit as error:
         return [f"{error}, in the reset with seed {seed}"]
     for t in range(steps):

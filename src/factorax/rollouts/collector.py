@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .episodes import Episode
+from .jax_policy import ModuleArrays
 from .numpy_policy import PolicyArrays
 from .transitions import Transition
 
@@ -17,9 +18,10 @@ class Behaviour(NamedTuple):
 
     act: Any
     """``act(key, obs, deterministic=False)``, from raw observations ``(B, d)`` to flat actions ``(B, c)``: a JAX
-    function with its parameters, a `jax.tree_util.Partial`."""
-    arrays: Callable[[], PolicyArrays]
-    """The same policy in NumPy."""
+    function with its parameters, a `jax.tree_util.Partial`. Of a recurrent policy ``act(key, obs, memory, …)``, to
+    actions and memory."""
+    arrays: Callable[[], PolicyArrays | ModuleArrays]
+    """The same policy for workers."""
     timesteps: Any
     """Environment steps made before this rollout, a scalar."""
 
@@ -56,9 +58,14 @@ class Collector(ABC):
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
         """The targets summed over whole episodes, ``(episodes, m)``, in environments of their own."""
 
-    def compiled_act(self, behaviour: Behaviour, deterministic: bool) -> Callable[[Any, np.ndarray], np.ndarray]:
-        """The policy for a loop on the host: from the data of a key and raw observations ``(B, d)`` to flat actions."""
-        return lambda key, obs: np.asarray(self._act(behaviour.act, key, obs, deterministic))
+    def compiled_act(self, behaviour: Behaviour, deterministic: bool) -> Callable[..., Any]:
+        """The policy for a loop on the host: from the data of a key and raw observations ``(B, d)`` to flat actions; of
+        a recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
+        import jax
+
+        return lambda key, obs, *memory: jax.tree.map(
+            np.asarray, self._act(behaviour.act, key, obs, memory, deterministic)
+        )
 
     @cached_property
     def _act(self) -> Callable[..., Any]:
@@ -66,10 +73,10 @@ class Collector(ABC):
         # compiled can be released with it.
         import jax
 
-        def act(act: Any, key: Any, obs: Any, deterministic: bool) -> Any:
-            return act(jax.random.wrap_key_data(key), obs, deterministic=deterministic)
+        def act(act: Any, key: Any, obs: Any, memory: Any, deterministic: bool) -> Any:
+            return act(jax.random.wrap_key_data(key), obs, *memory, deterministic=deterministic)
 
-        return jax.jit(act, static_argnums=3)
+        return jax.jit(act, static_argnums=4)
 
     def share(self, other: "Collector") -> None:
         """Use the compiled policy of another collector, for the same kind of policy."""
@@ -95,6 +102,8 @@ class CollectorSettings(Protocol):
     def n_steps(self) -> int: ...  # noqa: D102
     @property
     def policy(self) -> Any: ...  # noqa: D102
+    @property
+    def activation(self) -> Any: ...  # noqa: D102
     @property
     def rollouts(self) -> Any: ...  # noqa: D102
     @property

@@ -17,6 +17,8 @@ class Episode(NamedTuple):
     """Flat, ``(steps, c)`` for every rollout that had a part of it."""
     obs: np.ndarray
     """Its last observation, ``(d,)``."""
+    memory: np.ndarray | None = None
+    """What a recurrent policy remembers of it, ``(h,)``."""
 
     @property
     def length(self) -> int:
@@ -30,14 +32,17 @@ def continued(before: Sequence[Episode] | None, transitions: Transition, running
     for i, (seed, began) in enumerate(zip(running.seed, running.began, strict=True)):
         earlier = before[i].actions if began < 0 and before is not None else ()
         part = np.array(transitions.action[max(began, 0) :, i], np.float32)
-        episodes.append(Episode(int(seed), (*earlier, part), np.array(running.obs[i], np.float32)))
+        memory = None if running.memory is None else np.array(running.memory[i], np.float32)
+        episodes.append(Episode(int(seed), (*earlier, part), np.array(running.obs[i], np.float32), memory))
     return episodes
 
 
 def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
     """As arrays by name, for a file."""
     parts = [(i, len(part)) for i, episode in enumerate(episodes) for part in episode.actions]
-    return {
+    memories = [episode.memory for episode in episodes if episode.memory is not None]
+    remembered = {"memory": np.stack(memories)} if memories else {}
+    return remembered | {
         "seed": np.array([episode.seed for episode in episodes], np.int64),
         "obs": np.stack([episode.obs for episode in episodes]),
         "actions": np.concatenate([part for episode in episodes for part in episode.actions]),
@@ -45,7 +50,9 @@ def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
     }
 
 
-def from_arrays(arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_components: int) -> list[Episode]:
+def from_arrays(
+    arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_components: int, memory: int = 0
+) -> list[Episode]:
     """From the arrays of a file, which may come from anyone; raises ValueError if they do not fit."""
     try:
         seed, obs, actions, parts = (arrays[name] for name in ("seed", "obs", "actions", "parts"))
@@ -57,6 +64,9 @@ def from_arrays(arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_com
         "actions": ((*actions.shape[:1], n_components), np.float32),
         "parts": ((*parts.shape[:1], 2), np.int64),
     }
+    if memory:
+        want["memory"] = (n_envs, memory), np.float32
+        arrays = {"memory": np.zeros(0)} | arrays
     for name, (shape, dtype) in want.items():
         got = arrays[name]
         if got.shape != shape or got.dtype != dtype:
@@ -71,7 +81,8 @@ def from_arrays(arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_com
     actions_of: list[list[np.ndarray]] = [[] for _ in range(n_envs)]
     for i, length, end in zip(of, lengths, ends, strict=True):
         actions_of[i].append(np.asarray(actions[end - length : end], np.float32))
+    remembered = arrays["memory"] if memory else [None] * n_envs
     return [
-        Episode(int(s), tuple(rows), np.asarray(o, np.float32))
-        for s, rows, o in zip(seed, actions_of, obs, strict=True)
+        Episode(int(s), tuple(rows), np.asarray(o, np.float32), r)
+        for s, rows, o, r in zip(seed, actions_of, obs, remembered, strict=True)
     ]

@@ -10,21 +10,28 @@ from ..spec import Spec
 from .collector import Collector, CollectorSettings, SteppedEnvironments
 from .host import HostEnvironments
 from .in_jax import JaxCollector, JaxEnvironments, SteppedJaxEnvironments
+from .jax_policy import Network
 from .on_host import HostCollector
 from .transitions import Transition
 
 
-def collector_for(spec: Spec, settings: CollectorSettings) -> Collector:
-    """The collector for a problem: inside the compiled program for a JAX problem, else on the host."""
+def collector_for(
+    spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0
+) -> Collector:
+    """The collector for a problem: inside the compiled program for a JAX problem, else on the host.
+
+    - `network`: the policy's network as workers compute it with JAX; None for layers of ours, in NumPy.
+    - `memory`: numbers that a recurrent policy remembers of an episode.
+    """
     if not spec.is_jax:
-        return HostCollector(spec, settings)
+        return HostCollector(spec, settings, network, memory)
     if settings.overlap or settings.rollouts != "inline":
         name = "overlap" if settings.overlap else "rollouts"
         raise ValueError(
             f"{name}: got {getattr(settings, name)!r}, and the problem is a JAX problem, which the learner steps on "
             "its own devices; leave it out"
         )
-    return JaxCollector(spec, settings)
+    return JaxCollector(spec, settings, memory)
 
 
 def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
@@ -57,10 +64,3 @@ def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: in
         return hosts.collect(lambda obs: np.asarray(act(next(keys), obs)), n_steps)
     finally:
         hosts.close()
-
-
-def _hosts(spec: Spec, n_envs: int) -> HostEnvironments:
-    make: Any = spec.problem
-    return HostEnvironments(
-        factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors
-    )

@@ -1,7 +1,6 @@
 """Gymnasium environments side by side, stepped by this process."""
 
 import contextlib
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
@@ -55,7 +55,8 @@ class HostEnvironments:
         for i, env in enumerate(self.envs):
             with self._naming(i):
                 check_spaces(env, self._action_space)
-        self._shape = self.envs[0].observation_space.shape or ()
+        self._observations = ObservationSpace.of(self.envs[0].observation_space)
+        self._size = self._observations.size
         self._dtypes: tuple[np.dtype | None, np.dtype | None] = None, None  # of what was real numbers last
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
@@ -93,6 +94,7 @@ class HostEnvironments:
         optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
         ends: list[tuple[int, int]] = []
         begun: list[tuple[int, int, np.ndarray]] = []
+        restart = getattr(act, "restart", None)  # of policies that remember
         array, no = np.ndarray, np.False_  # NumPy has one False, and one dtype of a kind, so that `is` finds them
         obs_dtype, vector_dtype = self._dtypes
         # A simulator evicts this loop from the CPU caches: every call in it costs as if it were the first.
@@ -109,7 +111,7 @@ class HostEnvironments:
                     if type(observed) is array and observed.dtype is obs_dtype and observed.shape == row:
                         now[i] = observed
                     else:
-                        now[i] = numbers = observation(observed, row[0])
+                        now[i] = numbers = observation(observed, self._observations)
                         obs_dtype = numbers.dtype
                     is_usual = type(vector) is array and vector.dtype is vector_dtype and vector.shape == vector_shape
                     if is_usual or (is_scalar and type(vector) is float):
@@ -132,6 +134,8 @@ class HostEnvironments:
                     seed = int(self.rngs[i].integers(2**31))
                     now[i] = self._reset(i, seed, lost)
                     begun.append((t, i, now[i]))
+                    if restart is not None:
+                        restart(i)
             self.obs = now
         self._dtypes = obs_dtype, vector_dtype
         obs = before(first, next_obs, begun)
@@ -285,14 +289,14 @@ class HostEnvironments:
             raise
         with self._naming(i, f", reset with seed {seed}"):
             check_spaces(self.envs[i], self._action_space)
-            return first_observation(returned, math.prod(self._shape))
+            return first_observation(returned, self._observations)
 
     def lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
         """Close environment i; a stand-in takes its place until it is replaced."""
         lost[i] = error
         with contextlib.suppress(Exception):  # it is lost anyway
             self.envs[i].close()
-        self.envs[i] = _StandIn(np.zeros(self._shape, np.float32), np.zeros(self.n_targets))
+        self.envs[i] = _StandIn(np.zeros(self._size, np.float32), np.zeros(self.n_targets))
 
 
 class _StandIn:

@@ -1,6 +1,7 @@
 """Rollouts of a JAX problem, inside the compiled program."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._programs import OwnJit, Recent, note_new_program
+from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ..spec import Spec
@@ -29,8 +31,9 @@ class EpisodeSums(NamedTuple):
     """Steps, ``(B,)``."""
 
 
-Act = Callable[[jax.Array, jax.Array], jax.Array]
-"""From a key and raw observations ``(B, d)`` to flat actions ``(B, c)``."""
+Act = Callable[..., Any]
+"""From a key and raw observations ``(B, d)`` to flat actions ``(B, c)``; of a policy that remembers, from its memory
+``(B, h)`` as well, to actions and memory."""
 
 
 class JaxEnvironments:
@@ -40,29 +43,44 @@ class JaxEnvironments:
     are fast on every device.
     """
 
-    def __init__(self, problem: Any, n_envs: int, components: ActionSpace):
+    def __init__(self, problem: Any, n_envs: int, components: ActionSpace, memory: int = 0):
+        """`memory`: numbers that a recurrent policy remembers of an episode."""
         self.problem: Problem = problem
-        self.n_envs, self.components = n_envs, components
+        self.n_envs, self.components, self.memory = n_envs, components, memory
+        self.observations = ObservationSpace.of(self.problem.observation_space)
         self.n_targets = self.problem.network.static.shape[1]
-        self.reset = jax.vmap(self.problem.reset, out_axes=(-1, 0))
+        self.reset = jax.vmap(self._reset, out_axes=(-1, 0))
         self.step = jax.vmap(self._step, in_axes=(0, -1, 0), out_axes=(-1, 0))
 
     def _step(self, key: jax.Array, state: Any, action: jax.Array) -> tuple[Any, Step]:
         new = self.problem.step(key, state, self.components.to_environment(action, jnp))
-        return new.state, new._replace(state=None)
+        return new.state, new._replace(state=None, obs=self._row(new.obs))
+
+    def _reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        state, obs = self.problem.reset(key)
+        return state, self._row(obs)
+
+    def _row(self, obs: Any) -> jax.Array:
+        """An observation as a row of numbers."""
+        return obs if self.observations.is_plain and obs.ndim == 1 else self.observations.row(obs, jnp)
 
     def init(self, key: jax.Array) -> Any:
-        """States, observations and empty sums."""
+        """States, observations, empty sums, and the memory of a policy, None if it has none."""
         states, obs = self.reset(jax.random.split(key, self.n_envs))
-        return states, obs, EpisodeSums(jnp.zeros((self.n_envs, self.n_targets)), jnp.zeros(self.n_envs, jnp.int32))
+        sums = EpisodeSums(jnp.zeros((self.n_envs, self.n_targets)), jnp.zeros(self.n_envs, jnp.int32))
+        return states, obs, sums, jnp.zeros((self.n_envs, self.memory)) if self.memory else None
 
     def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
         """`n_steps` transitions of all environments, ``[T, B, ...]``. Pure: it may be compiled with what follows."""
 
         def step(state: Any, key: jax.Array) -> tuple[Any, Transition]:
-            states, obs, sums = state
+            states, obs, sums, memory = state
             for_action, for_step, for_reset = jax.random.split(key, 3)
-            action = act(for_action, obs)
+            before = memory
+            if memory is None:
+                action = act(for_action, obs)
+            else:
+                action, memory = act(for_action, obs, memory)
             following, new = self.step(jax.random.split(for_step, self.n_envs), states, action)
             ended = new.terminated | new.truncated
             fresh, first = self.reset(jax.random.split(for_reset, self.n_envs))
@@ -79,10 +97,12 @@ class JaxEnvironments:
                 target_terminated=new.target_terminated,
                 episode_psi=jnp.where(ended[:, None], total, 0.0),
                 episode_length=jnp.where(ended, length, 0),
+                memory=before,
             )
             running = EpisodeSums(jnp.where(ended[:, None], 0.0, total), jnp.where(ended, 0, length))
             states = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, following)
-            return (states, jnp.where(ended[:, None], first, new.obs), running), transition
+            memory = None if memory is None else jnp.where(ended[:, None], 0.0, memory)
+            return (states, jnp.where(ended[:, None], first, new.obs), running, memory), transition
 
         return jax.lax.scan(step, state, jax.random.split(key, n_steps))
 
@@ -121,8 +141,8 @@ class JaxCollector(Collector):
 
     traced = True
 
-    def __init__(self, spec: Spec, settings: CollectorSettings):
-        self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components)
+    def __init__(self, spec: Spec, settings: CollectorSettings, memory: int = 0):
+        self.environments = JaxEnvironments(spec.problem, settings.n_envs, spec.components, memory)
         self.n_steps = settings.n_steps
         self._evaluations: Recent[_Evaluation] = Recent(4)
 
@@ -142,7 +162,8 @@ class JaxCollector(Collector):
         evaluation = self._evaluations.get(
             (episodes, deterministic),
             lambda: _Evaluation(
-                JaxEnvironments(environments.problem, episodes, environments.components), deterministic
+                JaxEnvironments(environments.problem, episodes, environments.components, environments.memory),
+                deterministic,
             ),
         )
         state, key = evaluation.init(jax.random.key(seed)), jax.random.key(seed + 1)
@@ -166,7 +187,7 @@ class _Evaluation:
         note_new_program()
 
         def play(act: Any, state: Any, key: jax.Array) -> Any:
-            return environments.collect(state, lambda k, obs: act(k, obs, deterministic=deterministic), key, CHUNK)
+            return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 
         self.init, self.play = environments.init, OwnJit(play)
 

@@ -32,6 +32,8 @@ def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
         "running.seed": ((plan.n_envs,), "i8"),
         "running.began": ((plan.n_envs,), "i8"),
         "running.obs": ((plan.n_envs, plan.n_inputs), "f4"),
+        "memory": ((*steps, plan.policy.memory), "f4"),
+        "running.memory": ((plan.n_envs, plan.policy.memory), "f4"),
     }
 
 
@@ -52,6 +54,7 @@ class Memory:
         self.arrays: Mapping[str, np.ndarray] = {
             name: np.ndarray(shape, dtype, memory, int(start))
             for start, (name, (shape, dtype)) in zip(starts, arrays.items(), strict=True)
+            if 0 not in shape
         }
 
     def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -60,7 +63,8 @@ class Memory:
             if array is not None:
                 self.arrays[name][:, first:end] = array
         for name, array in zip(RunningEpisodes._fields, fragment.running, strict=True):
-            self.arrays[f"running.{name}"][first:end] = array
+            if array is not None:
+                self.arrays[f"running.{name}"][first:end] = array
         return tuple(
             name for name in Transition._fields if getattr(fragment.transitions, name) is not None
         ), fragment.messages
@@ -70,7 +74,8 @@ class Memory:
         fields: dict[str, Any] = {
             name: self.arrays[name][:, first:end] if name in has else None for name in Transition._fields
         }
-        running = RunningEpisodes(*(self.arrays[f"running.{name}"][first:end] for name in RunningEpisodes._fields))
+        places = {name: self.arrays.get(f"running.{name}") for name in RunningEpisodes._fields}
+        running = RunningEpisodes(**{name: a[first:end] for name, a in places.items() if a is not None})
         return Fragment(Transition(**fields), running, messages)
 
     def close(self) -> None:

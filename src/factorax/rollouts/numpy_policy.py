@@ -8,13 +8,14 @@ rows are multiplied in tiles of a fixed size.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..distributions import Spread
 from ..distributions.covariance import inverses
-from ..spaces import ActionSpace
+from ..observations import ObservationSpace
+from ..spaces import ActionMask, ActionSpace
 
 TILE = 8
 
@@ -47,6 +48,12 @@ class NumpyPolicy:
     """The factor of every component, ``(c,)``; None: each is its own."""
     local: Callable[[np.ndarray], Any] | None = None
     """From observations ``(B, d)`` to what every factor observes, ``(B, n, l)``; None: each observes everything."""
+    observations: ObservationSpace | None = None
+    """What networks see of rows of observations; None: the rows."""
+    activation: Literal["tanh", "relu"] = "tanh"
+    mask: ActionMask | None = None
+    memory: ClassVar[int] = 0
+    """Layers remember nothing."""
 
     def draw(self, rng: np.random.Generator, arrays: PolicyArrays, n_steps: int) -> np.ndarray:
         """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
@@ -74,46 +81,64 @@ class NumpyPolicy:
 
     def log_prob(self, arrays: PolicyArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
         """Return log π of every component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
-        blocks = self.space.blocks
-        whiten = None if blocks is None else inverses(blocks, arrays.colour, len(self.space))
-        return self.space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
+        return log_prob_of_outputs(self.space, arrays, outputs, action)
 
     def network(self, arrays: PolicyArrays, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function from raw observations ``(B, d)`` of environments `first`, … to the parameters of all
         components' distributions, ``(B, c, width)``."""
-        layers = _Layers(arrays=arrays, kind=self.kind, shape=(n_envs, len(self.space), self.space.width), first=first)
-        see = self.see if self.kind != "joint" else None
+        shape = n_envs, len(self.space), self.space.width
+        layers = _Layers(arrays=arrays, kind=self.kind, shape=shape, first=first, activation=self.activation)
+        see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
         centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
+        measured = None if self.observations is None else self.observations.measured
 
         def network(obs: np.ndarray) -> np.ndarray:
             if centre is not None:
-                obs = np.clip((obs - centre) / scale, -clip, clip)
+                normalised = np.clip((obs - centre) / scale, -clip, clip)
+                obs = normalised if measured is None else np.where(measured, normalised, obs)
             return layers(obs if see is None else see(obs))
 
-        return network
+        if self.mask is None:
+            return network
+        return lambda obs: self.mask.applied(network(obs), obs, np)  # pyright: ignore[reportOptionalMemberAccess]
 
     def see(self, obs: np.ndarray) -> np.ndarray:
         """Return what every component observes, ``(B, c, l)``."""
         if self.local is None:
+            obs = self.encode(obs)
             return np.broadcast_to(obs[:, None], (len(obs), len(self.space), obs.shape[-1]))
-        local = np.asarray(self.local(obs), np.float32)
+        local = np.asarray(self.local(obs if self.observations is None else self.observations.structured(obs, np)))
+        local = local.astype(np.float32, copy=False)
         return local if self.factors is None else local[:, self.factors]
+
+    def encode(self, obs: np.ndarray) -> np.ndarray:
+        """Return observations ``(B, d)`` as the vectors that a network sees."""
+        return obs if self.observations is None else self.observations.encoded(obs, np)
+
+
+def log_prob_of_outputs(space: ActionSpace, arrays: Any, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Return log π of every component, ``(..., c)``, for a network's outputs ``(..., c, width)``."""
+    whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
+    return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
 
 
 class _Layers:
-    """The layers of a network, with tanh between them, and buffers for their inputs and outputs.
+    """The layers of a network, with activations between them, and buffers for their inputs and outputs.
 
     A step of the environments starts as few NumPy operations as possible: biases are the last row of the kernels, and
     inputs end in a one.
     """
 
-    def __init__(self, arrays: PolicyArrays, kind: str, shape: tuple[int, int, int], first: int):
+    def __init__(
+        self, arrays: PolicyArrays, kind: str, shape: tuple[int, int, int], first: int, activation: str = "tanh"
+    ):
         """For environments `first`, `first` + 1, … and outputs of a shape ``(B, c, width)``.
 
         A shared network has a matrix product for every environment, and the features of components in its inputs; the
         others have a product for every tile of environments.
         """
         n_envs, c, _ = self.shape = shape
+        self.activation: Callable[..., np.ndarray] = np.tanh if activation == "tanh" else _relu
         before, kernels, biases = first % TILE, arrays.kernels, [bias[..., None, :] for bias in arrays.biases]
         tiles, self.rows = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
         leading = tiles, TILE
@@ -150,8 +175,12 @@ class _Layers:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         self.inputs[:] = x
         for buffer, matrix, following in self.hidden:
-            np.tanh(self.product(buffer, matrix), following)
+            self.activation(self.product(buffer, matrix), following)
         out = self.product(*self.last)
         if self.rows is not None:
             out = self._of_environments(out[None] if self.product is np.dot else out)
         return out.reshape(self.shape)
+
+
+def _relu(x: np.ndarray, out: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0.0, out)

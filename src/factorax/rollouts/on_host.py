@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from .collector import Behaviour, Collector, CollectorSettings
 from .episodes import Episode
 from .host import HostEnvironments
 from .inline import Inline
+from .jax_policy import JaxPolicy, Network
 from .numpy_policy import NumpyPolicy
 from .player import Iteration, Plan
 from .processes import Processes
@@ -28,8 +29,9 @@ class HostCollector(Collector):
 
     traced = False
 
-    def __init__(self, spec: Spec, settings: CollectorSettings):
-        self.spec, self.settings = spec, settings
+    def __init__(self, spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0):
+        """`network`, `memory`: as for `collector_for`."""
+        self.spec, self.settings, self._network, self._memory = spec, settings, network, memory
         self._backend: Backend | None = None
         self._restored: Sequence[Episode] | None = None
         self._policy_lag: int | None = None
@@ -85,12 +87,14 @@ class HostCollector(Collector):
     def plan(self) -> Plan:
         """What all workers have to know."""
         spec, s = self.spec, self.settings
-        own_local = spec.local_is_own and s.policy != "joint"
-        local = None if own_local or s.policy == "joint" else spec.local
+        looks = s.policy != "joint" or self._network is not None
+        own_local = spec.local_is_own and looks
+        local = spec.local if looks and not own_local else None
         make: Any = spec.problem
+        policy: Any = JaxPolicy(spec.components, self._network, local, self._memory) if self._network else None
         return Plan(
             make=make,
-            policy=NumpyPolicy(space=spec.components, kind=s.policy, factors=spec.factors, local=local),
+            policy=policy or self._numpy_policy(local),
             n_envs=s.n_envs,
             n_steps=s.n_steps,
             n_inputs=spec.n_inputs,
@@ -98,6 +102,18 @@ class HostCollector(Collector):
             n_targets=spec.n_targets,
             log_probs=s.overlap,
             own_local=own_local,
+        )
+
+    def _numpy_policy(self, local: Any) -> NumpyPolicy:
+        spec, s = self.spec, self.settings
+        return NumpyPolicy(
+            space=spec.components,
+            kind=s.policy,
+            factors=spec.factors,
+            local=local,
+            observations=None if spec.observations.is_plain else spec.observations,
+            activation=s.activation,
+            mask=spec.action_mask,
         )
 
     def _start(self) -> Backend:
@@ -133,13 +149,16 @@ class HostCollector(Collector):
         returns: list[list[np.ndarray]] = [[] for _ in range(count)]
         share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
         key, act = jax.random.key(seed + 1), self.compiled_act(behaviour, deterministic)
+        remembering = Remembering(act, count, self._memory)
         while any(len(r) < s for r, s in zip(returns, share, strict=True)):
             key, for_step = jax.random.split(key)
             lost: dict[int, EpisodeLost] = {}
-            transitions = environments.collect(partial(act, jax.random.key_data(for_step)), 1, lost)
+            remembering.key = jax.random.key_data(for_step)
+            transitions = environments.collect(remembering, 1, lost)
             for i, error in lost.items():
                 warnings.warn(f"environment {i} lost its episode and was reset: {error}", LostWarning, stacklevel=3)
                 environments.restart(i)
+                remembering.restart(i)
             for i in np.flatnonzero(transitions.episode_length[0]):
                 returns[i].append(transitions.episode_psi[0, i])
         environments.close()
@@ -151,3 +170,24 @@ class HostCollector(Collector):
         if backend is not None:
             self._began = True
             backend.close()
+
+
+class Remembering:
+    """A compiled policy, with the memory of every environment if it is recurrent, from observations to actions."""
+
+    def __init__(self, act: Any, n_envs: int, memory: int):
+        self.act = act
+        self.key: Any = None
+        self.memory = np.zeros((n_envs, memory), np.float32)
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Actions ``(B, c)``, drawn with `key`."""
+        if not self.memory.shape[1]:
+            return self.act(self.key, obs)
+        actions, memory = self.act(self.key, obs, self.memory)
+        self.memory = np.array(memory)
+        return actions
+
+    def restart(self, i: int) -> None:
+        """Environment i has begun another episode."""
+        self.memory[i] = 0.0

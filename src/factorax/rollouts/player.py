@@ -7,7 +7,7 @@ environment's number. A fragment can therefore be replayed by any worker, any nu
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,7 @@ from ..problems.failures import EpisodeLost
 from ..structure.labels import counted
 from .episodes import Episode
 from .host import HostEnvironments
+from .jax_policy import JaxPolicy, ModuleArrays
 from .numpy_policy import NumpyPolicy, PolicyArrays
 from .transitions import Fragment, Transition, side_by_side
 
@@ -28,7 +29,7 @@ class Plan:
     """What all fragments have in common."""
 
     make: Callable[[], gym.Env]
-    policy: NumpyPolicy
+    policy: NumpyPolicy | JaxPolicy
     n_envs: int
     n_steps: int
     n_inputs: int
@@ -43,7 +44,7 @@ class Plan:
 class Iteration(NamedTuple):
     """What the fragments of one iteration have in common."""
 
-    parameters: PolicyArrays
+    parameters: PolicyArrays | ModuleArrays
     entropy: tuple[int, ...]
     """What random numbers are seeded with, together with an environment's number."""
     seed: int | None
@@ -57,7 +58,8 @@ class Player:
         self.plan, self.first = plan, first
         self.hosts = self._row(plan.make, end - first, 0)
         local = self.hosts.envs[0].unwrapped.local if plan.own_local else plan.policy.local
-        self.policy = replace(plan.policy, local=local)
+        self.policy: Any = replace(plan.policy, local=local)
+        self.memory = np.zeros((end - first, plan.policy.memory), np.float32)
 
     def _row(self, make: Callable[[], gym.Env], size: int, i: int) -> HostEnvironments:
         space = self.plan.policy.space
@@ -86,7 +88,10 @@ class Player:
             messages += [f"environment {self.first + i} lost its episode and was reset: {error}" for error in errors]
             columns = _columns(transitions, 0, i), again, _columns(transitions, i + 1, self.hosts.n_envs)
             transitions = side_by_side(columns)
-        return Fragment(transitions, self.hosts.running, tuple(messages))
+        running = self.hosts.running
+        if self.policy.memory:
+            running = running._replace(memory=self.memory.copy())
+        return Fragment(transitions, running, tuple(messages))
 
     def close(self) -> None:
         """Close all environments."""
@@ -105,8 +110,15 @@ class Player:
             hosts.begin(seeds, lost)
         self._check_inputs(hosts)
         outputs: list[np.ndarray] | None = [] if plan.log_probs else None
-        act = self.policy.playing(iteration.parameters, hosts.first, np.stack(noise, axis=1), outputs)
+        rows = slice(hosts.first - self.first, hosts.first - self.first + hosts.n_envs)
+        if attempt:
+            self.memory[rows] = 0.0
+        remembered = {"memory": self.memory[rows]} if self.policy.memory else {}
+        act = self.policy.playing(iteration.parameters, hosts.first, np.stack(noise, axis=1), outputs, **remembered)
         transitions = hosts.collect(act, plan.n_steps, lost)
+        if self.policy.memory:
+            self.memory[rows] = act.memory
+            transitions = transitions._replace(memory=np.stack(act.memories))
         if outputs is None:
             return transitions
         log_prob = self.policy.log_prob(iteration.parameters, np.stack(outputs), transitions.action)
@@ -139,6 +151,8 @@ class Player:
         """Replay all episodes up to where they were; those that turn out differently are lost."""
         hosts = self.hosts
         hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)
+        for i, episode in enumerate(episodes):
+            self.memory[i] = 0.0 if episode.memory is None else episode.memory
         for i, episode in enumerate(episodes):
             row = self._row(partial(list.__getitem__, hosts.envs, i), 1, i)
             row.rngs, gone = [np.random.default_rng(0)], {}

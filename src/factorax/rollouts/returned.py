@@ -6,6 +6,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ..observations import ObservationSpace
 from ..structure.labels import counted
 
 REAL = frozenset("?bBhHiIlLqQefdg")
@@ -34,9 +35,14 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
     return numbers
 
 
-def observation(observed: Any, size: int) -> np.ndarray:
-    """Returns an observation as ``(size,)``; raises `Misfit` for anything but that many real numbers."""
-    numbers = real_numbers("observation", observed)
+def observation(observed: Any, space: ObservationSpace) -> np.ndarray:
+    """Returns an observation as a row ``(d,)``; raises `Misfit` for anything but the real numbers of its space."""
+    if space.is_compound:
+        try:
+            return space.row(observed)
+        except (ValueError, TypeError) as error:
+            raise Misfit(str(error)) from None
+    size, numbers = space.size, real_numbers("observation", observed)
     if numbers.size != size:
         raise Misfit(
             f"observation: got {counted(numbers.size, 'number')} in shape {numbers.shape}, want {size}, as its "
@@ -84,10 +90,10 @@ def mask(name: str, value: Any, size: int | None) -> np.ndarray:
     return entries.astype(bool)
 
 
-def first_observation(returned: Any, size: int) -> np.ndarray:
-    """Returns the observation that a `reset` returned, ``(size,)``, of 32 bits."""
+def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
+    """Returns the observation that a `reset` returned, as a row ``(d,)`` of 32 bits."""
     check_reset(returned)
-    observed = observation(returned[0], size).astype(np.float32)
+    observed = observation(returned[0], space).astype(np.float32)
     if not np.isfinite(observed).all():
         raise Misfit(f"observation: got {_shown(returned[0])} from reset, want finite numbers")
     return observed

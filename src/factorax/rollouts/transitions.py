@@ -24,6 +24,8 @@ class Transition(NamedTuple):
     episode_length: Any
     log_prob: Any = None
     """Of every component's action under the policy that acted, ``(B, c)``, where that may not be the learner's."""
+    memory: Any = None
+    """What a recurrent policy remembered before it acted, ``(B, h)``."""
 
 
 OPTIONAL = {"factor_mask": True, "target_terminated": False}
@@ -39,6 +41,8 @@ class RunningEpisodes(NamedTuple):
     """The step of the rollout before which they were reset, ``(B,)``; −1 if that was in an earlier one."""
     obs: np.ndarray
     """Current observation, ``(B, d)``."""
+    memory: np.ndarray | None = None
+    """What a recurrent policy remembers of them, ``(B, h)``."""
 
 
 class Fragment(NamedTuple):

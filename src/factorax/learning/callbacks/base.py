@@ -1,6 +1,7 @@
 """The interface of a callback, what it may ask of a model, and the forms in which callbacks may be given."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,6 +77,15 @@ class CallbackList(Callback):
         """End each."""
         for callback in self.callbacks:
             callback.on_training_end(model)
+
+    @contextmanager
+    def training(self, model: Model) -> Iterator[None]:
+        """Start each, and, however what is in the block ends, end each."""
+        self.on_training_start(model)
+        try:
+            yield
+        finally:
+            self.on_training_end(model)
 
 
 def each_of(callback: Callback) -> list[Callback]:

@@ -1,0 +1,140 @@
+"""The networks that settings ask for, with their initial parameters."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import real_array
+from ..spec import Spec
+from .config import Config
+from .modules.arrangements import Encoded, Independent, Joint, Shared
+from .modules.attention import Attention
+from .modules.convolution import Convolutional
+from .modules.custom import Custom, custom_network, seen_shape
+from .modules.film import Film
+from .modules.mlp import LayerSettings
+from .modules.recurrent import Recurrent
+from .modules.trunk import TrunkHead
+from .policies import Agent, Critic, Policy
+
+
+class OwnModules(NamedTuple):
+    """Networks of the user's own: a module, or a function of a `Spec` and a key that makes one; None for ours."""
+
+    policy: Any = None
+    critic: Any = None
+
+
+NO_MODULES = OwnModules()
+
+
+def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
+    """Take the networks of the user's own out of settings, whose names they share with kinds of networks."""
+    is_own = lambda given: isinstance(given, eqx.Module) or (callable(given) and not isinstance(given, str))  # noqa: E731
+    return {name: settings.pop(name) for name in OwnModules._fields if is_own(settings.get(name))}
+
+
+def runs_in_numpy(config: Config, own: OwnModules) -> bool:
+    """Whether NumPy can compute the policy in rollout workers: layers of ours, and nothing but them."""
+    c = config
+    plain = c.architecture == "mlp" and c.identity_by == "input" and not c.layer_norm
+    return own.policy is None and plain and c.activation in ("tanh", "relu")
+
+
+def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Array, for_critic: jax.Array) -> Agent:
+    """A policy and a critic of the shapes that settings and network want, randomly initialised."""
+    c, components = config, spec.components
+    shape = len(components), components.width
+    if own.policy is None:
+        net: Any = make_network(spec, c, c.policy, for_policy, shape=shape, gain=0.01)
+    else:
+        net = custom_network("policy", own.policy, spec, for_policy, shape)
+    policy = Policy(net, components.spread(c.initial_log_std, one=c.std == "shared"), spec.action_mask)
+    if c.critic == "none":
+        return Agent(policy, None)
+    kind, values = "joint", spec.n_factors
+    if c.critic == "target":
+        values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
+    elif c.estimator == "vanilla":
+        values = 1
+    elif spec.factors is None:
+        kind = c.policy
+    if own.critic is not None:
+        return Agent(policy, Critic(custom_network("critic", own.critic, spec, for_critic, (values,))))
+    if c.shares_trunk and own.policy is None:
+        features = policy_features(spec, policy, looks_at_local(spec, c, own))
+        return Agent(policy, Critic(TrunkHead(for_critic, features, values, per_component=kind != "joint")))
+    return Agent(policy, Critic(make_network(spec, c, kind, for_critic, shape=(values, 1), gain=1.0)))
+
+
+def looks_at_local(spec: Spec, config: Config, own: OwnModules) -> bool:
+    """Whether a network looks at local observations, if there are any: all but those of a joint policy of ours."""
+    return spec.local is not None and (config.policy != "joint" or own != NO_MODULES)
+
+
+def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeStruct:
+    """The shape of what the last layer of a policy sees for one observation, ``(1, c or 1, h)``.
+
+    `local`: whether it looks at local observations.
+    """
+    row = jax.ShapeDtypeStruct((1, spec.n_inputs), np.float32)
+    seen = None if not local else jax.eval_shape(lambda obs: spec.see(obs, jnp), row)
+    memory = jax.ShapeDtypeStruct((1, policy.memory), np.float32) if policy.memory else None
+    return jax.eval_shape(policy.features, row, seen, memory)
+
+
+def make_network(spec: Spec, config: Config, kind: str, key: jax.Array, *, shape: tuple[int, int], gain: float) -> Any:
+    """A network of a kind (``"joint"``, ``"shared"`` or ``"independent"``) with outputs ``(c, width)``."""
+    c = config
+    settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
+    encoder: Any = Encoded(spec.observations)
+    if c.architecture == "conv":
+        encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
+    if kind == "joint" and not c.is_recurrent:
+        return Joint(key, encoder, shape, gain, settings)
+    local = None if kind == "joint" else seen_shape(spec)
+    options: dict[str, Any] = {
+        "key": key,
+        "encoder": encoder,
+        "inputs": encoder.size if kind == "joint" else encoder.seen_size(None if local is None else local[1]),
+        "shape": shape,
+        "gain": gain,
+        "settings": settings,
+    }
+    if c.is_recurrent:
+        return Recurrent(**options, arrangement=kind, cell=c.architecture, identity=c.identity)
+    if kind == "independent":
+        return Independent(**options)
+    options["identity"] = c.identity
+    if c.architecture == "attention":
+        return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
+    return Film(**options) if c.identity_by == "film" else Shared(**options)
+
+
+def component_graph(spec: Spec) -> np.ndarray:
+    """Which components are neighbours, booleans ``(c, c)``: those of neighbouring factors, and of the same one."""
+    of = np.arange(spec.n_factors) if spec.factors is None else spec.factors
+    return spec.graph[np.ix_(of, of)]
+
+
+def module_names(agent: Agent) -> dict[str, str]:
+    """The classes of the user's own modules in an agent, for a file: a name, never code."""
+    nets = {"policy": agent.policy.net, "critic": agent.critic and agent.critic.net}
+    kinds = {name: type(net.module) for name, net in nets.items() if isinstance(net, Custom)}
+    return {name: f"{kind.__module__}.{kind.__qualname__}" for name, kind in kinds.items()}
+
+
+def memory_of(state: Any, episode_start: Any, shape: tuple[int, int]) -> np.ndarray:
+    """What a recurrent policy remembers, ``(B, h)``, as the caller of `predict` gave it."""
+    if state is None:
+        return np.zeros(shape, np.float32)
+    memory = real_array("state", state).astype(np.float32)
+    if memory.shape != shape:
+        raise ValueError(f"state: got shape {memory.shape}, want {shape}: what the last call of predict returned")
+    if episode_start is None:
+        return memory
+    starts = np.broadcast_to(real_array("episode_start", episode_start), shape[:1])
+    return np.where(starts[:, None], 0.0, memory).astype(np.float32)

@@ -1,0 +1,156 @@
+"""How the components of an action share a network: one for all of them, one applied to each, or one for each.
+
+All networks of policies and critics are called with rows of observations ``(..., d)`` and what every component sees,
+``(..., c, l)``, or None if it sees everything; they return ``(..., c, width)``. `features` is the input of the last
+layer.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ...observations import ObservationSpace
+from .mlp import MLP, LayerSettings
+
+
+class Encoded(eqx.Module):
+    """Observations as vectors, without anything that is learnt: choices are one-hot."""
+
+    space: ObservationSpace = eqx.field(static=True)
+
+    @property
+    def size(self) -> int:
+        """Numbers in a vector."""
+        return self.space.encoded_size
+
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """From rows ``(..., d)`` to vectors ``(..., e)``."""
+        return self.space.encoded(obs, jnp)
+
+    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+        """What every component sees as vectors, ``(..., c, l)``: its local observation, or everything."""
+        return local if local is not None else spread_out(self(obs), components)
+
+    def seen_size(self, local: int | None) -> int:
+        """Numbers that a component sees; `local` of them are its local observation, if it has one."""
+        return self.size if local is None else local
+
+
+def spread_out(x: jax.Array, components: int) -> jax.Array:
+    """The same vector for every component, ``(..., e)`` → ``(..., c, e)``."""
+    return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
+
+
+class Joint(eqx.Module):
+    """One network from the whole observation to the parameters of all components."""
+
+    net: MLP
+    encoder: Any
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, encoder: Any, shape: tuple[int, int], gain: float, settings: LayerSettings):
+        self.net = MLP(key, (encoder.size, *settings.hidden, shape[0] * shape[1]), gain, settings)
+        self.encoder, self.shape = encoder, shape
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From ``(..., d)`` to ``(..., c, width)``."""
+        out = self.net(self.encoder(obs))
+        return out.reshape(*out.shape[:-1], *self.shape)
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """The input of the last layer, the same for all components, ``(..., 1, h)``."""
+        return self.net.features(self.encoder(obs))[..., None, :]
+
+    @property
+    def layers(self) -> MLP:
+        """Its layers."""
+        return self.net
+
+
+class Shared(eqx.Module):
+    """One network applied to what each component sees, with an embedding that tells it which component it acts for."""
+
+    net: MLP
+    identity: jax.Array
+    encoder: Any
+
+    def __init__(
+        self,
+        key: jax.Array,
+        encoder: Any,
+        inputs: int,
+        shape: tuple[int, int],
+        gain: float,
+        settings: LayerSettings,
+        identity: int,
+    ):
+        first, second = jax.random.split(key)
+        self.net = MLP(first, (inputs + identity, *settings.hidden, shape[1]), gain, settings)
+        self.identity = embedding(second, shape[0], identity)
+        self.encoder = encoder
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        return self.net(self._inputs(obs, local))
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """The input of the last layer for every component, ``(..., c, h)``."""
+        return self.net.features(self._inputs(obs, local))
+
+    def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
+        return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
+
+    @property
+    def layers(self) -> MLP:
+        """Its layers."""
+        return self.net
+
+    def averaged(self, components: int) -> "Shared":
+        """For another number of components, each with the mean embedding."""
+        mean = jnp.broadcast_to(self.identity.mean(axis=0), (components, self.identity.shape[1]))
+        return eqx.tree_at(lambda shared: shared.identity, self, mean)
+
+
+def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
+    """Initial embeddings of components, ``(c, size)``."""
+    return 0.1 * jax.random.normal(key, (components, size))
+
+
+def with_identity(seen: jax.Array, identity: jax.Array) -> jax.Array:
+    """What every component sees with its embedding behind it, ``(..., c, l + k)``."""
+    identity = jnp.broadcast_to(identity, (*seen.shape[:-1], identity.shape[-1]))
+    return jnp.concatenate([seen, identity], axis=-1)
+
+
+class Independent(eqx.Module):
+    """A network for each component."""
+
+    nets: MLP
+    encoder: Any
+    components: int = eqx.field(static=True)
+
+    def __init__(
+        self, key: jax.Array, encoder: Any, inputs: int, shape: tuple[int, int], gain: float, settings: LayerSettings
+    ):
+        keys = jax.random.split(key, shape[0])
+        self.nets = eqx.filter_vmap(lambda k: MLP(k, (inputs, *settings.hidden, shape[1]), gain, settings))(keys)
+        self.encoder, self.components = encoder, shape[0]
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        return self._each(lambda net, x: net(x), obs, local)
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """The input of the last layer for every component, ``(..., c, h)``."""
+        return self._each(lambda net, x: net.features(x), obs, local)
+
+    def _each(self, apply: Any, obs: jax.Array, local: Any) -> jax.Array:
+        mapped: Any = eqx.filter_vmap(apply, in_axes=(eqx.if_array(0), -2), out_axes=-2)
+        return mapped(self.nets, self.encoder.seen(obs, local, self.components))
+
+    @property
+    def layers(self) -> MLP:
+        """Its layers, with an axis of components in front."""
+        return self.nets

@@ -1,0 +1,78 @@
+"""Components that look at their neighbours in a graph: attention over factors (Veličković et al., 2018)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .arrangements import embedding, with_identity
+from .mlp import MLP, LayerSettings
+
+HEADS = 4
+
+
+class Attention(eqx.Module):
+    """One network shared by all components, in which each attends to itself and its neighbours:
+
+        hᵢ = MLP(what i sees, eᵢ),    hᵢ ← hᵢ + Σⱼ αᵢⱼ V hⱼ,    αᵢ = softmaxⱼ(qᵢ · kⱼ / √d) over j ∈ N(i) ∪ {i},
+
+    with several heads, once in each round, before the last layer. In r rounds a component hears of others r edges away.
+    """
+
+    net: MLP
+    identity: jax.Array
+    queries: list[jax.Array]
+    """Of every round, ``(h, heads, h / heads)``; as keys and values."""
+    keys: list[jax.Array]
+    values: list[jax.Array]
+    encoder: Any
+    neighbours: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    """Of every component, itself among them."""
+
+    def __init__(
+        self,
+        key: jax.Array,
+        encoder: Any,
+        inputs: int,
+        shape: tuple[int, int],
+        gain: float,
+        settings: LayerSettings,
+        identity: int,
+        graph: np.ndarray,
+        rounds: int = 1,
+    ):
+        first, second, third = jax.random.split(key, 3)
+        self.net = MLP(first, (inputs + identity, *settings.hidden, shape[1]), gain, settings)
+        self.identity = embedding(second, shape[0], identity)
+        self.encoder = encoder
+        self.neighbours = tuple(tuple(map(int, np.flatnonzero(row))) for row in graph | np.eye(len(graph), dtype=bool))
+        h = settings.hidden[-1]
+        if h % HEADS:
+            raise ValueError(f"hidden: got a last layer of {h} for attention, want a multiple of {HEADS}, its heads")
+        keys = jax.random.split(third, 3 * rounds).reshape(rounds, 3)
+        make = lambda k, gain: settings.kernel(k, (h, h), gain).reshape(h, HEADS, h // HEADS)  # noqa: E731
+        self.queries = [make(k[0], 1.0) for k in keys]
+        self.keys = [make(k[1], 1.0) for k in keys]
+        self.values = [make(k[2], 1.0) for k in keys]
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """The input of the last layer for every component, ``(..., c, h)``."""
+        seen = self.encoder.seen(obs, local, len(self.neighbours))
+        x = self.net.features(with_identity(seen, self.identity))
+        most = max(map(len, self.neighbours))
+        index = np.array([row + (0,) * (most - len(row)) for row in self.neighbours])
+        there = np.arange(most) < np.array([[len(row)] for row in self.neighbours])
+        for query, key, value in zip(self.queries, self.keys, self.values, strict=True):
+            q, k, v = (jnp.einsum("...ch,had->...cad", x, matrix) for matrix in (query, key, value))
+            k, v = k[..., index, :, :], v[..., index, :, :]  # (..., c, neighbours, heads, d)
+            scores = jnp.einsum("...cad,...cnad->...can", q, k) / q.shape[-1] ** 0.5
+            weights = jax.nn.softmax(jnp.where(there[:, None, :], scores, -jnp.inf), axis=-1)
+            heard = jnp.einsum("...can,...cnad->...cad", weights, v)
+            x = x + heard.reshape(x.shape)
+        return x

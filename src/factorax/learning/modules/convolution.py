@@ -1,0 +1,113 @@
+"""Images as vectors: convolutions, and beside them the parts of an observation that are no images."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ...observations import ObservationSpace, Part
+from .arrangements import spread_out
+from .mlp import ACTIVATIONS, LayerSettings
+
+LARGE = 36
+"""Images of at least this height and width have large kernels with strides, as in Mnih et al. (2015)."""
+_LARGE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
+_SMALL_LAYERS = ((16, 3, 1), (32, 3, 1))
+"""Channels, kernel and stride of every layer."""
+
+
+class _Tower(eqx.Module):
+    """The layers for one image."""
+
+    kernels: list[jax.Array]
+    """``(height, width, channels in, channels out)``"""
+    biases: list[jax.Array]
+    part: Part = eqx.field(static=True)
+    channels_first: bool = eqx.field(static=True)
+    strides: tuple[int, ...] = eqx.field(static=True)
+    activation: str = eqx.field(static=True)
+    size: int = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, part: Part, settings: LayerSettings):
+        self.part, self.activation = part, settings.activation
+        shape = part.shape if len(part.shape) == 3 else (*part.shape, 1)
+        self.channels_first = shape[0] < min(shape[1:])
+        height, width, channels = (*shape[1:], shape[0]) if self.channels_first else shape
+        layers = _LARGE_LAYERS if min(height, width) >= LARGE else _SMALL_LAYERS
+        self.kernels, self.biases, strides = [], [], []
+        for k, (out, kernel, stride) in zip(jax.random.split(key, len(layers)), layers, strict=True):
+            h, w = min(kernel, height), min(kernel, width)
+            self.kernels.append(settings.kernel(k, (h * w * channels, out)).reshape(h, w, channels, out))
+            self.biases.append(jnp.zeros(out))
+            strides.append(stride)
+            height, width, channels = (height - h) // stride + 1, (width - w) // stride + 1, out
+        self.strides, self.size = tuple(strides), height * width * channels
+
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """From rows ``(..., d)`` to vectors ``(..., size)``."""
+        image = self.part.view(obs, jnp)
+        lead = image.shape[: image.ndim - len(self.part.shape)]
+        image = image.reshape(math.prod(lead), *self.part.shape)
+        if image.ndim == 3:
+            image = image[..., None]
+        if self.channels_first:
+            image = jnp.moveaxis(image, 1, -1)
+        for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
+            image = jax.lax.conv_general_dilated(
+                image, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            image = ACTIVATIONS[self.activation](image + bias)
+        return image.reshape(*lead, self.size)
+
+
+class Convolutional(eqx.Module):
+    """Every image of an observation through layers of its own; the rest as `ObservationSpace.encoded` has it.
+
+    Images have their channels last, or first where that axis is the shortest. Components that have a local observation
+    see it beside the images.
+    """
+
+    towers: list[_Tower]
+    space: ObservationSpace = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, space: ObservationSpace, settings: LayerSettings):
+        if not space.images:
+            raise ValueError(
+                "architecture: got 'conv', and no part of the observation is an image (a Box with three axes, or "
+                "two of uint8); want 'mlp'"
+            )
+        keys = jax.random.split(key, len(space.images))
+        self.towers = [_Tower(k, part, settings) for k, part in zip(keys, space.images, strict=True)]
+        self.space = space
+
+    @property
+    def _others(self) -> list[Part]:
+        return [part for part in self.space.parts if not part.is_image]
+
+    @property
+    def _image_size(self) -> int:
+        return sum(tower.size for tower in self.towers)
+
+    @property
+    def size(self) -> int:
+        """Numbers in a vector."""
+        return self._image_size + sum(part.encoded_size for part in self._others)
+
+    def _images(self, obs: jax.Array) -> jax.Array:
+        return jnp.concatenate([tower(obs) for tower in self.towers], axis=-1)
+
+    def __call__(self, obs: jax.Array) -> jax.Array:
+        """From rows ``(..., d)`` to vectors ``(..., size)``."""
+        others = [part.view(obs, jnp).reshape(*obs.shape[:-1], part.encoded_size) for part in self._others]
+        return jnp.concatenate([self._images(obs), *others], axis=-1)
+
+    def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
+        """What every component sees as vectors, ``(..., c, l)``."""
+        if local is None:
+            return spread_out(self(obs), components)
+        return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)
+
+    def seen_size(self, local: int | None) -> int:
+        """Numbers that a component sees; `local` of them are its local observation, if it has one."""
+        return self.size if local is None else local + self._image_size

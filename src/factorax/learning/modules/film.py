@@ -1,0 +1,54 @@
+"""A shared network whose hidden layers every component scales and shifts (FiLM: Perez et al., 2018)."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .arrangements import embedding
+from .mlp import MLP, LayerSettings
+
+
+class Film(eqx.Module):
+    """One network applied to what each component sees; of every hidden layer,
+
+        x ← act(γᵢ ∘ (x W + b) + βᵢ),    (γᵢ − 1, βᵢ) = eᵢ V,
+
+    with an embedding eᵢ for every component i. An embedding at the input can only add to the first layer; this one also
+    decides which features a component uses. V is zero at first: all components begin with the same network.
+    """
+
+    net: MLP
+    identity: jax.Array
+    modulations: list[jax.Array]
+    """V of every hidden layer, ``(k, 2 h)``."""
+    encoder: Any
+
+    def __init__(
+        self,
+        key: jax.Array,
+        encoder: Any,
+        inputs: int,
+        shape: tuple[int, int],
+        gain: float,
+        settings: LayerSettings,
+        identity: int,
+    ):
+        first, second = jax.random.split(key)
+        self.net = MLP(first, (inputs, *settings.hidden, shape[1]), gain, settings)
+        self.identity = 10 * embedding(second, shape[0], identity)  # the only way in: of order 1
+        self.modulations = [jnp.zeros((identity, 2 * size)) for size in settings.hidden]
+        self.encoder = encoder
+
+    def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
+        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
+
+    def features(self, obs: jax.Array, local: Any) -> jax.Array:
+        """The input of the last layer for every component, ``(..., c, h)``."""
+        x = self.encoder.seen(obs, local, len(self.identity))
+        for i, modulation in enumerate(self.modulations):
+            scale, shift = jnp.split(self.identity @ modulation, 2, axis=-1)
+            x = self.net.layer(i, x, 1 + scale, shift)
+        return x

@@ -1,0 +1,88 @@
+"""Layers: a multilayer perceptron, its activation, its normalisation and its initialisation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "elu": jax.nn.elu,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+}
+
+
+def _scaled(initialiser: Any) -> Callable[[float], Any]:
+    return lambda gain: lambda key, shape: gain / 2**0.5 * initialiser(key, shape, jnp.float32)
+
+
+INITIALISERS: dict[str, Callable[[float], Any]] = {
+    "orthogonal": lambda gain: lambda key, shape: jax.nn.initializers.orthogonal(gain)(key, shape, jnp.float32),
+    "lecun": _scaled(jax.nn.initializers.lecun_normal()),
+    "he": _scaled(jax.nn.initializers.he_normal()),
+}
+"""From a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
+
+
+class LayerSettings(eqx.Module):
+    """What all layers of a network have in common."""
+
+    hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
+    activation: str = eqx.field(static=True, default="tanh")
+    layer_norm: bool = eqx.field(static=True, default=False)
+    init: str = eqx.field(static=True, default="orthogonal")
+
+    def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
+        """The initial weights of a layer."""
+        return INITIALISERS[self.init](gain)(key, shape)
+
+
+class MLP(eqx.Module):
+    """A multilayer perceptron: x ← act(norm(x W + b)) in hidden layers, x W + b in the last."""
+
+    kernels: list[jax.Array]
+    biases: list[jax.Array]
+    scales: list[jax.Array]
+    """Of the normalisation of hidden layers; empty if there is none. Biases shift, so that it needs no shift."""
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float, settings: LayerSettings | None = None):
+        settings = LayerSettings() if settings is None else settings
+        keys = jax.random.split(key, len(sizes) - 1)
+        gains = [2**0.5] * (len(sizes) - 2) + [last_gain]
+        self.kernels = [
+            settings.kernel(k, (i, o), gain) for k, i, o, gain in zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
+        ]
+        self.biases = [jnp.zeros(o) for o in sizes[1:]]
+        self.scales = [jnp.ones(o) for o in sizes[1:-1]] if settings.layer_norm else []
+        self.activation = settings.activation
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """From ``(..., first size)`` to ``(..., last size)``."""
+        return self.features(x) @ self.kernels[-1] + self.biases[-1]
+
+    def features(self, x: jax.Array) -> jax.Array:
+        """The input of the last layer."""
+        for i in range(len(self.kernels) - 1):
+            x = self.layer(i, x)
+        return x
+
+    def layer(self, i: int, x: jax.Array, scale: Any = None, shift: Any = None) -> jax.Array:
+        """The output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
+        if self.scales:
+            x = normalised(x @ self.kernels[i]) * self.scales[i] + self.biases[i]
+        else:
+            x = x @ self.kernels[i] + self.biases[i]
+        if scale is not None:
+            x = x * scale + shift
+        return ACTIVATIONS[self.activation](x)
+
+
+def normalised(x: jax.Array) -> jax.Array:
+    """Mean 0 and variance 1 over the last axis (Ba et al., 2016)."""
+    x = x - x.mean(axis=-1, keepdims=True)
+    return x * jax.lax.rsqrt(jnp.square(x).mean(axis=-1, keepdims=True) + 1e-6)

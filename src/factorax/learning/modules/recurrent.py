@@ -1,0 +1,262 @@
+"""Networks that remember: GRU (Cho et al., 2014) and LSTM (Hochreiter and Schmidhuber, 1997).
+
+A network with a `memory` has, beside a call, `step` for one time and `unroll` for sequences. Its memory is a vector of
+zeros at the start of an episode.
+"""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .arrangements import embedding, with_identity
+from .mlp import ACTIVATIONS, LayerSettings
+
+
+class Cell(eqx.Module):
+    """A GRU or an LSTM of size h after an input layer. Inputs of all times are multiplied at once, in `gates`; only
+    what depends on the time before is computed one time after another, in `__call__`."""
+
+    kernel: jax.Array
+    """Of inputs, ``(i, g h)`` with g gates."""
+    recurrent: jax.Array
+    """Of what is remembered, ``(h, g h)``."""
+    bias: jax.Array
+    candidate_bias: jax.Array
+    """Of a GRU's candidate, within its reset gate, ``(h,)``; empty for an LSTM."""
+    kind: str = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, inputs: int, size: int, kind: str):
+        first, second = jax.random.split(key)
+        gates = 3 if kind == "gru" else 4
+        orthogonal = jax.nn.initializers.orthogonal()
+        split = lambda key: jax.random.split(key, gates)  # noqa: E731
+        self.kernel = jnp.concatenate([orthogonal(k, (inputs, size), jnp.float32) for k in split(first)], axis=1)
+        self.recurrent = jnp.concatenate([orthogonal(k, (size, size), jnp.float32) for k in split(second)], axis=1)
+        self.bias = jnp.zeros(gates * size)
+        if kind == "lstm":  # begins by remembering (Jozefowicz et al., 2015)
+            self.bias = self.bias.at[size : 2 * size].set(1.0)
+        self.candidate_bias = jnp.zeros(size if kind == "gru" else 0)
+        self.kind = kind
+
+    @property
+    def size(self) -> int:
+        """Numbers h that it puts out."""
+        return self.recurrent.shape[-2]
+
+    @property
+    def memory(self) -> int:
+        """Numbers that it remembers."""
+        return self.size * (1 if self.kind == "gru" else 2)
+
+    def gates(self, x: jax.Array) -> jax.Array:
+        """The part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
+        return x @ self.kernel + self.bias
+
+    def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
+        """The memory after one time, ``(..., memory)``; its first h numbers are the output."""
+        return _gated(self.kind, gates, _heard(self.recurrent, self._recurrent_bias, memory), memory)
+
+    def unroll(self, gates: jax.Array, forget: jax.Array, memory: jax.Array) -> jax.Array:
+        """The memory after every time ``(L, ..., memory)``, for gates ``(L, ..., g h)`` and the memory before the first
+        ``(..., memory)``, which is forgotten before times where `forget` is true, ``(L, ..., 1)``."""
+        return _unrolled(self.kind, self.recurrent, self._recurrent_bias, gates, forget, memory)
+
+    @property
+    def _recurrent_bias(self) -> jax.Array:
+        """Added to what is remembered, ``(g h,)``."""
+        zeros = jnp.zeros(self.recurrent.shape[-1] - self.candidate_bias.shape[-1])
+        return jnp.concatenate([zeros, self.candidate_bias])
+
+
+def _heard(recurrent: jax.Array, bias: jax.Array, memory: jax.Array) -> jax.Array:
+    """The part of gates that depends on what is remembered, ``(..., g h)``."""
+    return memory[..., : recurrent.shape[0]] @ recurrent + bias
+
+
+def _gated(kind: str, gates: jax.Array, heard: jax.Array, memory: jax.Array) -> jax.Array:
+    """The memory after one time; the part of a cell without a matrix product.
+
+    GRU: r, z = σ(…), n = tanh(x W + r ∘ (h U + b)), h ← (1 − z) ∘ n + z ∘ h.
+    LSTM: i, f, o = σ(…), g = tanh(…), c ← f ∘ c + i ∘ g, h ← o ∘ tanh(c).
+    """
+    if kind == "gru":
+        two = 2 * memory.shape[-1]
+        r, z = jnp.split(jax.nn.sigmoid(gates[..., :two] + heard[..., :two]), 2, axis=-1)
+        n = jnp.tanh(gates[..., two:] + r * heard[..., two:])
+        return n + z * (memory - n)
+    i, f, g, o = jnp.split(gates + heard, 4, axis=-1)
+    c = jax.nn.sigmoid(f) * memory[..., memory.shape[-1] // 2 :] + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jnp.concatenate([jax.nn.sigmoid(o) * jnp.tanh(c), c], axis=-1)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _unrolled(
+    kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
+) -> jax.Array:
+    """`Cell.unroll`. Its gradient sums over times with one product at the end, where that of a scan would add up a
+    matrix of the size of `recurrent` at every time."""
+
+    def one(before: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        before = jnp.where(now[1], 0.0, before)
+        after = _gated(kind, now[0], _heard(recurrent, bias, before), before)
+        return after, after
+
+    return jax.lax.scan(one, memory, (gates, forget))[1]
+
+
+def _unrolled_forward(
+    kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
+) -> tuple[jax.Array, Any]:
+    after: Any = _unrolled(kind, recurrent, bias, gates, forget, memory)
+    return after, (recurrent, bias, gates, forget, memory, after)
+
+
+def _unrolled_backward(kind: str, known: Any, cotangent: jax.Array) -> tuple[Any, ...]:
+    recurrent, bias, gates, forget, memory, after = known
+    before = jnp.where(forget, 0.0, jnp.concatenate([memory[None], after[:-1]]))
+    heard = _heard(recurrent, bias, before)  # of all times at once
+    size = recurrent.shape[0]
+
+    def one(later: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        gates, heard, before, forget, cotangent = now
+        _, pull = jax.vjp(partial(_gated, kind), gates, heard, before)
+        by_gates, by_heard, by_before = pull(later + cotangent)
+        by_before = by_before.at[..., :size].add(by_heard @ recurrent.T)
+        return jnp.where(forget, 0.0, by_before), (by_gates, by_heard)
+
+    times = (gates, heard, before, forget, cotangent)
+    by_memory, (by_gates, by_heard) = jax.lax.scan(one, jnp.zeros_like(memory), times, reverse=True)
+    by_recurrent = jnp.tensordot(before[..., :size], by_heard, (axes := tuple(range(before.ndim - 1)), axes))
+    return by_recurrent, by_heard.sum(axis=axes), by_gates, None, by_memory
+
+
+_unrolled.defvjp(_unrolled_forward, _unrolled_backward)
+
+
+class _Net(eqx.Module):
+    """Layers, a cell in place of the last hidden layer, and a last layer."""
+
+    kernels: list[jax.Array]
+    biases: list[jax.Array]
+    cell: Cell
+    head: jax.Array
+    head_bias: jax.Array
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, inputs: int, outputs: int, gain: float, settings: LayerSettings, kind: str):
+        sizes = (inputs, *settings.hidden[:-1])
+        *keys, for_cell, for_head = jax.random.split(key, len(sizes) + 1)
+        pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
+        self.kernels = [settings.kernel(k, (i, o)) for k, i, o in pairs]
+        self.biases = [jnp.zeros(o) for o in sizes[1:]]
+        self.cell = Cell(for_cell, sizes[-1], settings.hidden[-1], kind)
+        self.head = settings.kernel(for_head, (self.cell.size, outputs), gain)
+        self.head_bias = jnp.zeros(outputs)
+        self.activation = settings.activation
+
+    def gates(self, x: jax.Array) -> jax.Array:
+        for kernel, bias in zip(self.kernels, self.biases, strict=True):
+            x = ACTIVATIONS[self.activation](x @ kernel + bias)
+        return self.cell.gates(x)
+
+    def out(self, memory: jax.Array) -> jax.Array:
+        return memory[..., : self.cell.size] @ self.head + self.head_bias
+
+
+class Recurrent(eqx.Module):
+    """A network that remembers, arranged as those that do not: one for all components, one that they share, or one for
+    each. Where components share it or have their own, each remembers for itself."""
+
+    net: _Net
+    identity: jax.Array | None
+    encoder: Any
+    kind: str = eqx.field(static=True)
+    shape: tuple[int, int] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: jax.Array,
+        encoder: Any,
+        inputs: int,
+        shape: tuple[int, int],
+        gain: float,
+        settings: LayerSettings,
+        *,
+        arrangement: str,
+        cell: str,
+        identity: int = 0,
+    ):
+        first, second = jax.random.split(key)
+        self.encoder, self.kind, self.shape, self.identity = encoder, arrangement, shape, None
+        if arrangement == "joint":
+            self.net = _Net(first, inputs, shape[0] * shape[1], gain, settings, cell)
+        elif arrangement == "shared":
+            self.identity = embedding(second, shape[0], identity)
+            self.net = _Net(first, inputs + identity, shape[1], gain, settings, cell)
+        else:
+            keys = jax.random.split(first, shape[0])
+            self.net = eqx.filter_vmap(lambda k: _Net(k, inputs, shape[1], gain, settings, cell))(keys)
+
+    @property
+    def memory(self) -> int:
+        """Numbers that it remembers of an episode."""
+        return self.net.cell.memory * (1 if self.kind == "joint" else self.shape[0])
+
+    def step(self, obs: jax.Array, local: Any, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """From ``(..., d)`` and a memory ``(..., memory)`` to ``(..., c, width)`` and the memory after it."""
+        after = self._apply(lambda net, gates, m: net.cell(gates, m), self._gates(obs, local), self._by_net(memory))
+        return self._out(after), after.reshape(memory.shape)
+
+    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Sequences of length L: from ``(L, S, d)``, the memory before the first time ``(S, memory)``, and where new
+        episodes start ``(L, S)`` to ``(L, S, c, width)`` and the memory after every time ``(L, S, memory)``."""
+        after = self._remembered(obs, local, memory, starts)
+        return self._out(after), after.reshape(*starts.shape, self.memory)
+
+    def unroll_features(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """As `unroll`, with the input of the last layer ``(L, S, c or 1, h)`` instead of its output."""
+        after = self._remembered(obs, local, memory, starts)
+        return self._features(after), after.reshape(*starts.shape, self.memory)
+
+    def _remembered(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> jax.Array:
+        """The memory of every network after every time, ``(L, S, ..., m)``."""
+        gates, forget = self._gates(obs, local), starts[..., None]
+        if self.kind == "shared":
+            forget = forget[..., None]
+        return self._apply(lambda net, gates, m: net.cell.unroll(gates, forget, m), gates, self._by_net(memory))
+
+    def features(self, obs: jax.Array, local: Any, memory: jax.Array) -> jax.Array:
+        """The input of the last layer, ``(..., c or 1, h)``."""
+        return self._features(self._by_net(self.step(obs, local, memory)[1]))
+
+    def _features(self, after: jax.Array) -> jax.Array:
+        after = after[..., : self.net.cell.size]
+        return after[..., None, :] if self.kind == "joint" else after
+
+    def _gates(self, obs: jax.Array, local: Any) -> jax.Array:
+        if self.kind == "joint":
+            return self.net.gates(self.encoder(obs))
+        seen = self.encoder.seen(obs, local, self.shape[0])
+        if self.identity is not None:
+            seen = with_identity(seen, self.identity)
+        return self._apply(lambda net, x: net.gates(x), seen)
+
+    def _out(self, after: jax.Array) -> jax.Array:
+        out = self._apply(lambda net, m: net.out(m), after)
+        return out.reshape(*out.shape[:-1], *self.shape) if self.kind == "joint" else out
+
+    def _by_net(self, memory: jax.Array) -> jax.Array:
+        """Memory with an axis of components, if each has its own."""
+        return memory if self.kind == "joint" else memory.reshape(*memory.shape[:-1], self.shape[0], -1)
+
+    def _apply(self, function: Any, *arrays: jax.Array) -> jax.Array:
+        """A function of the network, or of the network of every component, and arrays."""
+        if self.kind != "independent":
+            return function(self.net, *arrays)
+        in_axes = (eqx.if_array(0), *(-2 for _ in arrays))
+        return eqx.filter_vmap(function, in_axes=in_axes, out_axes=-2)(self.net, *arrays)

@@ -1,0 +1,32 @@
+"""A critic on the hidden layers of the policy."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class TrunkHead(eqx.Module):
+    """Values as a linear function of the policy's features, which the value loss then trains as well.
+
+    Where every component has features of its own, a value of a target is that of their mean over components, and a
+    value of a factor that of its component.
+    """
+
+    kernel: jax.Array
+    bias: jax.Array
+    per_component: bool = eqx.field(static=True)
+
+    def __init__(self, key: jax.Array, features: Any, values: int, *, per_component: bool):
+        """`features`: what the policy has of them, something with their shape ``(..., c or 1, h)``."""
+        self.per_component = per_component and features.shape[-2] == values
+        size = 1 if self.per_component else values
+        self.kernel = jax.nn.initializers.orthogonal(1.0)(key, (features.shape[-1], size), jnp.float32)
+        self.bias = jnp.zeros(values)
+
+    def __call__(self, features: jax.Array) -> jax.Array:
+        """From features ``(..., c or 1, h)`` to values ``(..., v)``."""
+        if self.per_component:
+            return (features @ self.kernel)[..., 0] + self.bias
+        return features.mean(axis=-2) @ self.kernel + self.bias

@@ -1,0 +1,112 @@
+"""`Program`: a learner on this machine. It compiles the learner's functions, and shares them with equal ones."""
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+
+from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, note_new_program
+from ..rollouts.collector import Behaviour
+from . import devices
+from .learner import Learner
+from .metrics import Metrics
+from .sharing import value_key
+from .state import TrainState
+
+
+class _Programs:
+    """What is compiled for a learner, and for all that are equal to it by value.
+
+    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could
+    then release neither.
+    """
+
+    def __init__(self, learner: Learner):
+        note_new_program()
+        self.learner = learner
+        self.collector = learner.new_collector()
+        self.learn_from = OwnJit(learner.learn_from)
+        self.updates: Recent[OwnCompiled] = Recent(4)
+
+    def update(self, state: TrainState, seeds: int | None) -> OwnCompiled:
+        """The compiled update of one state, or of several seeds."""
+
+        def make() -> OwnCompiled:
+            learner = self.learner
+            update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
+            return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
+
+        return self.updates.get(seeds, make)
+
+
+KEPT = 8
+"""Learners whose programs are kept for models to come, the last ones that were made. A model keeps its own."""
+_kept: Recent[_Programs] = Recent(KEPT)
+_in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictionary()
+
+
+def _programs_of(learner: Learner) -> _Programs:
+    """The programs of a learner, or of one equal to it."""
+    common = learner.common
+    described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
+    if described is None:
+        return _Programs(common)
+    key = described, learner.devices, compilation_settings()
+
+    def make() -> _Programs:
+        programs = _in_use.get(key) or _Programs(common)
+        _in_use[key] = programs
+        return programs
+
+    return _kept.get(key, make)
+
+
+def forget_programs() -> None:
+    """Release all compiled programs that no model uses."""
+    _kept.clear()
+
+
+class Program:
+    """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
+
+    Compiles once, for all states of the same shapes and for all learners whose problem, network and settings are equal
+    by value; `Hyper` and the seed may differ. `close` ends environments and workers.
+    """
+
+    def __init__(self, learner: Learner):
+        self.learner = learner
+        self._programs = _programs_of(learner)
+        self.collector = self._programs.collector
+        if not self.collector.traced:  # it holds environments
+            self.collector = learner.new_collector()
+            self.collector.share(self._programs.collector)
+
+    def behaviour(self, state: TrainState) -> Behaviour:
+        """`Learner.behaviour`, by functions that all models with these programs have in common."""
+        return self._programs.learner.behaviour(state)
+
+    def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        """Collect a rollout and learn from it."""
+        state = devices.place(self.learner.devices, state, self.learner.config)
+        if self.collector.traced:
+            return self._programs.update(state, None)(state)
+        environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
+        new, metrics = self._programs.learn_from(state._replace(environments=environments, key=key), transitions)
+        return new, metrics | self.collector.metrics()
+
+    def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
+        """`update` of several states of a JAX problem, stacked along a first axis, as one program."""
+        states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
+        return self._programs.update(states, len(states.timesteps))(states)
+
+    def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[..., Any]:
+        """`Learner.act`, compiled: from the data of a key and raw observations ``(B, d)`` to flat actions; of a
+        recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
+        state = devices.place(self.learner.devices, state, self.learner.config)
+        return self.collector.compiled_act(self.behaviour(state), deterministic)
+
+    def close(self) -> None:
+        """End environments and workers; they are started again if they are needed."""
+        self.collector.close()

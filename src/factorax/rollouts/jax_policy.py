@@ -1,0 +1,142 @@
+"""Any other policy than layers of ours, with which rollout workers choose actions: JAX on the CPU of the worker.
+
+As with `NumpyPolicy`, the action of an environment depends only on its number, its observation and its random numbers,
+to the last bit: observations are padded to tiles of a fixed size, in which an environment always has the same place,
+and one compiled program is called for each tile.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..spaces import ActionSpace
+from .numpy_policy import TILE, log_prob_of_outputs
+
+
+class ModuleArrays(NamedTuple):
+    """The parameters of a policy that is computed by JAX."""
+
+    leaves: tuple[np.ndarray, ...]
+    log_std: np.ndarray
+    colour: np.ndarray
+    """As in `PolicyArrays`."""
+
+
+Network = Callable[[Sequence[Any], Any, Any, Any], tuple[Any, Any]]
+"""From the leaves of a policy, rows of observations ``(B, d)``, its memory ``(B, h)`` or None, and the function that
+gives every factor its local observation, or None, to the parameters ``(B, c, width)`` and the memory after them."""
+
+
+@dataclass(frozen=True, eq=False)
+class JaxPolicy:
+    """A policy as a function of its arrays, and the distribution of its actions."""
+
+    space: ActionSpace
+    network: Network
+    local: Callable[[np.ndarray], Any] | None = None
+    """From observations ``(B, d)`` to what every factor observes, ``(B, n, l)``; None: each observes everything."""
+    memory: int = 0
+    """Numbers that a recurrent policy remembers of an episode; 0 if it is none."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without what is compiled
+
+    def draw(self, rng: np.random.Generator, arrays: ModuleArrays, n_steps: int) -> np.ndarray:
+        """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
+        return self.space.noise(rng, n_steps, arrays.log_std, arrays.colour)
+
+    def playing(
+        self,
+        arrays: ModuleArrays,
+        first: int,
+        noise: np.ndarray,
+        outputs: list[np.ndarray] | None = None,
+        memory: np.ndarray | None = None,
+    ) -> "Playing":
+        """As `NumpyPolicy.playing`; with the memory of every environment, ``(B, h)``, if the policy is recurrent."""
+        return Playing(self, arrays, first, noise, outputs, memory)
+
+    def log_prob(self, arrays: ModuleArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """Return log π of every component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
+        return log_prob_of_outputs(self.space, arrays, outputs, action)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        import jax
+
+        def apply(leaves: Any, rows: Any, memory: Any) -> Any:
+            return self.network(leaves, rows, memory, self.local)
+
+        return jax.jit(apply)
+
+    def on_cpu(self) -> Any:
+        """A context in which JAX computes on the CPU, where all workers get the same results."""
+        import jax
+
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+
+
+class Playing:
+    """A policy in the middle of a fragment: a function from observations ``(B, d)`` to raw actions ``(B, c)``."""
+
+    def __init__(
+        self,
+        policy: JaxPolicy,
+        arrays: ModuleArrays,
+        first: int,
+        noise: np.ndarray,
+        outputs: list[np.ndarray] | None,
+        memory: np.ndarray | None,
+    ):
+        n_envs = noise.shape[1]
+        before = first % TILE
+        self.policy, self.outputs, self._steps = policy, outputs, iter(noise)
+        self._rows = slice(before, before + n_envs)
+        self._tiles = -(-(before + n_envs) // TILE)
+        with policy.on_cpu():
+            import jax
+
+            self._leaves = jax.device_put(tuple(arrays.leaves))
+        self._memory: np.ndarray | None = None
+        self.memories: list[np.ndarray] = []
+        """The memory of every environment before each step, ``(B, h)``."""
+        if policy.memory:
+            self._memory = np.zeros((self._tiles * TILE, policy.memory), np.float32)
+            if memory is not None:
+                self._memory[self._rows] = memory
+
+    @property
+    def memory(self) -> np.ndarray | None:
+        """The memory of every environment now, ``(B, h)``."""
+        return None if self._memory is None else self._memory[self._rows].copy()
+
+    def restart(self, i: int) -> None:
+        """Environment i has begun another episode, of which nothing is to be remembered."""
+        if self._memory is not None:
+            self._memory[self._rows.start + i] = 0.0
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """Choose the actions of one step."""
+        if self._memory is not None:
+            self.memories.append(self._memory[self._rows].copy())
+        output = self._network(obs)
+        if self.outputs is not None:
+            self.outputs.append(output)
+        return self.policy.space.choose(output, next(self._steps))
+
+    def _network(self, obs: np.ndarray) -> np.ndarray:
+        padded = np.zeros((self._tiles * TILE, obs.shape[-1]), np.float32)
+        padded[self._rows] = obs
+        outputs = []
+        with self.policy.on_cpu():
+            for tile in range(self._tiles):
+                rows = slice(tile * TILE, (tile + 1) * TILE)
+                memory = None if self._memory is None else self._memory[rows]
+                output, after = self.policy._compiled(self._leaves, padded[rows], memory)
+                outputs.append(np.asarray(output))
+                if self._memory is not None:
+                    self._memory[rows] = after
+        return np.concatenate(outputs)[self._rows]

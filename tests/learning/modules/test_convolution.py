@@ -1,0 +1,67 @@
+"""Convolutions for images, and what stands beside them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from factorax.learning.modules.convolution import Convolutional
+from factorax.learning.modules.mlp import LayerSettings
+from factorax.observations import ObservationSpace
+
+SETTINGS = LayerSettings((8,), "relu")
+
+
+def encoder(**parts):
+    space = spaces.Dict(parts)
+    return Convolutional(jax.random.key(0), ObservationSpace.of(space), SETTINGS), space
+
+
+def by_hand(tower, image):
+    """Sums over windows, in NumPy."""
+    for kernel, bias, stride in zip(tower.kernels, tower.biases, tower.strides, strict=True):
+        kernel = np.asarray(kernel)
+        h, w = kernel.shape[:2]
+        rows = range(0, image.shape[0] - h + 1, stride)
+        columns = range(0, image.shape[1] - w + 1, stride)
+        windows = [[np.tensordot(image[i : i + h, j : j + w], kernel, 3) for j in columns] for i in rows]
+        image = np.maximum(np.array(windows) + np.asarray(bias), 0)
+    return image.ravel()
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "layers"),
+    [((7, 6, 2), False, 2), ((3, 9, 8), True, 2), ((40, 37, 1), False, 3)],
+    ids=["small", "channels first", "large"],
+)
+def test_a_convolution_is_a_sum_over_windows(shape, first, layers):
+    conv, space = encoder(camera=spaces.Box(0.0, 1.0, shape), speed=spaces.Box(-1.0, 1.0, (2,)))
+    space.seed(0)
+    element = space.sample()
+    rows = jnp.asarray(conv.space.row(element))
+    assert len(conv.towers[0].kernels) == layers
+    image = element["camera"]
+    want = by_hand(conv.towers[0], np.moveaxis(image, 0, -1) if first else image)
+    got = conv(rows)
+    assert got.shape == (conv.size,)
+    np.testing.assert_allclose(got[: want.size], want, atol=1e-4)
+    np.testing.assert_array_equal(got[want.size :], element["speed"])
+    np.testing.assert_allclose(conv(jnp.stack([rows, rows])[:, None])[1, 0], got, atol=1e-5)
+
+
+def test_components_see_their_own_and_the_images():
+    conv, space = encoder(camera=spaces.Box(0, 255, (7, 6), np.uint8), speed=spaces.Box(-1.0, 1.0, (2,)))
+    space.seed(1)
+    rows = jnp.asarray(conv.space.row(space.sample()))
+    local = jnp.arange(6.0).reshape(3, 2)
+    seen = conv.seen(rows, local, 3)
+    assert seen.shape == (3, conv.seen_size(2))
+    np.testing.assert_array_equal(seen[:, :2], local)
+    np.testing.assert_array_equal(seen[0, 2:], seen[2, 2:])
+    assert conv.seen(rows, None, 3).shape == (3, conv.seen_size(None))
+
+
+def test_there_has_to_be_an_image():
+    with pytest.raises(ValueError, match=r"architecture: got 'conv', and no part of the observation is an image"):
+        encoder(speed=spaces.Box(-1.0, 1.0, (2,)))

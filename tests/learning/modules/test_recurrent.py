@@ -1,0 +1,222 @@
+"""Recurrent networks: the cells, sequences with episodes that end in them, and what an update makes of them."""
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_settings import SMALL
+
+from factorax import FactoredPPO, InfluenceNetwork
+from factorax.learning import Config, Learner
+from factorax.learning.modules.recurrent import Cell
+from factorax.problems import queues
+from factorax.spec import Spec
+
+SETTINGS = (
+    SMALL
+    | {"n_envs": 3, "n_steps": 12, "batch_size": 18, "n_epochs": 1, "sequence_length": 6, "hidden": (8, 8)}
+    | {"share_trunk": False}
+)
+ARRANGEMENTS = ["joint", "shared", "independent"]
+
+
+def learner_of(architecture="gru", policy="joint", **settings):
+    return Learner.of(queues(3), config=Config(architecture=architecture, policy=policy, **SETTINGS | settings))
+
+
+def test_a_gru_is_that_of_equinox():
+    theirs = eqx.nn.GRUCell(3, 4, key=jax.random.key(0))
+    ours = Cell(jax.random.key(1), 3, 4, "gru")
+    # Equinox orders gates r, z, n; its bias of the candidate is inside the reset gate.
+    ours = eqx.tree_at(
+        lambda cell: (cell.kernel, cell.recurrent, cell.bias, cell.candidate_bias),
+        ours,
+        (theirs.weight_ih.T, theirs.weight_hh.T, theirs.bias, theirs.bias_n),
+    )
+    x, h = jax.random.normal(jax.random.key(2), (3,)), jax.random.normal(jax.random.key(3), (4,))
+    np.testing.assert_allclose(ours(ours.gates(x), h), theirs(x, h), atol=1e-6)
+
+
+def test_an_lstm_is_that_of_equinox():
+    theirs = eqx.nn.LSTMCell(3, 4, key=jax.random.key(0))
+    ours = Cell(jax.random.key(1), 3, 4, "lstm")
+    ours = eqx.tree_at(
+        lambda cell: (cell.kernel, cell.recurrent, cell.bias),
+        ours,
+        (theirs.weight_ih.T, theirs.weight_hh.T, theirs.bias),
+    )
+    x, memory = jax.random.normal(jax.random.key(2), (3,)), jax.random.normal(jax.random.key(3), (8,))
+    want = jnp.concatenate(theirs(x, (memory[:4], memory[4:])))
+    np.testing.assert_allclose(ours(ours.gates(x), memory), want, atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ARRANGEMENTS)
+@pytest.mark.parametrize("architecture", ["gru", "lstm"])
+def test_sequences_are_steps_one_after_another(architecture, policy):
+    learner = learner_of(architecture, policy)
+    spec, net = learner.spec, learner.init().agent.policy.net
+    rng = np.random.default_rng(0)
+    obs = rng.normal(size=(5, 2, spec.n_inputs)).astype(np.float32)
+    starts = np.array([[0, 0], [0, 1], [1, 0], [0, 0], [1, 1]], bool)
+    memory = first = rng.normal(size=(2, net.memory)).astype(np.float32)
+    outputs, memories = [], []
+    for x, start in zip(obs, starts, strict=True):
+        memory = np.where(start[:, None], 0.0, memory)
+        out, memory = net.step(x, learner.see(x), memory)
+        outputs.append(out)
+        memories.append(memory)
+    got, after = net.unroll(obs, learner.see(obs), first, starts)
+    np.testing.assert_allclose(got, np.stack(outputs), atol=1e-6)
+    np.testing.assert_allclose(after, np.stack(memories), atol=1e-6)
+
+
+def test_every_component_remembers_for_itself():
+    learner = learner_of(policy="shared")
+    net = learner.init().agent.policy.net
+    c = net.shape[0]
+    local = np.zeros((1, *learner.spec.see(np.zeros(learner.spec.n_inputs), np).shape), np.float32)
+    memory = np.zeros((1, net.memory), np.float32)
+    moved = net.step(None, local + np.eye(c)[:, :1] * 3, memory)[1].reshape(c, -1)
+    still = net.step(None, local, memory)[1].reshape(c, -1)
+    assert [not np.array_equal(a, b) for a, b in zip(moved, still, strict=True)] == [True] + [False] * (c - 1)
+
+
+def losses(learner, state, transitions):
+    """The loss of a whole rollout, and its gradient, by sequences of the settings' length and by hand."""
+    batch, *_ = learner.training_batch(state, transitions)
+    batch, _ = learner._remembered(state, batch)
+    rule, c = learner.rule, learner.config
+    samples = rule.samples(state.agent, batch)
+    old = state.agent.policy.spread
+
+    def ours(agent):
+        order = np.concatenate([np.arange(c.n_envs * c.n_steps).reshape(-1, c.sequence_length, c.n_envs)], axis=0)
+        parts = [jax.tree.map(lambda x, i=i: x[i.ravel()], samples) for i in order]
+        return sum(rule.loss(agent, part, old, jnp.float32(0))[0] for part in parts) / len(parts)
+
+    def by_hand(agent):
+        """Every sequence from its stored memory, one step after another, in a Python loop."""
+        total = 0.0
+        for first in range(0, c.n_steps, c.sequence_length):
+            outs, values = [], []
+            memory, remembered = batch.memory[first], batch.critic_memory[first]
+            for t in range(first, first + c.sequence_length):
+                if t > first:
+                    ended = (batch.terminated | batch.truncated)[t - 1][:, None]
+                    memory, remembered = jnp.where(ended, 0.0, memory), jnp.where(ended, 0.0, remembered)
+                local = None if batch.local is None else batch.local[t]
+                (out, _), memory = agent.policy.step(batch.obs[t], local, memory)
+                value, remembered = agent.critic.step(batch.obs[t], local, remembered)
+                outs.append(out)
+                values.append(value)
+            part = slice(first * c.n_envs, (first + c.sequence_length) * c.n_envs)
+            some = jax.tree.map(lambda x, part=part: x[part], samples)
+            log_prob = rule.log_prob((jnp.concatenate(outs), agent.policy.spread), some.action)
+            ratio = jnp.exp(log_prob - some.log_prob)
+            credit = rule.normalised(some)
+            gain = jnp.minimum(ratio * credit, jnp.clip(ratio, 1 - c.clip_range, 1 + c.clip_range) * credit)
+            value_loss = ((some.returns - jnp.concatenate(values)) ** 2).mean()
+            total = total - gain.sum(axis=-1).mean() + c.vf_coef * value_loss
+        return total / (c.n_steps // c.sequence_length)
+
+    # Not the policy that acted, so that ratios are not one.
+    agent = jax.tree.map(lambda x: x + 0.05 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), state.agent)
+    return eqx.filter_value_and_grad(ours)(agent), eqx.filter_value_and_grad(by_hand)(agent)
+
+
+@pytest.mark.parametrize(("architecture", "policy"), [("gru", "shared"), ("lstm", "joint")])
+def test_the_loss_and_its_gradient_are_those_of_an_unrolled_computation(architecture, policy):
+    learner = learner_of(architecture, policy)
+    state, _ = jax.jit(learner.update)(learner.init())  # the next rollout begins in the middle of episodes
+    _, _, transitions = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
+    transitions = transitions._replace(truncated=transitions.truncated.at[3, 1].set(True).at[7, 0].set(True))
+    memory = np.array(transitions.memory)
+    memory[4, 1], memory[8, 0] = 0.0, 0.0  # as a rollout with these ends has it
+    replayed = memory.copy()
+    for t, i in ((4, 1), (8, 0)):
+        for later in range(t, 11):
+            obs = learner.normalised(state.obs, transitions.obs[later, i : i + 1])
+            _, after = state.agent.policy.step(obs, learner.see(obs), replayed[later, i : i + 1])
+            replayed[later + 1, i] = after[0]
+    assert np.abs(memory[0]).max() > 0.01
+    transitions = transitions._replace(memory=jnp.asarray(replayed))
+    (got, gradient), (want, wanted) = losses(learner, state, transitions)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-5)
+    assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(wanted.policy) if x.size) > 1e-3
+
+
+def test_the_memory_in_a_rollout_is_that_of_its_episodes():
+    learner = learner_of(policy="shared", n_steps=24, batch_size=36)
+    state = learner.init()
+    collect = lambda state: learner.collector.collect(learner.behaviour(state), state.environments, state.key)  # noqa: E731
+    _, _, t = jax.jit(collect)(state)
+    ended = np.asarray(t.terminated | t.truncated)
+    memory = np.zeros_like(t.memory[0])
+    for step in range(24):
+        np.testing.assert_allclose(t.memory[step], memory, atol=1e-6)
+        memory = np.array(state.agent.policy.step(t.obs[step], learner.see(t.obs[step]), memory)[1])
+        memory[ended[step]] = 0.0
+
+
+class Remember(gym.Env):
+    """One of two signs is shown in the first step; the action of the last step has to repeat it."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    length = 4
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.sign = 0, int(self.np_random.integers(2))
+        return np.float32([2 * self.sign - 1, 0]), {}
+
+    def step(self, action):
+        self.time += 1
+        over = self.time == self.length
+        obs = np.float32([0, self.time == self.length - 1])
+        return obs, float(over and action == self.sign), over, False, {}
+
+
+@pytest.mark.slow
+def test_what_was_seen_before_is_remembered():
+    """Without a memory the mean return is one half."""
+    options = {"n_envs": 16, "n_steps": 32, "batch_size": 128, "hidden": (16,), "learning_rate": 1e-2}
+    model = FactoredPPO(Remember, InfluenceNetwork.complete(1, 1), architecture="gru", sequence_length=8, **options)
+    model.learn(16 * 32 * 20, progress_bar=False)
+    assert model.evaluate(50)["return"] > 0.9
+    model.close()
+
+
+def test_states_are_handed_out_and_taken_back():
+    model = FactoredPPO(Remember, architecture="gru", **SETTINGS)
+    obs = np.float32([1, 0])
+    _, state = model.predict(obs, deterministic=True)
+    assert state.shape == (1, 8)
+    _, second = model.predict(obs, state)
+    assert not np.array_equal(state, second)
+    _, again = model.predict(obs, state, episode_start=[True])
+    np.testing.assert_array_equal(again, state)
+    with pytest.raises(ValueError, match=r"state: got shape \(1, 3\), want \(1, 8\): what the last call of predict"):
+        model.predict(obs, np.zeros((1, 3)))
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sequence_length": 5}, "sequence_length: got 5, want a divisor of n_steps = 12, such as 1"),
+        ({"hidden": ()}, r"hidden: got \(\) with architecture='gru', want at least one layer"),
+        ({"layer_norm": True}, "layer_norm: got True with architecture='gru', want False"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Config(**SETTINGS | {"architecture": "gru"} | settings)
+
+
+def test_a_spec_is_all_that_shapes_need():
+    assert Spec.of(Remember).n_inputs == 2
