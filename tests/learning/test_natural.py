@@ -33,7 +33,9 @@ def test_a_natural_step_solves_its_equation(estimator):
     def kl(x):
         return rule.divergence(samples, old, policy(x)(samples.obs, None)).sum(axis=-1).mean()
 
-    g = jax.grad(lambda x: rule.policy_loss(policy(x), samples, old, 0.0, learner.config.hyper)[0])(flat)
+    g = jax.grad(
+        lambda x: rule.policy_loss(policy(x)(samples.obs, samples.local), samples, old, 0.0, learner.config.hyper)[0]
+    )(flat)
     F = np.asarray(jax.hessian(kl)(flat), float)
     x = -np.linalg.solve(F + learner.config.damping * np.eye(len(F)), np.asarray(g, float))
     want = x * np.sqrt(2 * 3 * 1e-4 / (x @ F @ x))

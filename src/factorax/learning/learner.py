@@ -275,7 +275,7 @@ class Learner:
         if critic is None or memory is None:
             return batch, None
         begins = starts(batch)
-        _, after = critic.unroll(batch.obs, batch.local, memory, begins, state.agent.policy)
+        _, after = critic.unroll(batch.obs, batch.local, memory, begins)
         before = jnp.where(begins[..., None], 0.0, jnp.concatenate([memory[None], after[:-1]]))
         ended = (batch.terminated | batch.truncated)[-1]
         return batch._replace(critic_memory=before), jnp.where(ended[:, None], 0.0, after[-1])

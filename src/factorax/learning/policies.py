@@ -51,6 +51,13 @@ class Policy(eqx.Module):
         `starts` says where new episodes begin, ``(L, S)``."""
         return self._masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.spread
 
+    def unroll_with_features(
+        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Parameters of sequences ``(L, S, c, width)``, and the input of the last layer ``(L, S, c or 1, h)``."""
+        parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
+        return self._masked(parameters, obs), features
+
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """The input of the last layer, ``(..., c or 1, h)``."""
         return self.net.features(obs, local, memory) if self.memory else self.net.features(obs, local)
@@ -102,13 +109,12 @@ class Critic(eqx.Module):
         values, memory = self.net.step(obs, local, memory)
         return self._values(values), memory
 
-    def unroll(
-        self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array, policy: Any = None
-    ) -> tuple[jax.Array, jax.Array]:
-        """Values for sequences ``(L, S, ...)``, and the memory after every time, as in `Policy.unroll`."""
-        if isinstance(self.net, TrunkHead):
-            features, after = policy.net.unroll_features(obs, local, memory, starts)
-            return self.net(features), after
+    def of_features(self, features: jax.Array) -> jax.Array:
+        """Values from the features of a policy whose trunk it shares."""
+        return self.net(features)
+
+    def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Values for sequences ``(L, S, ...)``, and the memory after every time, of a critic with its own memory."""
         values, after = self.net.unroll(obs, local, memory, starts)
         return self._values(values), after
 

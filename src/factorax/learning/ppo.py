@@ -74,14 +74,18 @@ class Update:
         parameters, spread = policy.unroll(*_sequences(samples, samples.memory, length))
         return parameters.reshape(-1, *parameters.shape[2:]), spread
 
-    def sample_values(self, agent: Agent, samples: Samples, length: int) -> jax.Array:
-        """The critic's predictions for samples, as `outputs`."""
+    def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
+        """The output of the policy, as `outputs`, and the critic's predictions for samples."""
         policy, critic = agent.policy, agent.critic
         if critic is None or not critic.remembers(policy):
-            return self.values(agent, samples.obs, samples.local)
-        memory = samples.critic_memory if critic.own_memory else samples.memory
-        values = critic.unroll(*_sequences(samples, memory, length), policy=policy)[0]
-        return values.reshape(-1, *values.shape[2:])
+            return self.outputs(policy, samples, length), self.values(agent, samples.obs, samples.local)
+        flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
+        if critic.own_memory:
+            values, _ = critic.unroll(*_sequences(samples, samples.critic_memory, length))
+            return self.outputs(policy, samples, length), flat(values)
+        # One memory for both: what is remembered is computed once.
+        parameters, features = policy.unroll_with_features(*_sequences(samples, samples.memory, length))
+        return (flat(parameters), policy.spread), flat(critic.of_features(features))
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
         """Advantages, values and returns of every target, or, with a critic of factors, of every factor's credit."""
@@ -170,11 +174,10 @@ class Update:
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
         """The loss of a minibatch and its metrics. `old` is the spread of the policy that acted."""
         c, hyper = self.config, hyper or self.config.hyper
-        length = c.sequence_length
-        loss, metrics = self.policy_loss(agent.policy, samples, old, kl_coef, hyper, length)
+        out, value = self.evaluated(agent, samples, c.sequence_length)
+        loss, metrics = self.policy_loss(out, samples, old, kl_coef, hyper)
         if c.objective == "natural":  # the policy has made its step already
             loss = jax.lax.stop_gradient(loss)
-        value = self.sample_values(agent, samples, length)
         if c.clip_range_vf is not None:
             value = samples.value + jnp.clip(value - samples.value, -c.clip_range_vf, c.clip_range_vf)
         value_loss = ((samples.returns - value) ** 2).mean()
@@ -182,11 +185,10 @@ class Update:
         return loss, metrics | {"train/value_loss": value_loss, "train/loss": loss}
 
     def policy_loss(
-        self, policy: Policy, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper, length: int = 1
+        self, out: tuple[jax.Array, Spread], samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The policy's part of the loss, and its metrics; `length` as in `outputs`."""
+        """The policy's part of the loss, and its metrics, for the output of the policy."""
         c = self.config
-        out = self.outputs(policy, samples, length)
         log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
         entropy = by_factor(self.spec, self.spec.components.entropy(*out)) * acted
@@ -242,11 +244,12 @@ class Update:
             advantage = self.target_advantages(agent, batch, hyper).reshape(batch.psi.shape)
             report |= diagnostics.variance_report(self.spec, agent, samples, advantage, k)
         if c.objective == "natural":
+            outputs = lambda policy: self.outputs(policy, samples, c.n_steps)  # noqa: E731
             policy = natural_step(
                 agent.policy,
                 forward=not agent.policy.memory,
-                loss=lambda policy: self.policy_loss(policy, samples, old, jnp.float32(0.0), hyper, c.n_steps)[0],
-                divergence=lambda policy: self.divergence(samples, old, self.outputs(policy, samples, c.n_steps)),
+                loss=lambda policy: self.policy_loss(outputs(policy), samples, old, jnp.float32(0.0), hyper)[0],
+                divergence=lambda policy: self.divergence(samples, old, outputs(policy)),
                 length=c.natural_kl,
                 damping=c.damping,
             )

@@ -216,12 +216,12 @@ class Recurrent(eqx.Module):
         after = self._remembered(obs, local, memory, starts)
         return self._out(after), after.reshape(*starts.shape, self.memory)
 
-    def unroll_features(
+    def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """As `unroll`, with the input of the last layer ``(L, S, c or 1, h)`` instead of its output."""
+        """As `unroll`, with the input of the last layer ``(L, S, c or 1, h)`` instead of the memory."""
         after = self._remembered(obs, local, memory, starts)
-        return self._features(after), after.reshape(*starts.shape, self.memory)
+        return self._out(after), self._features(after)
 
     def _remembered(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> jax.Array:
         """The memory of every network after every time, ``(L, S, ..., m)``."""
