@@ -4,7 +4,8 @@ import contextlib
 import io
 import math
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -57,9 +58,10 @@ def check_known(name: str, known: Iterable[str], title: str, example: str) -> No
 
 
 def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
-    """What `build(**settings)` returns; settings that the environment does not take are reported as such."""
+    """What `build(**settings)` returns, without warnings about its own code: Brax and MABrax warn that they are no
+    longer developed. Settings that the environment does not take are reported as such."""
     try:
-        return build(**settings)
+        return quietly(build, **settings)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
         if not settings:
             raise
@@ -67,6 +69,13 @@ def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
         raise ValueError(
             f"settings: got {shown(settings)}, want settings that the environment of {title} takes; {names}: {error}"
         ) from error
+
+
+def quietly(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What a function returns, without warnings about its own code, as of names in MuJoCo that Brax should no longer
+    use."""
+    with warnings.catch_warnings(action="ignore"):
+        return function(*arguments, **named)
 
 
 def name_and_settings(prefix: str, text: str, example: str) -> tuple[str, dict[str, Any]]:

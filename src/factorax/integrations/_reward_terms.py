@@ -9,7 +9,7 @@ from gymnasium.spaces import Box
 
 from .._checks import Count, check_type, checked, shown
 from ..problems.problem import Problem, Step
-from ._jax_environments import as_element, box, distinct, network_for, plain_key, scalar_flag, strongly_typed
+from ._jax_environments import as_element, box, distinct, network_for, plain_key, quietly, scalar_flag, strongly_typed
 
 PREFIX = "reward"
 """What the names of metrics begin with that are terms of the reward."""
@@ -54,7 +54,7 @@ def problem_of(
     """
     checked("terms", terms, bool | None)
     limit = checked("episode_length", episode_length, Count | None)
-    example = jax.eval_shape(env.reset, plain_key(jax.random.key(0)))
+    example = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
     observation_space = _space_of(example.obs)
     n = int(env.action_size)
     found = sorted(metric for metric in example.metrics if metric.startswith(PREFIX))
@@ -64,12 +64,12 @@ def problem_of(
     action_space = Box(-1.0, 1.0, (n,), np.float32)
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
-        state = env.reset(plain_key(key))
+        state = quietly(env.reset, plain_key(key))
         return strongly_typed((state, jnp.int32(0))), as_element(observation_space, state.obs)
 
     def step(key: jax.Array, state: Any, action: Any) -> Step:
         inner, time = state
-        inner = env.step(jax.tree.map(lambda leaf: leaf, inner), action)  # `step` writes into its dictionaries
+        inner = quietly(env.step, jax.tree.map(lambda leaf: leaf, inner), action)  # some write into its dictionaries
         time, terminated = time + 1, scalar_flag(inner.done)
         psi = jnp.stack([inner.metrics[metric] for metric in chosen] or [inner.reward]).astype(jnp.float32)
         if with_other:
@@ -111,11 +111,11 @@ def terms_add_up(env: Any, terms: list[str], steps: int = CHECKED_STEPS) -> bool
 
     def step(state: Any, key: jax.Array) -> Any:
         action = jax.random.uniform(key, (int(env.action_size),), minval=-1.0)
-        state = env.step(state, action)
+        state = quietly(env.step, state, action)
         return state, (state.reward, jnp.stack([state.metrics[term] for term in terms]))
 
     def run(key: jax.Array) -> Any:
-        return jax.lax.scan(step, strongly_typed(env.reset(plain_key(key))), jax.random.split(key, steps))[1]
+        return jax.lax.scan(step, strongly_typed(quietly(env.reset, plain_key(key))), jax.random.split(key, steps))[1]
 
     reward, parts = map(np.asarray, jax.jit(run)(jax.random.key(0)))
     ends = np.flatnonzero(~np.isfinite(reward) | ~np.isfinite(parts).all(axis=1))

@@ -20,6 +20,7 @@ from ._jax_environments import (
     made,
     name_and_settings,
     plain_key,
+    quietly,
     scalar_flag,
     size_of,
     space_of,
@@ -148,7 +149,7 @@ class _Agents:
         keys = tuple(env.agents)
         names = tuple(str(key) for key in keys)
         spaces = tuple(space_of(env.action_space(key), "JaxMARL") for key in keys)
-        observed, _ = jax.eval_shape(env.reset, plain_key(jax.random.key(0)))
+        observed, _ = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
         if not isinstance(observed, dict) or any(key not in observed for key in keys):
             raise TypeError(
                 f"env: its reset returns the observations {shown(observed)}; want a dictionary with an entry for every "
@@ -223,7 +224,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
     """The functions `reset` and `step` of the problem. Its state: that of JaxMARL, who is done, and the time."""
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
-        observed, state = env.reset(plain_key(key))
+        observed, state = quietly(env.reset, plain_key(key))
         done = jnp.zeros(len(agents.names), bool)
         return strongly_typed((state, done, jnp.int32(0))), agents.observe(observed)
 
@@ -231,7 +232,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
         inner, done_before, time = state
         key, _ = jax.random.split(plain_key(key))  # as `env.step` does
         inner = jax.tree.map(lambda leaf: leaf, inner)  # some environments write into its dictionaries
-        observed, inner, rewards, dones, info = env.step_env(key, inner, agents.act(action))
+        observed, inner, rewards, dones, info = quietly(env.step_env, key, inner, agents.act(action))
         over, time = scalar_flag(dones["__all__"]), time + 1
         done = agents.stacked(dones, over).astype(bool)
         terminated = over & _ends_by_itself(env, inner, info, time)
