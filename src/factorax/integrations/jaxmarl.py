@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import checked, shown
+from .._checks import checked, did_you_mean, shown
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ._jax_environments import (
@@ -107,19 +107,15 @@ def _with_objects(settings: dict[str, Any]) -> dict[str, Any]:
     found = dict(settings)
     if isinstance(found.get("scenario"), str):
         known = import_package("jaxmarl.environments.smax.smax_env", "JaxMARL").MAP_NAME_TO_SCENARIO
-        check_setting("scenario", found["scenario"], known)
+        if found["scenario"] not in known:
+            hint = did_you_mean(found["scenario"], known, quoted=True)
+            raise ValueError(f"scenario: got {found['scenario']!r}, want one of {', '.join(known)}{hint}")
         found["scenario"] = known[found["scenario"]]
     if isinstance(found.get("layout"), str):
         known = import_package("jaxmarl.environments.overcooked", "JaxMARL").overcooked_layouts
         if found["layout"] in known:  # Overcooked V2 has names of its own
             found["layout"] = known[found["layout"]]
     return found
-
-
-def check_setting(setting: str, name: str, known: Any) -> None:
-    """Raise ValueError for a name that is not known, with those that are."""
-    if name not in known:
-        raise ValueError(f"{setting}: got {name!r}, want one of {', '.join(known)}")
 
 
 def _without_resets(env: Any) -> Any:
