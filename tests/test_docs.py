@@ -34,7 +34,8 @@ PAGES = {
 }
 NEEDS = {page: run_page.needs(path.read_text(encoding="utf-8")) for page, path in PAGES.items()}
 MARKS = {"torch": pytest.mark.torch, "stable_baselines3": pytest.mark.sb3, "pyRDDLGym": pytest.mark.rddl}
-MARKS |= {"ray": pytest.mark.ray, "tree": pytest.mark.rllib}  # `tree` is what RLlib needs and Ray does not
+MARKS |= {"ray": pytest.mark.ray, "ormsgpack": pytest.mark.rllib}  # what RLlib needs and Ray does not
+MARKS |= dict.fromkeys(("gymnax", "jaxmarl", "brax"), pytest.mark.jaxenvs)
 
 
 def _param(page):

@@ -216,7 +216,42 @@ VIEWS = {
     "local": (3, "local"),
     "observe": ("globl", None, 3),
 }
+NOT_NAMES = (None, 3, "", "Ant-v9", {"name": "ant"})
+NOT_NETWORKS_OF_ONE = (3, "net", Given([[7.0]], "7"), Given(InfluenceNetwork.identity(17), "(17, 17)"))
+OF_PHYSICS = {
+    "episode_length": [value for value in NOT_COUNTS if value is not None],
+    "terms": ("yes", 1),
+    "network": NOT_NETWORKS_OF_ONE,
+}
 ROWS_OF_EXTRAS = {
+    "gymnax": [
+        *bad("integrations.from_gymnax", integrations.from_gymnax, env=NOT_NAMES),
+        *bad(
+            "integrations.from_gymnax", integrations.from_gymnax, {"env": "CartPole-v1"}, params=(3, "heavy", {"g": 9})
+        ),
+    ],
+    "jaxmarl": [
+        *bad("integrations.from_jaxmarl", integrations.from_jaxmarl, env=NOT_NAMES),
+        *bad(
+            "integrations.from_jaxmarl",
+            integrations.from_jaxmarl,
+            {"env": "MPE_simple_spread_v3"},
+            network=NOT_NETWORKS_OF_ONE,
+            rewards_end_with_agents=NOT_FLAGS,
+        ),
+    ],
+    "brax": [
+        *bad("integrations.from_brax", integrations.from_brax, env=NOT_NAMES),
+        *bad("integrations.from_brax", integrations.from_brax, {"env": "reacher"}, **OF_PHYSICS),
+    ],
+    "mujoco_playground": [
+        *bad("integrations.from_playground", integrations.from_playground, env=NOT_NAMES),
+        *bad("integrations.from_playground", integrations.from_playground, {"env": "CartpoleBalance"}, **OF_PHYSICS),
+    ],
+    "jumanji": [
+        *bad("integrations.from_jumanji", integrations.from_jumanji, env=NOT_NAMES),
+        *bad("integrations.from_jumanji", integrations.from_jumanji, {"env": "Snake-v1"}, network=NOT_NETWORKS_OF_ONE),
+    ],
     "pettingzoo": [*bad("integrations.to_pettingzoo", integrations.to_pettingzoo, {"problem": CHAIN}, **VIEWS)],
     "stable_baselines3": [
         *bad(

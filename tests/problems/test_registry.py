@@ -80,7 +80,7 @@ def test_a_family_of_your_own_is_imported_when_it_is_used(tmp_path, monkeypatch,
     assert find_problem("my-chain").network.shape == (3, 3)
     assert find_problem("my-gym:CartPole-v1")().spec.id == "CartPole-v1"
     assert capsys.readouterr().out == "imported\n"
-    with pytest.raises(ValueError, match=r"want one of contextual-bandit, chain, .*, rddl, my-chain, my-gym"):
+    with pytest.raises(ValueError, match=r"want one of contextual-bandit, chain, .*, rddl, .*, my-chain, my-gym"):
         find_problem("nothing")
 
 
@@ -118,6 +118,15 @@ def test_what_names_lead_to(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("traffic:3x3", "traffic", "sumo:3x3", "sumo:3x3,norm=fixed", "sumo", "rddl:UAV_ippc2023/4", "nothing"):
         assert leads_to(name) == ""
+    for name in (
+        "gymnax:CartPole-v1,gravity=9.8",
+        "jaxmarl:humanoid_9|8",
+        "brax:ant,backend=spring",
+        "jumanji:Snake-v1",
+    ):
+        assert leads_to(name) == ""
+    for name in ("gymnax:a/b", "brax:ant,backend=../x", "gymnax:MNISTBandit-bsuite", "jumanji:Sokoban-v0,time_limit=9"):
+        assert leads_to(name) == "files to be read"
     assert leads_to("CartPole-v1") == ""
     register("mine", "my_families:problem")
     for name in ("mine:3", "mine", "package.module:function", "traffic.x:y", ":traffic"):

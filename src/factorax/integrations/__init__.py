@@ -1,4 +1,5 @@
-"""Other people's environments in, our problems out: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3, RLlib."""
+"""Other people's environments in, our problems out: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3, RLlib; and
+environments in JAX: Gymnax, JaxMARL, Brax, MuJoCo Playground, Jumanji."""
 
 from typing import TYPE_CHECKING
 
@@ -8,8 +9,13 @@ if TYPE_CHECKING:
     from . import ev2gym as ev2gym
     from . import rddl as rddl
     from . import rllib as rllib
+    from .brax import from_brax as from_brax
     from .canonical import FactoredEnv as FactoredEnv
+    from .gymnax import from_gymnax as from_gymnax
+    from .jaxmarl import from_jaxmarl as from_jaxmarl
+    from .jumanji import from_jumanji as from_jumanji
     from .parallel_view import to_pettingzoo as to_pettingzoo
+    from .playground import from_playground as from_playground
     from .sb3_ppo import PPO as PPO
     from .stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
     from .views import to_gymnasium as to_gymnasium
@@ -21,6 +27,11 @@ _HOMES = {
     "rllib": "rllib",
     "FactoredEnv": "canonical",
     "PPO": "sb3_ppo",
+    "from_brax": "brax",
+    "from_gymnax": "gymnax",
+    "from_jaxmarl": "jaxmarl",
+    "from_jumanji": "jumanji",
+    "from_playground": "playground",
     "to_gymnasium": "views",
     "to_pettingzoo": "parallel_view",
     "to_stable_baselines3": "stable_baselines3",

@@ -19,8 +19,16 @@ _BUILT_IN = {
     "traffic": "factorax.problems.families:traffic",
     "sumo": "factorax.problems.families:sumo",
     "rddl": "factorax.integrations.rddl:named",
+    "gymnax": "factorax.integrations.gymnax:named",
+    "jaxmarl": "factorax.integrations.jaxmarl:named",
+    "brax": "factorax.integrations.brax:named",
+    "playground": "factorax.integrations.playground:named",
+    "jumanji": "factorax.integrations.jumanji:named",
 }
 _FAMILIES = dict(_BUILT_IN)
+_IN_JAX = ("gymnax", "jaxmarl", "brax", "playground", "jumanji")
+_DOWNLOADED = ("MNISTBandit-bsuite", "Sokoban-v0")
+"""Environments of other packages that download data when they are made."""
 
 
 def register(prefix: str, entry_point: str) -> None:
@@ -57,6 +65,9 @@ def find_problem(name: str) -> Any:
       `factorax.problems.traffic.lanes`; ``sumo:3x3`` is the same in SUMO, and ``sumo:town.net.xml,town.rou.xml`` a
       network of your own (extra ``sumo``);
     - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network read from it (extra ``rddl``);
+    - ``gymnax:CartPole-v1``, ``jaxmarl:MPE_simple_spread_v3``, ``brax:ant``, ``playground:CartpoleBalance``,
+      ``jumanji:Snake-v1``: a JAX environment of another package, with settings after commas, as in
+      ``jaxmarl:MPE_simple_spread_v3,num_agents=5`` (extra ``jax-envs``);
     - ``prefix:text``: a family of your own, see `register`;
     - ``CartPole-v1``, ``factorax/SearchBandit-v0``: an environment that Gymnasium knows;
     - ``package.module:function``: what that function returns, a `Problem` or a Gymnasium environment.
@@ -98,6 +109,11 @@ def leads_to(name: str) -> str:
         parts = text.split("/")
         named = len(parts) <= 2 and all(re.fullmatch(r"[\w-]*", part) and not os.path.exists(part) for part in parts)
         return "" if named else "files to be read"
+    if prefix in _IN_JAX:
+        name, *settings = text.split(",")
+        values = [setting.partition("=")[2] for setting in settings]
+        plain = all(re.fullmatch(r"[\w.|+-]*", part) and not os.path.exists(part) for part in (name, *values) if part)
+        return "" if plain and name not in _DOWNLOADED else "files to be read"
     return ""
 
 

@@ -1,0 +1,202 @@
+"""What the adapters of JAX environments share: imports, names with settings, spaces, and networks."""
+
+import contextlib
+import io
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import did_you_mean, shown
+from .._lazy import import_quietly
+from ..problems.families import MOST_FACTORS, MOST_STEPS, parse_settings
+from ..spaces import ActionSpace
+from ..structure import InfluenceNetwork
+from .factors import Rows, fit
+
+
+def import_package(module: str, title: str) -> Any:
+    """Import a module of a package of the extra ``jax-envs``, without what it prints and warns of."""
+    try:
+        with _silence():
+            return import_quietly(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{error}; environments of {title} need the extra packages of factorax[jax-envs]: "
+            "pip install 'factorax[jax-envs]'"
+        ) from error
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Nothing is printed. Also with ``sys.stdout = sys.__stdout__``, which JaxMARL executes when it is imported."""
+    names = ("stdout", "stderr", "__stdout__", "__stderr__")
+    before = [getattr(sys, name) for name in names]
+    try:
+        for name in names:
+            setattr(sys, name, io.StringIO())
+        yield
+    finally:
+        for name, stream in zip(names, before, strict=True):
+            setattr(sys, name, stream)
+
+
+def check_known(name: str, known: Iterable[str], title: str, example: str) -> None:
+    """Raise ValueError for a name that the package does not know, with the nearest one that it does."""
+    known = list(known)
+    if name not in known:
+        raise ValueError(
+            f"env: got {shown(name)}, want the name of an environment of {title}, as in {example!r}"
+            f"{did_you_mean(name, known, quoted=True)}"
+        )
+
+
+def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
+    """What `build(**settings)` returns, without warnings about its own code: Brax and MABrax warn that they are no
+    longer developed. Settings that the environment does not take are reported as such."""
+    try:
+        return quietly(build, **settings)
+    except (TypeError, ValueError, KeyError, AssertionError) as error:
+        if not settings:
+            raise
+        names = ", ".join(settings)
+        raise ValueError(
+            f"settings: got {shown(settings)}, want settings that the environment of {title} takes; {names}: {error}"
+        ) from error
+
+
+def quietly(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What a function returns, without warnings about its own code, as of names in MuJoCo that Brax should no longer
+    use."""
+    with warnings.catch_warnings(action="ignore"):
+        return function(*arguments, **named)
+
+
+def name_and_settings(prefix: str, text: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the settings in ``NAME,setting=value,…``, the text after the colon of a problem's name.
+
+    Names may come from files of others, so that numbers that would take any amount of memory are refused.
+
+    >>> name_and_settings("gymnax", "CartPole-v1,max_steps_in_episode=200", "CartPole-v1")
+    ('CartPole-v1', {'max_steps_in_episode': 200})
+    """
+    name, *pairs = text.split(",")
+    if not name:
+        raise ValueError(
+            f"problem: got {f'{prefix}:{text}'!r}, want the name of an environment, as in {prefix}:{example}"
+        )
+    settings = parse_settings(pairs)
+    for setting, value in settings.items():
+        most = MOST_FACTORS if setting.startswith("num_") else MOST_STEPS
+        if isinstance(value, int | float) and not abs(value) <= most:
+            raise ValueError(f"problem: got {setting}={value}, want at most {most:,} for a problem by name")
+    return name, settings
+
+
+def plain_key(key: jax.Array) -> jax.Array:
+    """Return a key as the array of integers that older packages expect, which draws the same numbers."""
+    return jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+
+
+def strongly_typed(tree: Any) -> Any:
+    """Return a pytree of arrays whose types do not depend on Python numbers: the state after a reset then has the types
+    of the state after a step, and programs are compiled once."""
+
+    def strong(leaf: Any) -> jax.Array:
+        array = jnp.asarray(leaf)
+        is_key = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+        return array if is_key else jax.lax.convert_element_type(array, array.dtype)
+
+    return jax.tree.map(strong, tree)
+
+
+def scalar_flag(value: Any) -> jax.Array:
+    """Return a flag that may be a number or have an axis of one as a boolean of shape ``()``."""
+    return jnp.reshape(jnp.asarray(value).astype(bool), ())
+
+
+# ---- spaces ---------------------------------------------------------------------------------------------
+
+
+def box(low: Any, high: Any, shape: Iterable[int], dtype: Any = np.float32) -> gym.spaces.Space:
+    """Return the Gymnasium space of arrays within bounds, which may be numbers; of booleans a MultiBinary."""
+    shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
+    if dtype.kind == "b":
+        return gym.spaces.MultiBinary(shape) if shape else gym.spaces.Discrete(2)
+    bounds = [np.broadcast_to(np.asarray(bound), shape) for bound in (low, high)]
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        bounds = [np.clip(bound, limits.min, limits.max) for bound in bounds]
+    return gym.spaces.Box(bounds[0].astype(dtype), bounds[1].astype(dtype), shape, dtype.type)
+
+
+def space_of(space: Any, title: str, like: Any = None) -> gym.spaces.Space:
+    """Return a space of Gymnax or JaxMARL as one of Gymnasium.
+
+    - `like`: an element, or its shapes and types. Spaces of integers whose elements are floats become spaces of floats.
+    """
+    kind = type(space).__name__
+    if isinstance(space, gym.spaces.Space):
+        return space
+    if kind == "Discrete":
+        return gym.spaces.Discrete(int(space.n))
+    if kind == "MultiDiscrete":
+        return gym.spaces.MultiDiscrete(np.asarray(space.num_categories))
+    if kind == "Box":
+        dtype = np.dtype(space.dtype)
+        actual = None if like is None else np.dtype(like.dtype)
+        return box(space.low, space.high, space.shape, actual if actual and dtype.kind != "f" else dtype)
+    if kind == "Dict":
+        parts = {name: None if like is None else part_of(like, name) for name in space.spaces}
+        return gym.spaces.Dict({name: space_of(part, title, parts[name]) for name, part in space.spaces.items()})
+    if kind == "Tuple":
+        parts = [None] * len(space.spaces) if like is None else list(like)
+        return gym.spaces.Tuple([space_of(part, title, of) for part, of in zip(space.spaces, parts, strict=True)])
+    raise TypeError(f"env: has the space {shown(space)}, want a Discrete, MultiDiscrete, Box, Dict or Tuple of {title}")
+
+
+def part_of(observation: Any, name: str) -> Any:
+    """Return a part of an observation that is a dictionary or has attributes."""
+    return observation[name] if isinstance(observation, dict) else getattr(observation, name)
+
+
+def as_element(space: gym.spaces.Space, observation: Any) -> Any:
+    """Return an observation as an element of a Gymnasium space, in JAX arrays."""
+    if isinstance(space, gym.spaces.Dict):
+        return {name: as_element(part, part_of(observation, name)) for name, part in space.spaces.items()}
+    if isinstance(space, gym.spaces.Tuple):
+        return tuple(as_element(part, of) for part, of in zip(space.spaces, observation, strict=True))
+    dtype = jax.dtypes.canonicalize_dtype(space.dtype or np.float32)
+    return jax.lax.convert_element_type(jnp.asarray(observation), dtype)
+
+
+# ---- networks -------------------------------------------------------------------------------------------
+
+
+def network_for(
+    network: Any, action_space: gym.Space, targets: tuple[str, ...], names: tuple[str, ...] | None = None
+) -> InfluenceNetwork:
+    """Return the network that was given, checked, with the names of the environment; the complete one if none was.
+
+    - `names`: of the components of the action space, if they have names.
+    """
+    n = len(ActionSpace.of(action_space))
+    rows = Rows(names, (1,) * n) if names is not None else Rows.of(action_space)
+    return fit(network, rows, "elements", len(targets), targets)
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...] | None:
+    """Return names as labels, or None if one is empty or there twice."""
+    names = tuple(names)
+    return names if all(names) and len(set(names)) == len(names) else None
+
+
+def size_of(shape: Iterable[int]) -> int:
+    """Return how many numbers an array of this shape holds."""
+    return math.prod(int(n) for n in shape)

@@ -1,0 +1,116 @@
+"""Gymnax: single-agent environments in JAX, as problems with one target, the reward."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import check_options, check_type, shown
+from ..problems.problem import Problem, Step
+from ._jax_environments import (
+    as_element,
+    check_known,
+    import_package,
+    made,
+    name_and_settings,
+    network_for,
+    scalar_flag,
+    space_of,
+    strongly_typed,
+)
+
+_NEEDED = ("reset", "step", "default_params", "observation_space", "action_space")
+
+
+def named(text: str) -> Problem:
+    """Returns the problem that ``gymnax:NAME,setting=value`` names, from the text after the colon."""
+    name, settings = name_and_settings("gymnax", text, "CartPole-v1")
+    return from_gymnax(name, **settings)
+
+
+def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
+    """Returns an environment of Gymnax (1.0 or newer) as a problem.
+
+    **Arguments**
+
+    - `env`: a name, as in ``"CartPole-v1"``, or an environment of Gymnax, also with Gymnax's wrappers around it.
+    - `params`: its parameters; its `default_params` if left out.
+    - `settings`: fields of the parameters, as in ``max_steps_in_episode=200``. With a name also arguments of the
+      environment's class, as in ``size=10`` for ``"DeepSea-bsuite"``.
+
+    **The problem**
+
+    - **Observation**, **action**: the spaces of the environment, as Gymnasium's. Discrete and multi-dimensional
+      observations keep their space and their shape.
+    - **Targets**: one, the reward. All components of the action influence it.
+    - **End**: terminated as the environment says, truncated at ``params.max_steps_in_episode``. A step that does both
+      counts as terminated. The environment does not reset itself; the learner resets it.
+
+    A step with a key is that of ``env.step`` with the same key.
+    """
+    gymnax = import_package("gymnax", "Gymnax")
+    if isinstance(env, str):
+        check_known(env, gymnax.registered_envs, "Gymnax", "CartPole-v1")
+        build = import_package("gymnax.registration", "Gymnax")._registry[env]
+        taken = inspect.signature(build).parameters
+        env = made(build, "Gymnax", {name: value for name, value in settings.items() if name in taken})
+        settings = {name: value for name, value in settings.items() if name not in taken}
+    elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
+        raise TypeError(
+            f"env: got {shown(env)}, which has no {missing[0]}; want the name of an environment of Gymnax, or one"
+        )
+    params = _replaced(env.default_params if params is None else params, settings)
+    base = import_package("gymnax.environments.environment", "Gymnax")
+    check_type("params", params, base.EnvParams, "the parameters of an environment of Gymnax, as its default_params")
+    return _problem(env, params, is_plain=isinstance(env, base.Environment))
+
+
+def _replaced(params: Any, settings: dict[str, Any]) -> Any:
+    """The parameters with some fields replaced."""
+    if not settings:
+        return params
+    check_options(settings, [field.name for field in dataclasses.fields(params)], "the environment")
+    return dataclasses.replace(params, **settings)
+
+
+def _problem(env: Any, params: Any, *, is_plain: bool) -> Problem:
+    """- `is_plain`: whether the environment has no wrappers, so that it can be stepped without its own resets."""
+    example, _ = jax.eval_shape(lambda key: env.reset(key, params), jax.random.key(0))
+    observation_space = space_of(env.observation_space(params), "Gymnax", example)
+    action_space = space_of(env.action_space(params), "Gymnax")
+
+    def reset(key: jax.Array) -> tuple[Any, Any]:
+        obs, state = env.reset_env(key, params) if is_plain else env.reset(key, params)
+        return strongly_typed(state), as_element(observation_space, obs)
+
+    def step(key: jax.Array, state: Any, action: Any) -> Step:
+        if is_plain:
+            key, _ = jax.random.split(key)  # as `env.step` does
+            obs, state, reward, terminated, _ = env.step_env(key, state, action, params)
+            truncated = env.is_truncated(state, params)
+        else:
+            # Wrappers change `step` alone, which also resets: its last observation is in `info`, and its new state is
+            # not used after an end.
+            _, state, reward, terminated, truncated, info = env.step(key, state, action, params)
+            obs = info["final_observation"]
+        terminated = scalar_flag(terminated)
+        return Step(
+            state=strongly_typed(state),
+            obs=as_element(observation_space, obs),
+            psi=jnp.reshape(reward, (1,)).astype(jnp.float32),
+            terminated=terminated,
+            truncated=scalar_flag(truncated) & ~terminated,
+        )
+
+    return Problem(
+        name=f"gymnax:{env.name}",
+        reset=reset,
+        step=step,
+        observation_space=observation_space,  # pyright: ignore[reportArgumentType]
+        action_space=action_space,
+        network=network_for(None, action_space, ("reward",)),
+        weights=np.ones(1),
+    )

@@ -1,0 +1,265 @@
+"""JaxMARL: multi-agent environments in JAX. Agents become factors, their rewards targets."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import checked, did_you_mean, shown
+from ..problems.problem import Problem, Step
+from ..spaces import ActionSpace
+from ._jax_environments import (
+    as_element,
+    check_known,
+    import_package,
+    made,
+    name_and_settings,
+    plain_key,
+    quietly,
+    scalar_flag,
+    size_of,
+    space_of,
+    strongly_typed,
+)
+from .factors import Rows, fit
+
+_NEEDED = ("reset", "step_env", "agents", "action_space")
+_EXAMPLE = "MPE_simple_spread_v3"
+_ENDS_BY_TIME_ALONE = ("CoinGame",)
+"""Classes of environments that end after a number of steps, and do not say how many."""
+
+
+def named(text: str) -> Problem:
+    """Returns the problem that ``jaxmarl:NAME,setting=value`` names, from the text after the colon."""
+    name, settings = name_and_settings("jaxmarl", text, _EXAMPLE)
+    return from_jaxmarl(name, **settings)
+
+
+def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool = False, **settings: Any) -> Problem:
+    """Returns an environment of JaxMARL as a problem: agents are factors, and their rewards are targets.
+
+    **Arguments**
+
+    - `env`: a name, as in ``"MPE_simple_spread_v3"``, or an environment of JaxMARL.
+    - `network`: which agent influences whose reward, a row and a column for every agent, as a matrix or an
+      `InfluenceNetwork`. Left out, every agent may influence every reward, which is always right. The identity credits
+      each agent with its own reward alone; it is right only if no action ever changes the reward of another agent.
+    - `rewards_end_with_agents`: whether an agent gets no more rewards once it is done. Its target then terminates
+      there (`Step.target_terminated`). In JaxNav with `rew_lambda` 1 that is so; in SMAX the dead share what their team
+      earns, so that it is not.
+    - `settings`: arguments of the environment, as in ``num_agents=5``. `scenario` of SMAX and `layout` of Overcooked
+      may be names.
+
+    **The problem**
+
+    - **Observation**: those of all agents, one after the other, each padded with zeros to the longest; `Problem.local`
+      gives each agent its own. If they have several axes they are stacked, ``(agents, ...)``.
+    - **Action**: a MultiDiscrete or a Box with the components of all agents, in their order; a Dict by agent if they
+      have different kinds. All components of an agent form one factor.
+    - **Targets**: the reward of every agent. Where all agents get the same reward, as in MABrax, they hold the same
+      numbers, and no network can tell them apart: `from_brax` has the terms of that reward instead.
+    - **Masks**: an agent that was done before a step did not act in it (`Step.factor_mask`).
+    - **End**: when all agents are done. JaxMARL does not say whether time is the reason. Where the environment tells
+      otherwise (``info["truncation"]`` of MABrax, `is_terminal` of SMAX and Overcooked) the answer is exact. Else an
+      episode that ends at ``env.max_steps`` or later was truncated, and one that ends before was terminated. An
+      environment without `max_steps` always terminates.
+
+    Actions that JaxMARL calls unavailable (`get_avail_actions`) are not masked. A step with a key is that of
+    ``env.step`` with the same key, but without a reset.
+    """
+    jaxmarl = import_package("jaxmarl", "JaxMARL")
+    checked("rewards_end_with_agents", rewards_end_with_agents, bool)
+    if isinstance(env, str):
+        check_known(env, jaxmarl.registered_envs, "JaxMARL", _EXAMPLE)
+        name = env
+        env = made(lambda **given: jaxmarl.make(name, **given), "JaxMARL", _with_objects(settings))
+    elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
+        raise TypeError(
+            f"env: got {shown(env)}, which has no {missing[0]}; want the name of an environment of JaxMARL, or one"
+        )
+    elif settings:
+        raise TypeError(f"{next(iter(settings))}: got it with an environment; give settings with a name, or leave it")
+    else:
+        name = getattr(env, "name", type(env).__name__)
+    env = _without_resets(env)
+    agents = _Agents.of(env)
+    fitted = fit(network, Rows(agents.names, agents.sizes), "leaves", len(agents.names), agents.names)
+    reset, step = _functions(env, agents, rewards_end_with_agents)
+    return Problem(
+        name=f"jaxmarl:{name}",
+        reset=reset,
+        step=step,
+        observation_space=agents.observation_space,  # pyright: ignore[reportArgumentType]
+        action_space=agents.action_space,
+        network=fitted,
+        weights=np.ones(len(agents.names)),
+        local=agents.local,
+    )
+
+
+def _with_objects(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with what the names of scenarios and layouts stand for."""
+    found = dict(settings)
+    if isinstance(found.get("scenario"), str):
+        known = import_package("jaxmarl.environments.smax.smax_env", "JaxMARL").MAP_NAME_TO_SCENARIO
+        if found["scenario"] not in known:
+            hint = did_you_mean(found["scenario"], known, quoted=True)
+            raise ValueError(f"scenario: got {found['scenario']!r}, want one of {', '.join(known)}{hint}")
+        found["scenario"] = known[found["scenario"]]
+    if isinstance(found.get("layout"), str):
+        known = import_package("jaxmarl.environments.overcooked", "JaxMARL").overcooked_layouts
+        if found["layout"] in known:  # Overcooked V2 has names of its own
+            found["layout"] = known[found["layout"]]
+    return found
+
+
+def _without_resets(env: Any) -> Any:
+    """The environment, of MABrax one that does not reset itself inside `step_env`."""
+    if getattr(env, "auto_reset", False) and type(getattr(env, "env", None)).__name__ == "AutoResetWrapper":
+        env = copy.copy(env)
+        env.env, env.auto_reset = env.env.env, False
+    return env
+
+
+@dataclass(frozen=True)
+class _Agents:
+    """The agents of an environment, and their spaces put together."""
+
+    names: tuple[str, ...]
+    keys: tuple[Any, ...]
+    """What the environment calls them."""
+    spaces: tuple[gym.Space, ...]
+    """Their action spaces."""
+    action_space: gym.Space
+    shapes: tuple[tuple[int, ...], ...]
+    """Of their observations."""
+    observation_space: gym.Space
+
+    @classmethod
+    def of(cls, env: Any) -> "_Agents":
+        keys = tuple(env.agents)
+        names = tuple(str(key) for key in keys)
+        spaces = tuple(space_of(env.action_space(key), "JaxMARL") for key in keys)
+        observed, _ = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
+        if not isinstance(observed, dict) or any(key not in observed for key in keys):
+            raise TypeError(
+                f"env: its reset returns the observations {shown(observed)}; want a dictionary with an entry for every "
+                f"agent: {', '.join(names)}"
+            )
+        shapes = tuple(tuple(observed[key].shape) for key in keys)
+        if all(len(shape) <= 1 for shape in shapes):
+            length = len(keys) * max(map(size_of, shapes))
+            observation_space: gym.Space = gym.spaces.Box(-np.inf, np.inf, (length,), np.float32)
+        elif len(set(shapes)) == 1:
+            observation_space = gym.spaces.Box(-np.inf, np.inf, (len(keys), *shapes[0]), np.float32)
+        else:
+            observation_space = gym.spaces.Dict(
+                {
+                    name: gym.spaces.Box(-np.inf, np.inf, shape, np.float32)
+                    for name, shape in zip(names, shapes, strict=True)
+                }
+            )
+        return cls(names, keys, spaces, _together(names, spaces), shapes, observation_space)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many components the action of each agent has."""
+        return tuple(len(ActionSpace.of(space)) for space in self.spaces)
+
+    @property
+    def local(self) -> Callable[[Any], Any] | None:
+        """From observations of all agents to that of each, ``(..., d)`` → ``(..., n, l)``."""
+        n = len(self.names)
+        if isinstance(self.observation_space, gym.spaces.Dict):
+            return None
+        return lambda obs: obs.reshape(*obs.shape[:-1], n, obs.shape[-1] // n)
+
+    def observe(self, observed: dict[Any, Any]) -> Any:
+        """The observations of all agents as one."""
+        if isinstance(self.observation_space, gym.spaces.Dict):
+            by_name = {name: observed[key] for name, key in zip(self.names, self.keys, strict=True)}
+            return as_element(self.observation_space, by_name)
+        parts = [jnp.asarray(observed[key]).astype(jnp.float32) for key in self.keys]
+        if len(self.observation_space.shape or ()) > 1:
+            return jnp.stack(parts)
+        length = max(map(size_of, self.shapes))
+        return jnp.concatenate([jnp.pad(part.ravel(), (0, length - part.size)) for part in parts])
+
+    def act(self, action: Any) -> dict[Any, Any]:
+        """What every agent does, from an action of all."""
+        if isinstance(self.action_space, gym.spaces.Dict):
+            return {key: action[name] for name, key in zip(self.names, self.keys, strict=True)}
+        ends = np.cumsum(self.sizes)
+        return {
+            key: action[end - size : end].reshape(space.shape or ())
+            for key, size, end, space in zip(self.keys, self.sizes, ends, self.spaces, strict=True)
+        }
+
+    def stacked(self, by_agent: dict[Any, Any], missing: Any) -> jax.Array:
+        """An entry for every agent, ``(n,)``; `missing` for those that have none."""
+        return jnp.stack([jnp.reshape(jnp.asarray(by_agent.get(key, missing)), ()) for key in self.keys])
+
+
+def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Space:
+    """The action spaces of all agents as one."""
+    if all(isinstance(space, gym.spaces.Discrete) for space in spaces):
+        return gym.spaces.MultiDiscrete([int(space.n) for space in spaces])  # pyright: ignore
+    if all(isinstance(space, gym.spaces.Box) for space in spaces):
+        boxes: list[Any] = list(spaces)
+        low, high = (np.concatenate([np.ravel(getattr(each, side)) for each in boxes]) for side in ("low", "high"))
+        return gym.spaces.Box(low.astype(np.float32), high.astype(np.float32), dtype=np.float32)
+    return gym.spaces.Dict(dict(zip(names, spaces, strict=True)))
+
+
+def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The functions `reset` and `step` of the problem. Its state: that of JaxMARL, who is done, and the time."""
+
+    def reset(key: jax.Array) -> tuple[Any, Any]:
+        observed, state = quietly(env.reset, plain_key(key))
+        done = jnp.zeros(len(agents.names), bool)
+        return strongly_typed((state, done, jnp.int32(0))), agents.observe(observed)
+
+    def step(key: jax.Array, state: Any, action: Any) -> Step:
+        inner, done_before, time = state
+        key, _ = jax.random.split(plain_key(key))  # as `env.step` does
+        inner = jax.tree.map(lambda leaf: leaf, inner)  # some environments write into its dictionaries
+        observed, inner, rewards, dones, info = quietly(env.step_env, key, inner, agents.act(action))
+        over, time = scalar_flag(dones["__all__"]), time + 1
+        done = agents.stacked(dones, over).astype(bool)
+        terminated = over & _ends_by_itself(env, inner, info, time)
+        truncated = over & ~terminated
+        return Step(
+            state=strongly_typed((inner, done, time)),
+            obs=agents.observe(observed),
+            psi=agents.stacked(rewards, 0.0).astype(jnp.float32),
+            terminated=terminated,
+            truncated=truncated,
+            factor_mask=~done_before,
+            target_terminated=done_before | (done & ~truncated) if rewards_end else None,
+        )
+
+    return reset, step
+
+
+def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Array:
+    """Whether an episode that is over would be so without a limit of time."""
+    if isinstance(info, dict) and "truncation" in info:
+        return ~scalar_flag(info["truncation"])
+    if hasattr(env, "is_terminal"):
+        return scalar_flag(env.is_terminal(_at_the_start(state)))
+    if type(env).__name__ in _ENDS_BY_TIME_ALONE:
+        return jnp.array(False)
+    limit = getattr(env, "max_steps", None)
+    return jnp.array(True) if limit is None else time < limit
+
+
+def _at_the_start(state: Any) -> Any:
+    """The state with its clock put back to 0, so that no limit of time is reached."""
+    if hasattr(state, "step") and hasattr(state, "done"):
+        return state.replace(step=jnp.zeros_like(state.step), done=jnp.zeros_like(state.done))
+    return state.replace(state=_at_the_start(state.state))  # SMAX against a built-in enemy

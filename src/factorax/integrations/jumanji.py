@@ -1,0 +1,119 @@
+"""Jumanji: combinatorial problems and games in JAX; rewards of several agents are targets of their own."""
+
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._checks import check_type, shown
+from ..problems.problem import Problem, Step
+from ._jax_environments import (
+    as_element,
+    box,
+    check_known,
+    import_package,
+    made,
+    name_and_settings,
+    network_for,
+    plain_key,
+    size_of,
+    strongly_typed,
+)
+
+
+def named(text: str) -> Problem:
+    """Returns the problem that ``jumanji:NAME,setting=value`` names, from the text after the colon."""
+    name, settings = name_and_settings("jumanji", text, "Snake-v1")
+    return from_jumanji(name, **settings)
+
+
+def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
+    """Returns an environment of Jumanji as a problem.
+
+    **Arguments**
+
+    - `env`: a name, as in ``"Snake-v1"``, or an environment of Jumanji that does not reset itself.
+    - `network`: which component of the action influences which target, as a matrix or an `InfluenceNetwork`. Left out,
+      each may influence each, which is always right.
+    - `settings`: arguments of the environment, as in ``num_rows=6``.
+
+    **The problem**
+
+    - **Observation**: a Dict with the parts that the environment declares, as arrays of their own shapes; a Box if it
+      declares one array.
+    - **Action**: Discrete, MultiDiscrete or Box. Jumanji's `action_mask` is part of the observation; it is not applied.
+    - **Targets**: the reward, or one for each entry if it is an array, as with several agents.
+    - **End**: at a last step with a discount of 0 the episode is terminated, with a discount above 0 truncated. Most
+      environments of Jumanji call their limit of time a termination, and show the number of steps in the observation.
+      Where there is a discount for every target, a target with 0 has no future (`Step.target_terminated`).
+    """
+    jumanji = import_package("jumanji", "Jumanji")
+    name = env if isinstance(env, str) else type(env).__name__
+    if isinstance(env, str):
+        check_known(env, sorted(jumanji.registered_environments()), "Jumanji", "Snake-v1")
+        env = made(lambda **given: jumanji.make(name, **given), "Jumanji", settings)
+    elif settings:
+        raise TypeError(f"{next(iter(settings))}: got it with an environment; give settings with a name, or leave it")
+    check_type("env", env, jumanji.Environment, "the name of an environment of Jumanji, or one")
+    if "AutoReset" in type(env).__name__:
+        raise TypeError(f"env: got {type(env).__name__}, want it without: the learner resets; give env.unwrapped")
+    specs = import_package("jumanji.specs", "Jumanji")
+    observation_space, action_space = _space(env.observation_spec, specs), _actions(env.action_spec, specs)
+    m = size_of(env.reward_spec.shape)
+    has_parts = bool(env.reward_spec.shape)
+    has_own_ends = has_parts and size_of(env.discount_spec.shape) == m
+    last = import_package("jumanji.types", "Jumanji").StepType.LAST
+
+    def reset(key: jax.Array) -> tuple[Any, Any]:
+        state, first = env.reset(plain_key(key))
+        return strongly_typed(state), as_element(observation_space, first.observation)
+
+    def step(key: jax.Array, state: Any, action: Any) -> Step:
+        state, new = env.step(state, action)
+        over, no_future = new.step_type == last, jnp.asarray(new.discount) == 0
+        terminated = over & jnp.all(no_future)
+        return Step(
+            state=strongly_typed(state),
+            obs=as_element(observation_space, new.observation),
+            psi=jnp.ravel(new.reward).astype(jnp.float32),
+            terminated=terminated,
+            truncated=over & ~terminated,
+            target_terminated=jnp.ravel(no_future) if has_own_ends else None,
+        )
+
+    targets = tuple(f"reward_{j}" for j in range(m)) if has_parts else ("reward",)
+    return Problem(
+        name=f"jumanji:{name}",
+        reset=reset,
+        step=step,
+        observation_space=observation_space,  # pyright: ignore[reportArgumentType]
+        action_space=action_space,
+        network=network_for(network, action_space, targets),
+        weights=np.ones(m),
+    )
+
+
+def _space(spec: Any, specs: Any) -> gym.Space:
+    """A specification of Jumanji as a space of Gymnasium; one with parts becomes a Dict."""
+    if isinstance(spec, specs.DiscreteArray):
+        return gym.spaces.Discrete(int(spec.num_values))
+    if isinstance(spec, specs.BoundedArray):
+        return box(spec.minimum, spec.maximum, spec.shape, spec.dtype)
+    if isinstance(spec, specs.Array):
+        return box(-np.inf, np.inf, spec.shape, spec.dtype)
+    parts = {name: part for name, part in vars(spec).items() if isinstance(part, specs.Spec)}
+    if not parts:
+        raise TypeError(f"env: has the specification {shown(spec)}, want arrays, or parts that are")
+    return gym.spaces.Dict({name: _space(part, specs) for name, part in parts.items()})
+
+
+def _actions(spec: Any, specs: Any) -> gym.Space:
+    """The action space: integers are choices."""
+    if isinstance(spec, specs.DiscreteArray) or not isinstance(spec, specs.BoundedArray):
+        return _space(spec, specs)
+    if np.dtype(spec.dtype).kind == "f":
+        return box(spec.minimum, spec.maximum, spec.shape)
+    low, high = (np.broadcast_to(np.asarray(bound), spec.shape).astype(int) for bound in (spec.minimum, spec.maximum))
+    return gym.spaces.MultiDiscrete(high - low + 1, start=low)
