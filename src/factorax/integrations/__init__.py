@@ -8,10 +8,13 @@ if TYPE_CHECKING:
     from . import ev2gym as ev2gym
     from . import rddl as rddl
     from . import rllib as rllib
+    from .batched import BatchedSimulator as BatchedSimulator
+    from .batched import from_batched as from_batched
     from .canonical import FactoredEnv as FactoredEnv
     from .parallel_view import to_pettingzoo as to_pettingzoo
     from .sb3_ppo import PPO as PPO
     from .stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
+    from .vectors import FactoredVector as FactoredVector
     from .views import to_gymnasium as to_gymnasium
     from .wrapping import wrap as wrap
 
@@ -19,7 +22,10 @@ _HOMES = {
     "ev2gym": "ev2gym",
     "rddl": "rddl",
     "rllib": "rllib",
+    "BatchedSimulator": "batched",
+    "from_batched": "batched",
     "FactoredEnv": "canonical",
+    "FactoredVector": "vectors",
     "PPO": "sb3_ppo",
     "to_gymnasium": "views",
     "to_pettingzoo": "parallel_view",

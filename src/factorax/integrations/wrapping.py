@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
+from ..problems.vectors import is_vector
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, Places, flat_observations
@@ -15,6 +16,7 @@ from .defaults import declared, warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit
 from .observing import Observed
 from .rewards import parts_of
+from .vectors import FactoredVector, wrap_vector
 
 
 def wrap(
@@ -103,10 +105,12 @@ class Factory:
             if hasattr(env, "close"):
                 env.close()
             raise
-        self._first: FactoredEnv | None = first
+        self._first: FactoredEnv | FactoredVector | None = first
+        self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
+        """Of a vector of environments; None if it makes single ones."""
         self.measured = Measured(first.network.shape[1], first.observed_info)
 
-    def __call__(self) -> FactoredEnv:
+    def __call__(self) -> "FactoredEnv | FactoredVector":
         """Make one more environment."""
         first, self._first = self._first, None
         return _wrapped(self.make(), self.options, self.measured) if first is None else first
@@ -115,8 +119,8 @@ class Factory:
         return vars(self) | {"_first": None}  # a simulator stays in its process
 
 
-def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> FactoredEnv:
-    """Wrap an environment; `measured` comes from an earlier one like it, which was checked."""
+def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> "FactoredEnv | FactoredVector":
+    """Wrap an environment, or a vector of them; `measured` comes from an earlier one like it, which was checked."""
     options = dict(options)
     check_seed = options.pop("check_seed")
     if hasattr(env, "agent_selection"):
@@ -131,6 +135,9 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
                 "observe: is for Gymnasium environments; let the agents of PettingZoo observe it themselves"
             )
         wrapped = wrap_parallel(env, is_first=measured is None, **options)
+    elif is_vector(env):
+        vector: Any = env
+        wrapped = wrap_vector(vector, None if measured is None else measured.targets, **options)
     else:
         _refuse(env)
         wrapped = _wrap_gymnasium(env, measured, **options)
@@ -142,11 +149,6 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
 
 def _refuse(env: Any) -> None:
     """Raise unless `env` is a single Gymnasium environment."""
-    if isinstance(env, gym.vector.VectorEnv):
-        raise TypeError(
-            f"env: got a vector of environments, {type(env).__name__}; want one, or a function that makes one: "
-            "fx.wrap(lambda: gym.make(…)) with n_envs of FactoredPPO steps many"
-        )
     if not isinstance(env, gym.Env):
         raise TypeError(
             f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a function "
@@ -240,7 +242,7 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
     return env.parts(obs, action, reward, info), reward
 
 
-def _check_seed(env: FactoredEnv, steps: int = 10) -> None:
+def _check_seed(env: Any, steps: int = 10) -> None:
     space = copy.deepcopy(env.action_space)
     episodes = []
     for _ in range(2):
@@ -250,7 +252,7 @@ def _check_seed(env: FactoredEnv, steps: int = 10) -> None:
         for _ in range(steps):
             obs, _, terminated, truncated, info = env.step(space.sample())
             episode += [np.asarray(obs), info["vector_reward"]]
-            if terminated or truncated:
+            if np.any(terminated) or np.any(truncated):
                 break
         episodes.append(episode)
     differ = [i for i, (a, b) in enumerate(zip(*episodes, strict=False)) if not np.array_equal(a, b, equal_nan=True)]

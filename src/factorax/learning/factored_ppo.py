@@ -38,6 +38,7 @@ from .presets import NONE, network_of, settings_with
 from .state import TrainState
 from .stored import check_given, existing, first_intact, named_in, restored, saved_as, sizes
 from .validation import OPTIONS
+from .vector_size import sized_config, vector_size
 
 
 class FactoredPPO:
@@ -47,8 +48,8 @@ class FactoredPPO:
 
     - `problem`: a JAX `Problem`; a function that makes a Gymnasium environment, as in
       ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
-      vector, the one target there is; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or
-      ``"CartPole-v1"``.
+      vector, the one target there is; one that makes a vector environment (``gym.make_vec``), whose `num_envs` is
+      `n_envs` if that is left out; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
     - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
       that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
       `BaseNetwork` of your own; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
@@ -83,7 +84,9 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
-        self.config = Config.of(settings_with(preset, settings))
+        settings = settings_with(preset, settings)
+        self._own_size = "n_envs" not in settings
+        self.config = sized_config(settings, problem)
         network = network_of(preset) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
         arguments = {"network": network, "weights": weights, "local": local}
@@ -93,6 +96,7 @@ class FactoredPPO:
         if isinstance(network, str):
             network = find_network(problem, network)
         self.learner = self._learner(problem, network, weights=weights, local=local)
+        self.config = self.learner.config
         self.program = Program(self.learner)
         check_size(self.learner)
         self.state: TrainState = self.learner.init()
@@ -105,7 +109,7 @@ class FactoredPPO:
         self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
 
     def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
-        return Learner.of(problem, network, self.config, **options)
+        return Learner.of(problem, network, self.config, own_size=self._own_size, **options)
 
     def __repr__(self) -> str:
         steps = f"{self.num_timesteps:,} steps"
@@ -291,8 +295,9 @@ class FactoredPPO:
 
         A shared policy can move to any number of factors, if each of them sees as many numbers.
         """
-        # One environment: some simulators have room for only one in a process.
-        settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1, "overlap": False}
+        # One environment, or vector of them: some simulators have room for only one in a process.
+        settings = dataclasses.asdict(self.config) | {"n_steps": 1, "batch_size": 1, "overlap": False}
+        settings["n_envs"] = vector_size(problem) or 1
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
         other = FactoredPPO(problem, network, **settings)
         theirs = other.state.agent.policy

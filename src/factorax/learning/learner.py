@@ -45,9 +45,19 @@ class Learner:
 
     @classmethod
     def of(
-        cls, problem: Any, network: Any = None, config: Config | None = None, *, weights: Any = None, local: Any = None
+        cls,
+        problem: Any,
+        network: Any = None,
+        config: Config | None = None,
+        *,
+        weights: Any = None,
+        local: Any = None,
+        own_size: bool = False,
     ) -> "Learner":
-        """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge."""
+        """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge.
+
+        - `own_size`: if the problem is a vector environment, take its `num_envs` as `n_envs`.
+        """
         config = Config() if config is None else config
         check_type("config", config, Config, "a Config, or None for its defaults")
         adaptive = isinstance(network, str)
@@ -62,6 +72,8 @@ class Learner:
         else:
             spec = spec.with_network(AdaptiveNetwork.from_complete(spec.network.static))
         warn_if_unscaled(spec, config)
+        if own_size and spec.num_envs is not None:
+            config = dataclasses.replace(config, n_envs=spec.num_envs)
         return cls(spec, config)
 
     def __post_init__(self) -> None:

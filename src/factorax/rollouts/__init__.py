@@ -7,6 +7,7 @@ from .._lazy import loaded_when_needed
 if TYPE_CHECKING:
     from .backend import Backend as Backend
     from .backend import LostWarning as LostWarning
+    from .batched import BatchedEnvironments as BatchedEnvironments
     from .checking import ProblemError as ProblemError
     from .checking import check_problem as check_problem
     from .collector import Behaviour as Behaviour
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Backend": "backend",
     "LostWarning": "backend",
+    "BatchedEnvironments": "batched",
     "ProblemError": "checking",
     "check_problem": "checking",
     "Behaviour": "collector",

@@ -136,7 +136,7 @@ def _does_reach(env: Any) -> bool:
         observed = [np.array(env.reset(seed=0)[0])]
         for _ in range(STEPS):
             obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            if terminated or truncated:  # no action follows the last observation
+            if np.any(terminated) or np.any(truncated):  # no action follows the last observation
                 break
             observed.append(np.array(obs))
         return observed
