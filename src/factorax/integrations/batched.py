@@ -23,8 +23,8 @@ class BatchedSimulator(Protocol):
     """What `from_batched` asks of a simulator of N cases; none of it has to be inherited.
 
     In its simplest form, `step` returns rewards ``(N, m)`` alone, and each step is an episode of every case. It may
-    also have `observation_space`, of one case; `network`, `weights` and `local`, as in `factorax.wrap`; `targets`, their
-    names; and a method `close`.
+    also have `observation_space`, of one case; `network`, `weights` and `local`, as in `factorax.wrap`; `targets`,
+    their names; and a method `close`.
     """
 
     action_space: gym.Space

@@ -93,6 +93,8 @@ class FactoredVector(VectorEnv):
 
     def read(self, obs: Any, actions: Any, reward: Any, info: Any, resets: np.ndarray | None = None) -> np.ndarray:
         """The targets of a step, a new array ``(N, m)``."""
+        if resets is not None and resets.all():  # there is nothing to read
+            return np.zeros((self.num_envs, self.weights.size))
         try:
             values = self.parts.read(obs, actions, reward, info, resets)
             rows = np.asarray(values)

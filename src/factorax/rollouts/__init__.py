@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .player import Plan as Plan
     from .processes import Processes as Processes
     from .ray_actors import RayActors as RayActors
+    from .seeding import SeedWarning as SeedWarning
     from .supervising import WorkerDied as WorkerDied
     from .transitions import Transition as Transition
 
@@ -47,6 +48,7 @@ _HOMES = {
     "Plan": "player",
     "Processes": "processes",
     "RayActors": "ray_actors",
+    "SeedWarning": "seeding",
     "WorkerDied": "supervising",
     "Transition": "transitions",
 }

@@ -88,7 +88,10 @@ class Vector:
     def step(self, flat: np.ndarray) -> Rows:
         """Act in all environments, with flat actions ``(n, c)``."""
         self.time += 1
-        returned = self.env.step(self._actions(self.space.to_environments(flat)))
+        return self.read(self.env.step(self._actions(self.space.to_environments(flat))))
+
+    def read(self, returned: Any) -> Rows:
+        """What a step of the vector means; raises `Misfit` for what cannot be used."""
         if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
             check_step(returned)
         observed, reward, terminated, truncated, info = returned
@@ -118,6 +121,8 @@ class Vector:
 
     def _targets(self, reward: Any, info: dict[str, Any], resets: np.ndarray | None) -> np.ndarray:
         n, m = self.n, self.n_targets
+        if resets is not None and resets.all():  # there is nothing to read
+            return np.zeros((n, m))
         found = entry(info, "vector_reward", n)
         if found is None:
             return _without(targets(reward, n, m), resets)
