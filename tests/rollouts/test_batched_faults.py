@@ -44,7 +44,7 @@ def test_workers_hold_whole_vectors_and_one_that_is_killed_leaves_no_trace():
     finally:
         rollouts.close()
     assert_same(transitions, inline(vector_plan(Drift), 2))
-    with pytest.raises(ValueError, match="workers: got 3, want from 1 to as many as there are vectors of 3 .*, 2"):
+    with pytest.raises(ValueError, match=r"workers: got 3, want from 1 to as many as there are vectors of 3 .*, 2"):
         Processes(plan, 3, 60.0)
 
 
@@ -124,7 +124,9 @@ def test_a_lost_episode_loses_those_of_its_vector_and_no_others():
 
 
 def test_what_is_always_lost_or_broken_is_an_error():
-    with pytest.raises(EpisodeLost, match="the vector of environments 0 to 2 lost 10 episodes in a row, .* never works"):
+    with pytest.raises(
+        EpisodeLost, match=r"the vector of environments 0 to 2 lost 10 episodes in a row, .* never works"
+    ):
         inline(vector_plan(partial(sync, make=Hopeless), n_envs=N))
     with pytest.raises(KeyError, match="lane 7") as raised:
         inline(vector_plan(partial(sync, make=Broken)))

@@ -29,7 +29,10 @@ class Own(VectorEnv):
     def __init__(self, mode=AutoresetMode.NEXT_STEP, make=Drift, n=N, **options):
         self.envs, self.mode, self.num_envs = [make(**options) for _ in range(n)], mode, n
         self.metadata = {"autoreset_mode": mode}
-        self.single_observation_space, self.single_action_space = self.envs[0].observation_space, self.envs[0].action_space
+        self.single_observation_space, self.single_action_space = (
+            self.envs[0].observation_space,
+            self.envs[0].action_space,
+        )
         self.observation_space = batch_space(self.single_observation_space, n)
         self.action_space = batch_space(self.single_action_space, n)
         self.network, self.weights, self.local = self.envs[0].network, self.envs[0].weights, self.envs[0].local

@@ -177,6 +177,11 @@ class SimulatorVector(VectorEnv):
             n_targets = as_network(self.network, "network", FIXED).shape[1]
         if n_targets is None and self.targets is not None:
             n_targets = len(self.targets)
+        elif self.targets is not None and len(self.targets) != n_targets:
+            raise ValueError(
+                f"targets: got {counted(len(self.targets), 'name')}, want {n_targets}, one for each column of the "
+                "network"
+            )
         if n_targets is not None:  # else a step is made to count them
             self.reward_space = gym.spaces.Box(-np.inf, np.inf, (n_targets,), np.float64)
 

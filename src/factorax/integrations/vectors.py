@@ -14,11 +14,11 @@ from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_se
 from ..rollouts.returned import check_reset, check_step
 from ..rollouts.returned_rows import flags, last_observations, targets, with_final
 from ..structure import InfluenceNetwork
-from ..structure.checks import network_of
-from ..structure.labels import counted
+from ..structure.checks import as_network, network_of
+from ..structure.labels import counted, default_labels
 from .canonical import Places, copied, flat_observations
 from .defaults import warn_if_complete, weights_of
-from .factors import FactorRule, Rows, fit
+from .factors import FIXED, FactorRule, Rows, fit
 from .row_parts import RowParts, row_parts_of
 
 
@@ -188,7 +188,12 @@ def wrap_vector(
     if n_targets is None:
         warn_if_complete(network, m)
     names = getattr(env.unwrapped, "targets", None) if parts.names is None else parts.names
-    fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, _of(names, m))
+    names = tuple(names) if names is not None and len(names) == m else None
+    if network is not None and names is not None and parts.names is None:
+        network = as_network(network, "network", FIXED)
+        if network.shape[1] == m and network.targets == default_labels("psi", m):
+            network = network.relabel(targets=names)
+    fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, names)
     own: Any = getattr(one, "weights", None)
     own_local = getattr(one, "local", None)
     lam = weights_of(weights, own if np.shape(own) == (m,) else None, m)
@@ -196,10 +201,6 @@ def wrap_vector(
     if step is not None:
         wrapped.check_sum(step[0] @ wrapped.weights, step[1], step[0])
     return wrapped
-
-
-def _of(names: Any, m: int) -> tuple[str, ...] | None:
-    return tuple(names) if names is not None and len(names) == m else None
 
 
 def _one_step(vector: FactoredVector) -> tuple[np.ndarray, Any]:
