@@ -264,6 +264,7 @@ ROWS = [
         config=[3, {}, "ppo"],
         weights=NOT_LAMBDA,
         local=[3],
+        own_size=NOT_FLAGS,
     ),
     *bad(
         "learning.Learner.init",

@@ -16,7 +16,7 @@ from ..rollouts.returned_rows import flags
 from ..structure.checks import as_network
 from ..structure.labels import check_labels, counted
 from .factors import FIXED, FactorRule
-from .wrapping import Factory
+from .wrapping import Factory, wrap
 
 
 class BatchedSimulator(Protocol):
@@ -96,8 +96,7 @@ def from_batched(
     names = None if targets is None else check_labels(listed("targets", targets, "a list of names"), None, "targets")
     network = None if network is None else as_network(network, "network", FIXED)
     make = _Make(simulator, n, action_space, observation_space, names, None if network is None else network.shape[1])
-    options = {"network": network, "reward": None, "weights": weights, "factors": factors, "local": local}
-    return Factory(make, options | {"observe": [], "check_sum": False, "check_seed": False})
+    return wrap(make, network, weights=weights, factors=factors, local=local, check_sum=False)
 
 
 class _Make:
@@ -223,7 +222,7 @@ class SimulatorVector(VectorEnv):
         """One call of the simulator."""
         n, returned = self.num_envs, self.simulator.step(actions)
         if not isinstance(returned, tuple):
-            return self._obs.copy(), _rewards(returned, n), np.ones(n, bool), np.zeros(n, bool), {}
+            return self._obs.copy(), real_numbers("rewards", returned), np.ones(n, bool), np.zeros(n, bool), {}
         if len(returned) not in (4, 5):
             raise Misfit(
                 f"step: got {counted(len(returned), 'value')}, want rewards ({n}, m) alone, or (observations, rewards, "
@@ -234,17 +233,12 @@ class SimulatorVector(VectorEnv):
             raise Misfit("reset: is missing, and a step has not ended all cases; want reset(seeds, cases)")
         self._obs = np.array(real_numbers("observations", obs), self._obs.dtype)
         ends = flags("terminated", terminated, n), flags("truncated", truncated, n)
-        return self._obs.copy(), _rewards(rewards, n), *ends, (dict(more[0]) if more else {})
+        return self._obs.copy(), real_numbers("rewards", rewards), *ends, (dict(more[0]) if more else {})
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulator, if it can be closed."""
         if hasattr(self.simulator, "close"):
             self.simulator.close()
-
-
-def _rewards(rewards: Any, n: int) -> np.ndarray:
-    rows = real_numbers("rewards", rewards)
-    return rows[:, None] if rows.shape == (n,) else rows
 
 
 def _takes_nothing(function: Any) -> bool:

@@ -85,8 +85,7 @@ class FactoredPPO:
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
         settings = settings_with(preset, settings)
-        self._own_size = "n_envs" not in settings
-        self.config = sized_config(settings, problem)
+        self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
         network = network_of(preset) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
         arguments = {"network": network, "weights": weights, "local": local}

@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
 
-from .._checks import Seed, check_number, check_type
+from .._checks import Seed, check_number, check_type, checked
 from .._credit import credit
 from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, note_new_program
 from ..rollouts.collector import Behaviour, Collector
@@ -60,6 +60,7 @@ class Learner:
         """
         config = Config() if config is None else config
         check_type("config", config, Config, "a Config, or None for its defaults")
+        checked("own_size", own_size, bool)
         adaptive = isinstance(network, str)
         if adaptive and network != "adaptive":
             raise ValueError(
