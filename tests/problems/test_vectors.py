@@ -44,6 +44,11 @@ def test_one_of_them_is_what_a_spec_describes():
         one.nothing  # noqa: B018
 
 
+def test_interventions_want_single_ones():
+    with pytest.raises(TypeError, match="problem: got a function that makes a vector of environments, SyncVectorEnv"):
+        fx.discover(sync)
+
+
 def test_what_is_missing_is_named():
     own = Own()
     own.metadata = {}

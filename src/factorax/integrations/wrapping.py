@@ -31,18 +31,21 @@ def wrap(
     check_sum: bool = True,
     check_seed: bool = False,
 ) -> Any:
-    """An environment in the form that `FactoredPPO` takes: a `FactoredEnv`; of a function that makes one, a function.
+    """An environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or of a vector a `FactoredVector`; of a
+    function that makes one, a function.
 
     **Arguments**
 
-    - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, or a function that makes one. The learner
-      wants a function, since it makes several. The first is made at once, to check everything else against it.
+    - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, a Gymnasium vector environment, or a function
+      that makes one. The learner wants a function, since it makes several. The first is made at once, to check
+      everything else against it.
     - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix alone. The
       environment's own if left out; if it has none, all influence all, with a warning.
     - `reward`: where the targets are. Left out: the array an environment of MO-Gymnasium returns,
       ``info["vector_reward"]``, the rewards of the PettingZoo agents, or else the scalar, as one target.
       ``"info:profit,costs.energy"``: dotted paths into `info`, to numbers or arrays. A function ``(obs, action, reward,
-      info) -> vector``. ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
+      info) -> vector``; of a vector environment, it gets the arrays of all environments and returns a row for each.
+      ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
     - `weights`: the multipliers λ, ``(m,)``; the environment's own, or ones.
     - `factors`: what a row of the network stands for. ``"elements"``: a component of the action, as
       `factorax.learning.ActionSpace` counts them. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent.
