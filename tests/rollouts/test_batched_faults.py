@@ -3,11 +3,12 @@
 import os
 import re
 import signal
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from rollouts.environments import Broken, Drift, Forgetful, Hopeless, Once, Sensitive
 from rollouts.helping import assert_same, inline, iterations, play
 from rollouts.vectors import N, Own, sync, vector_plan
@@ -131,3 +132,24 @@ def test_what_is_always_lost_or_broken_is_an_error():
     with pytest.raises(KeyError, match="lane 7") as raised:
         inline(vector_plan(partial(sync, make=Broken)))
     assert raised.value.__notes__ == ["in environments 0 to 2 (SyncVectorEnv), step 1"]
+
+
+@pytest.mark.slow
+def test_a_process_of_an_environment_that_has_ended_is_a_lost_episode():
+    made = []
+
+    def make():
+        made.append(AsyncVectorEnv([Drift], context="spawn"))
+        return made[-1]
+
+    plan = replace(vector_plan(partial(sync, n=1), n_envs=1), make=make)
+    backend = Inline(plan)
+    first, second = iterations(plan, 2)
+    backend.collect(first)
+    made[0].processes[0].kill()
+    made[0].processes[0].join()
+    with pytest.warns(LostWarning, match="environments 0 to 0 lost .*: the process of its environment 0 has ended"):
+        transitions = backend.collect(second)
+    assert transitions.obs.any(axis=(0, 2)).all()
+    assert [env.closed for env in made] == [True, False]
+    backend.close()

@@ -215,8 +215,7 @@ class BatchedEnvironments:
                 error.add_note(f"in {self.where(v)}")
                 raise
             lost[v * self.together] = error
-            with contextlib.suppress(Exception):  # it is lost anyway
-                self.vectors[v].close()
+            self.vectors[v].abandon()
         except Misfit as error:
             raise ValueError(f"{self.where(v)}{doing and f', {doing}'}: {error}") from None
         except Exception as error:

@@ -1,14 +1,16 @@
 """One Gymnasium vector environment, read so that the end of an episode means the same in every autoreset mode."""
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 
+from ..problems.failures import EpisodeLost
 from ..problems.vectors import OneOfMany, autoreset_mode, takes_seeds
 from ..spaces import ActionSpace
 from .returned import Misfit, check_reset, check_spaces, check_step, name_of
@@ -69,14 +71,16 @@ class Vector:
         """Reset all environments; returns their observations ``(n, d)``. Without seeds of their own, all depend on the
         first seed."""
         self._ended[:] = False
-        return self._first(self.env.reset(seed=[int(s) for s in seeds] if self.seeded else int(seeds[0])))
+        with _noticing_death(self.env):
+            return self._first(self.env.reset(seed=[int(s) for s in seeds] if self.seeded else int(seeds[0])))
 
     def reset(self, ended: np.ndarray, seeds: Sequence[int]) -> np.ndarray:
         """Reset the environments that are marked, ``(n,)``; the other rows of what is returned mean nothing."""
         self._ended = self._ended & ~ended
         seed: Any = [int(s) for s in seeds] if self.seeded else None
         # Gymnasium takes the mask out of the options, so they are new every time.
-        return self._first(self.env.reset(seed=seed, options={"reset_mask": ended.copy()}), ended)
+        with _noticing_death(self.env):
+            return self._first(self.env.reset(seed=seed, options={"reset_mask": ended.copy()}), ended)
 
     def _first(self, returned: Any, ended: np.ndarray | None = None) -> np.ndarray:
         check_reset(returned)
@@ -88,7 +92,9 @@ class Vector:
     def step(self, flat: np.ndarray) -> Rows:
         """Act in all environments, with flat actions ``(n, c)``."""
         self.time += 1
-        return self.read(self.env.step(self._actions(self.space.to_environments(flat))))
+        with _noticing_death(self.env):
+            returned = self.env.step(self._actions(self.space.to_environments(flat)))
+        return self.read(returned)
 
     def read(self, returned: Any) -> Rows:
         """What a step of the vector means; raises `Misfit` for what cannot be used."""
@@ -140,6 +146,29 @@ class Vector:
     def close(self) -> None:
         """Close all environments."""
         self.env.close()
+
+    def abandon(self) -> None:
+        """Close what can be closed of a vector that has failed."""
+        inner = self.env.unwrapped
+        with contextlib.suppress(Exception):  # it is lost anyway
+            if isinstance(inner, AsyncVectorEnv):
+                for process in inner.processes:  # to close it would mean to wait for the one that has ended
+                    process.kill()
+                inner.closed = True
+            else:
+                self.env.close()
+
+
+@contextlib.contextmanager
+def _noticing_death(env: VectorEnv) -> Iterator[None]:
+    """Raises `EpisodeLost` if a process of an `AsyncVectorEnv` has ended: others can be started."""
+    try:
+        yield
+    except (EOFError, ConnectionError) as error:
+        if not isinstance(env.unwrapped, AsyncVectorEnv):
+            raise
+        dead = [i for i, process in enumerate(env.unwrapped.processes) if not process.is_alive()]
+        raise EpisodeLost(f"the process of its environment {', '.join(map(str, dead))} has ended") from error
 
 
 def _without(psi: np.ndarray, resets: np.ndarray | None) -> np.ndarray:
