@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import (
+    bench_batched,
     bench_credit,
     bench_discovery,
     bench_engine,
@@ -41,6 +42,7 @@ BENCHES = (
     bench_rddl,
     bench_traffic,
     bench_rollouts,
+    bench_batched,
     bench_sumo_training,
 )
 

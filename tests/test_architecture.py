@@ -74,8 +74,9 @@ def test_functions_are_in_the_files_that_the_figure_names(key):
     assert figures.find_function(figures.CALLS[key]) is not None, figures.CALLS[key]
 
 
-# `credit_rollout` is given the function `apply`, in which `Update.samples` calls `credit`.
-BY_ANOTHER_NAME = {("credit_rollout", "credit"): "apply"}
+# `credit_rollout` is given the function `apply`, in which `Update.samples` calls `credit`; `FactoredPPO` has a method
+# that calls `Learner.of`, for `fx.PPO` to override.
+BY_ANOTHER_NAME = {("credit_rollout", "credit"): "apply", ("model", "learner"): "_learner"}
 
 
 @pytest.mark.parametrize("link", figures.LINKS, ids="-".join)

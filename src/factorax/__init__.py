@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .gradients import bias_report as bias_report
     from .gradients import variance_report as variance_report
     from .integrations import PPO as PPO
+    from .integrations import BatchedSimulator as BatchedSimulator
+    from .integrations import from_batched as from_batched
     from .integrations import wrap as wrap
     from .learning import ActionScaleWarning as ActionScaleWarning
     from .learning import AdaptiveNetwork as AdaptiveNetwork
@@ -54,6 +56,8 @@ _HOMES = {
     "bias_report": "gradients",
     "variance_report": "gradients",
     "PPO": "integrations",
+    "BatchedSimulator": "integrations",
+    "from_batched": "integrations",
     "wrap": "integrations",
     "ActionScaleWarning": "learning",
     "AdaptiveNetwork": "learning",

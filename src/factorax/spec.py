@@ -15,6 +15,7 @@ from ._checks import check_function, check_type, checked, real_array, shown
 from .distributions import Bounded
 from .observations import ObservationSpace
 from .problems.problem import Problem
+from .problems.vectors import OneOfMany, is_vector
 from .spaces import ActionMask, ActionSpace
 from .structure import BaseNetwork, InfluenceNetwork
 from .structure.checks import network_of
@@ -41,7 +42,8 @@ def check_callable(problem: Any) -> None:
 
 @contextmanager
 def opened(problem: Any) -> Iterator[Any]:
-    """What a problem is described by: a JAX `Problem` itself, or an environment made for the moment and then closed."""
+    """What a problem is described by: a JAX `Problem` itself, or an environment made for the moment and then closed; if
+    that is a vector of environments, one of them."""
     if is_jax(problem):
         yield problem
         return
@@ -50,7 +52,7 @@ def opened(problem: Any) -> Iterator[Any]:
     if not hasattr(env, "action_space") or not hasattr(env, "observation_space"):
         raise TypeError(f"problem: got a function that returns {shown(env)}, want one that makes a gymnasium.Env")
     try:
-        yield env
+        yield OneOfMany(env) if is_vector(env) else env
     finally:
         env.close()
 
@@ -89,6 +91,8 @@ class Spec:
     """Whether `local` comes from the problem, so that workers can take it from their own environments."""
     one_per_process: bool = False
     """Whether a process can hold only one such environment, as its ``metadata["one_per_process"]`` says."""
+    num_envs: int | None = None
+    """How many environments the problem makes at a time, if that is a vector environment; None if it makes one."""
     raw_actions: bool = False
     """Whether actions without bounds are meant in raw units, as its ``metadata["raw_actions"]`` says."""
     network_is_default: bool = False
@@ -116,7 +120,7 @@ class Spec:
     ) -> "Spec":
         """Describe a problem; what is left out is taken from the problem itself.
 
-        - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment.
+        - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment or vector environment.
         - `network`: a `BaseNetwork`, such as an `InfluenceNetwork`; or a plain matrix, for a network without names.
         - `weights`, `local`, `neighbours`: as the fields; `bounded`, `covariance`, `std`: as in
           `factorax.learning.Config`.
@@ -155,6 +159,7 @@ class Spec:
                 neighbours=getattr(inner, "neighbours", None) if neighbours is None else neighbours,
                 local_is_own=own_local is not None,
                 one_per_process=metadata.get("one_per_process", False),
+                num_envs=source.num_envs if isinstance(source, OneOfMany) else None,
                 raw_actions=metadata.get("raw_actions", False),
                 network_is_default=network_is_default,
                 network_is_own=network_is_own and not network_is_default,

@@ -273,6 +273,7 @@ ROWS = [
         neighbours=NOT_NEIGHBOURS,
         policy=[3, Given(len, "Spec"), Given(lambda spec, key: spec, "equinox.Module")],
         critic=[3, Given(lambda: None, "Spec")],
+        own_size=NOT_FLAGS,
     ),
     *bad(
         "learning.Learner.init",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from factorax import runs
-from factorax.cli.train import _first_look
+from factorax.cli.train import _first_look, train, train_with_preset
 from factorax.learning import Config
 from factorax.learning.presets import preset_names, read_preset, settings_with
 
@@ -198,3 +198,12 @@ def test_other_presets_beat_the_bare_defaults(name, factorax):
         scores[preset] = [model.evaluate(200, deterministic=False)["return"] for model in models]
     print(scores)
     assert min(scores[name]) > max(scores["none"])
+
+
+def test_as_many_environments_as_a_vector_environment_has(tmp_path, monkeypatch):
+    carts = "def carts(): return gym.make_vec('CartPole-v1', num_envs=3)"
+    (tmp_path / "of_carts.py").write_text(f"import gymnasium as gym\n{carts}\ndef fails(): raise KeyError\n")
+    monkeypatch.chdir(tmp_path)
+    assert train_with_preset(["of_carts:carts"]).keywords["settings"].n_envs == 3
+    for other in (["of_carts:fails"], ["no_such_module:f"], ["CartPole-v1"]):
+        assert train_with_preset(other) is train

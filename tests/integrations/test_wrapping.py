@@ -318,7 +318,6 @@ def test_a_vector_that_changes_its_length():
 
 def test_what_is_no_environment():
     cases = {
-        "env: got a vector of environments, SyncVectorEnv; want one, or a function": gym.vector.SyncVectorEnv([Plain]),
         "env: got str, want a gymnasium.Env": "CartPole-v1",
         "env: got a Problem": fx.problems.contextual_bandit(2),
         "has the wrapper Autoreset, which hides the last observation": gym.wrappers.Autoreset(Plain()),

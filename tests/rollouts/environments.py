@@ -1,6 +1,7 @@
 """Environments for workers to step: quick, and made of NumPy alone."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -126,6 +127,17 @@ class Littering(Drift):
     def __init__(self, **options):
         super().__init__(**options)
         self.folder = tempfile.mkdtemp(prefix="littering-")
+
+
+class External(Drift):
+    """Has started a program, whose number is the name of a file."""
+
+    def __init__(self, folder, **options):
+        super().__init__(**options)
+        code = "import signal, time; signal.signal(signal.SIGHUP, signal.SIG_IGN); time.sleep(1000)"
+        self.program = subprocess.Popen([sys.executable, "-S", "-c", code])
+        with open(os.path.join(folder, str(self.program.pid)), "w"):
+            pass
 
 
 class Forgetful(Drift):

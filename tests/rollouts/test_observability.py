@@ -15,6 +15,7 @@ from factorax import runs
 from factorax.learning import Config
 from factorax.problems import Step, chain, contextual_bandit, queues
 from factorax.problems.failures import EpisodeLost
+from factorax.rollouts import SeedWarning
 from factorax.rollouts.observability import _dependent_outputs, actions_reach_observations
 from factorax.runs.seeds import train_seeds
 
@@ -59,7 +60,8 @@ def test_whether_actions_reach_observations():
     assert not actions_reach_observations(lambda: Rooms(visible=False))
     assert actions_reach_observations(lambda: Rooms(visible=False, breaks=True))  # unknown counts as reached
     assert not actions_reach_observations(lambda: Rooms(visible=True, ends=True))  # no action follows an observation
-    assert not actions_reach_observations(lambda: Rooms(visible=False, noise=1.0))  # it does not repeat itself
+    with pytest.warns(SeedWarning, match="differ, after a few steps"):  # it does not repeat itself
+        assert not actions_reach_observations(lambda: Rooms(visible=False, noise=1.0))
 
 
 def outputs_of(function, marked, *arguments):

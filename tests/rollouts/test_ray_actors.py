@@ -3,12 +3,15 @@
 import contextlib
 import ipaddress
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 from rollouts.environments import Broken, Drift, Mortal, Once, Sensitive, Slow
 from rollouts.helping import assert_same, factory, inline, iterations, plan_of, play
+from rollouts.vectors import sync, vector_plan
 
 from factorax.learning import FactoredPPO
 from factorax.rollouts import LostWarning, WorkerDied
@@ -34,6 +37,11 @@ def actors():
     connect("")
     yield RayActors
     ray.shutdown()
+
+
+def test_vectors_of_environments(actors):
+    plan = vector_plan(partial(sync, AutoresetMode.SAME_STEP))
+    assert_same(play(actors(plan, 2, 60.0), plan), inline(vector_plan(Drift)))
 
 
 def test_ray_listens_on_the_loopback_alone(actors):

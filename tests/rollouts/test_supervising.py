@@ -1,15 +1,17 @@
 """Workers that are killed, hang or lose their minds; and what is left when the driver is killed."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from rollouts.environments import Drift, Forgetful, Littering, Mortal, Once
+from rollouts.environments import Drift, External, Forgetful, Littering, Mortal, Once
 from rollouts.helping import N_STEPS, assert_same, factory, inline, iterations, plan_of, play
 
 from factorax.rollouts import LostWarning, Processes, WorkerDied
@@ -58,6 +60,29 @@ def test_what_killed_workers_leave_in_the_temporary_folder_is_removed(tmp_path, 
         worker.handle.process.kill()
     rollouts.close()
     assert not list(tmp_path.glob("*/littering-*"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no process groups")
+def test_programs_that_a_simulator_has_started_end_with_its_worker(tmp_path):
+    """Those of a worker that has died, too, and that pay no heed to anything."""
+    plan = replace(plan_of(Drift), make=factory(External, str(tmp_path)))
+    rollouts = Processes(plan, 1, 60.0)
+    try:
+        first, second = iterations(plan, 2)
+        rollouts.collect(first)
+        before = {int(path.name) for path in tmp_path.iterdir()}
+        assert len(before) == plan.n_envs
+        os.kill(rollouts.workers[0].handle.process.pid, signal.SIGKILL)
+        with pytest.warns(LostWarning, match="was replaced"):
+            rollouts.collect(second)
+        assert within(10, lambda: not any(running(pid) for pid in before))
+        after = {int(path.name) for path in tmp_path.iterdir()} - before
+        assert all(running(pid) for pid in after)
+    finally:
+        rollouts.close()
+        for path in tmp_path.iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(path.name), signal.SIGKILL)
 
 
 @pytest.mark.slow

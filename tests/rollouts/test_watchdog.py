@@ -2,7 +2,9 @@
 
 import sys
 import threading
+from dataclasses import replace
 
+import gymnasium as gym
 import pytest
 from rollouts.helping import iterations
 from rollouts.misbehaving import Misbehaving
@@ -89,6 +91,21 @@ def test_a_hang_is_reported_with_its_place_and_the_rollout_goes_on(where, messag
     assert "self.deadlock()" in told.text
     assert "assert self.told.event.wait(60.0)" in told.text
     assert "rollouts='processes'" in told.text
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("step", "it is in environments 0 to 1 (SyncVectorEnv), step 3:\n"),
+        ("reset", "it is in the reset of environments 0 to 1 (SyncVectorEnv), step 0:\n"),
+    ],
+)
+def test_a_vector_that_hangs(where, message, told, monkeypatch):
+    monkeypatch.setattr(Hangs, "where", where)
+    plan = replace(plan_of(Hangs), make=lambda: gym.vector.SyncVectorEnv([Hangs] * 2), num_envs=2)
+    play(plan, 0.05)
+    assert f"a rollout has not ended after 0.05 s (fragment_seconds); {message}" in told.text
+    assert "self.deadlock()" in told.text
 
 
 def test_nothing_is_said_in_time_and_no_timer_is_left(told):

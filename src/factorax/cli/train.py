@@ -25,14 +25,19 @@ _OWN = "own"
 
 
 def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
-    """Returns `train` with the defaults that these arguments of the command line choose: a preset's, or bare ones.
+    """Returns `train` with the defaults that these arguments of the command line choose: a preset's, or bare ones, with
+    as many environments as a vector environment has.
 
     So options override the preset, and ``--help`` shows the values that apply.
     """
     try:
-        preset = _chosen(*_first_look(arguments))
+        problem, name = _first_look(arguments)
+        preset = _chosen(problem, name)
+        n_envs = _own_size(problem)
     except ValueError:
-        preset = None  # `train` raises it again, unless the rest of the command line is what is wrong
+        preset = n_envs = None  # `train` raises it again, unless the rest of the command line is what is wrong
+    if n_envs is not None:
+        return partial(train, settings=Flags(n_envs=n_envs))
     if preset is None:
         return train
     return partial(train, settings=Flags.from_config(preset.config), network=preset.network or _OWN)
@@ -94,6 +99,19 @@ def train(
         models = runs.train_seeds(problem, config, outs, **options)
     for model, folder in zip(models, outs, strict=True):
         _score(console, model, folder, label=f"seed {model.config.seed}: ")
+
+
+def _own_size(problem: str) -> int | None:
+    """Returns how many environments a ``package.module:function`` makes at a time, if it is a vector environment."""
+    if not re.fullmatch(r"\w+(\.\w+)*:\w+", problem):
+        return None
+    from ..learning.vector_size import vector_size
+    from ..problems.registry import leads_to
+
+    try:
+        return vector_size(problem) if leads_to(problem) else None
+    except Exception:  # of the user's code; `train` calls it again
+        return None
 
 
 def _chosen(problem: str, preset: str) -> Preset | None:

@@ -16,6 +16,7 @@ from gymnasium.spaces.utils import flatten_space
 
 from .._checks import Count, Seed, shown
 from ..problems.problem import Problem
+from ..problems.vectors import is_vector
 from ..spaces import ActionSpace
 from ..spec import Spec, check_callable, declared_network, is_jax
 from ..structure import InfluenceNetwork
@@ -194,6 +195,12 @@ class HostSimulator(Simulator):
 
     def __init__(self, make: Callable[[], Any], horizon: int, policy: ActingFunction | None):
         self.env = make()
+        if is_vector(self.env):
+            self.env.close()
+            raise TypeError(
+                f"problem: got a function that makes a vector of environments, {type(self.env).__name__}, and "
+                "interventions replay one episode at a time; want a function that makes one gymnasium.Env"
+            )
         space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
         if network is None:
             self.env.reset(seed=0)

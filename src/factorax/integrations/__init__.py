@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from . import ev2gym as ev2gym
     from . import rddl as rddl
     from . import rllib as rllib
+    from .batched import BatchedSimulator as BatchedSimulator
+    from .batched import from_batched as from_batched
     from .brax import from_brax as from_brax
     from .canonical import FactoredEnv as FactoredEnv
     from .gymnax import from_gymnax as from_gymnax
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from .playground import from_playground as from_playground
     from .sb3_ppo import PPO as PPO
     from .stable_baselines3 import to_stable_baselines3 as to_stable_baselines3
+    from .vectors import FactoredVector as FactoredVector
     from .views import to_gymnasium as to_gymnasium
     from .wrapping import wrap as wrap
 
@@ -25,7 +28,10 @@ _HOMES = {
     "ev2gym": "ev2gym",
     "rddl": "rddl",
     "rllib": "rllib",
+    "BatchedSimulator": "batched",
+    "from_batched": "batched",
     "FactoredEnv": "canonical",
+    "FactoredVector": "vectors",
     "PPO": "sb3_ppo",
     "from_brax": "brax",
     "from_gymnax": "gymnax",

@@ -6,11 +6,16 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import real_array, shown
+from ..problems.vectors import OneOfMany, is_vector
 from ..structure.labels import warn
 
 
 def declared(env: Any, name: str) -> Any:
-    """An attribute of an environment or of what it wraps; None if there is none."""
+    """An attribute of an environment or of what it wraps; of a vector of environments, that of each; None if there is
+    none."""
+    if is_vector(env):
+        vector: Any = env
+        return getattr(OneOfMany(vector).unwrapped, name, None)
     return env.get_wrapper_attr(name) if isinstance(env, gym.Env) and env.has_wrapper_attr(name) else None
 
 

@@ -11,6 +11,7 @@ import gymnasium as gym
 from .._checks import check_type, listed, shown
 from ..learning.factored_ppo import FactoredPPO
 from ..learning.learner import Learner
+from ..learning.vector_size import vector_size
 from ..problems.problem import Problem
 from .views import to_gymnasium
 
@@ -86,7 +87,7 @@ class PPO(FactoredPPO):
             verbose=verbose,
             policy="joint" if policy == "MlpPolicy" else policy,
             learning_rate=learning_rate,
-            n_envs=(count or 1) if n_envs is None else n_envs,
+            n_envs=(count or vector_size(problem) or 1) if n_envs is None else n_envs,
             n_steps=n_steps,
             batch_size=batch_size,
             n_epochs=n_epochs,

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
 from ..observations import ObservationSpace
+from ..problems.vectors import is_vector
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, Places, own_observations
@@ -16,6 +17,7 @@ from .defaults import declared, warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit
 from .observing import Observed
 from .rewards import parts_of
+from .vectors import FactoredVector, wrap_vector
 
 
 def wrap(
@@ -30,18 +32,21 @@ def wrap(
     check_sum: bool = True,
     check_seed: bool = False,
 ) -> Any:
-    """An environment in the form that `FactoredPPO` takes: a `FactoredEnv`; of a function that makes one, a function.
+    """An environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or of a vector a `FactoredVector`; of a
+    function that makes one, a function.
 
     **Arguments**
 
-    - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, or a function that makes one. The learner
-      wants a function, since it makes several. The first is made at once, to check everything else against it.
+    - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, a Gymnasium vector environment, or a function
+      that makes one. The learner wants a function, since it makes several. The first is made at once, to check
+      everything else against it.
     - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix alone. The
       environment's own if left out; if it has none, all influence all, with a warning.
     - `reward`: where the targets are. Left out: the array an environment of MO-Gymnasium returns,
       ``info["vector_reward"]``, the rewards of the PettingZoo agents, or else the scalar, as one target.
       ``"info:profit,costs.energy"``: dotted paths into `info`, to numbers or arrays. A function ``(obs, action, reward,
-      info) -> vector``. ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
+      info) -> vector``; of a vector environment, it gets the arrays of all environments and returns a row for each.
+      ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
     - `weights`: the multipliers λ, ``(m,)``; the environment's own, or ones.
     - `factors`: what a row of the network stands for. ``"elements"``: a component of the action, as
       `factorax.learning.ActionSpace` counts them. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent.
@@ -104,10 +109,12 @@ class Factory:
             if hasattr(env, "close"):
                 env.close()
             raise
-        self._first: FactoredEnv | None = first
+        self._first: FactoredEnv | FactoredVector | None = first
+        self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
+        """Of a vector of environments; None if it makes single ones."""
         self.measured = Measured(first.network.shape[1], first.observed_info)
 
-    def __call__(self) -> FactoredEnv:
+    def __call__(self) -> "FactoredEnv | FactoredVector":
         """Make one more environment."""
         first, self._first = self._first, None
         return _wrapped(self.make(), self.options, self.measured) if first is None else first
@@ -116,8 +123,8 @@ class Factory:
         return vars(self) | {"_first": None}  # a simulator stays in its process
 
 
-def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> FactoredEnv:
-    """Wrap an environment; `measured` comes from an earlier one like it, which was checked."""
+def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> "FactoredEnv | FactoredVector":
+    """Wrap an environment, or a vector of them; `measured` comes from an earlier one like it, which was checked."""
     options = dict(options)
     check_seed = options.pop("check_seed")
     if hasattr(env, "agent_selection"):
@@ -132,6 +139,9 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
                 "observe: is for Gymnasium environments; let the agents of PettingZoo observe it themselves"
             )
         wrapped = wrap_parallel(env, is_first=measured is None, **options)
+    elif is_vector(env):
+        vector: Any = env
+        wrapped = wrap_vector(vector, None if measured is None else measured.targets, **options)
     else:
         _refuse(env)
         wrapped = _wrap_gymnasium(env, measured, **options)
@@ -143,11 +153,6 @@ def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None
 
 def _refuse(env: Any) -> None:
     """Raise unless `env` is a single Gymnasium environment."""
-    if isinstance(env, gym.vector.VectorEnv):
-        raise TypeError(
-            f"env: got a vector of environments, {type(env).__name__}; want one, or a function that makes one: "
-            "fx.wrap(lambda: gym.make(…)) with n_envs of FactoredPPO steps many"
-        )
     if not isinstance(env, gym.Env):
         raise TypeError(
             f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a function "
@@ -241,17 +246,19 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
     return env.parts(obs, action, reward, info), reward
 
 
-def _check_seed(env: FactoredEnv, steps: int = 10) -> None:
-    space, observations = copy.deepcopy(env.action_space), ObservationSpace.of(env.observation_space)
+def _check_seed(env: Any, steps: int = 10) -> None:
+    space = copy.deepcopy(env.action_space)
+    of_one = ObservationSpace.of(getattr(env, "single_observation_space", env.observation_space))
+    as_rows = lambda obs: of_one.batch(obs)[0] if is_vector(env) else of_one.row(obs)  # noqa: E731
     episodes = []
     for _ in range(2):
         space.seed(0)
         obs, _ = env.reset(seed=123)
-        episode = [observations.row(obs)]
+        episode = [as_rows(obs)]
         for _ in range(steps):
             obs, _, terminated, truncated, info = env.step(space.sample())
-            episode += [observations.row(obs), info["vector_reward"]]
-            if terminated or truncated:
+            episode += [as_rows(obs), info["vector_reward"]]
+            if np.any(terminated) or np.any(truncated):
                 break
         episodes.append(episode)
     differ = [i for i, (a, b) in enumerate(zip(*episodes, strict=False)) if not np.array_equal(a, b, equal_nan=True)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import equinox as eqx
 import gymnasium as gym
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._checks import Range, Whole, check_each, checked, shown
+from .._checks import Whole, check_each, checked, shown
 from ..problems.registry import find_problem
 from ..rollouts import episodes as episodes_
 from ..rollouts.observability import warn_if_actors_respond
@@ -39,7 +39,8 @@ from .presets import NONE, network_of, settings_with
 from .program import Program
 from .state import TrainState
 from .stored import check_given, existing, first_intact, named_in, restored, saved_as, sizes
-from .validation import OPTIONS
+from .validation import OPTIONS, number_of_steps
+from .vector_size import sized_config, vector_size
 
 
 class FactoredPPO:
@@ -49,8 +50,8 @@ class FactoredPPO:
 
     - `problem`: a JAX `Problem`; a function that makes a Gymnasium environment, as in
       ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
-      vector, the one target there is; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or
-      ``"CartPole-v1"``.
+      vector, the one target there is; one that makes a vector environment (``gym.make_vec``), whose `num_envs` is
+      `n_envs` if that is left out; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
     - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
       that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
       `BaseNetwork` of your own; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
@@ -90,8 +91,8 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
-        own = own_modules(settings)
-        self.config = Config.of(settings_with(preset, settings))
+        own, settings = own_modules(settings), settings_with(preset, settings)
+        self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
         network = network_of(preset) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
         arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **own}
@@ -101,6 +102,7 @@ class FactoredPPO:
         if isinstance(network, str):
             network = find_network(problem, network)
         self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **own)
+        self.config = self.learner.config
         self.program = Program(self.learner)
         check_size(self.learner)
         self.state: TrainState = self.learner.init()
@@ -113,7 +115,7 @@ class FactoredPPO:
         self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
 
     def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
-        return Learner.of(problem, network, self.config, **options)
+        return Learner.of(problem, network, self.config, own_size=self._own_size, **options)
 
     def __repr__(self) -> str:
         steps = f"{self.num_timesteps:,} steps"
@@ -182,7 +184,7 @@ class FactoredPPO:
           continue.
         - `progress_bar`: whether to show one.
         """
-        steps = _steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
+        steps = number_of_steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
         about = {"reset_num_timesteps": reset_num_timesteps, "progress_bar": progress_bar}
         check_each(OPTIONS, log_interval=log_interval, tb_log_name=tb_log_name, **about)
         if reset_num_timesteps and self.num_timesteps:
@@ -301,8 +303,9 @@ class FactoredPPO:
 
         A shared policy can move to any number of factors, if each of them sees as many numbers.
         """
-        # One environment: some simulators have room for only one in a process.
-        settings = dataclasses.asdict(self.config) | {"n_envs": 1, "n_steps": 1, "batch_size": 1, "overlap": False}
+        # One environment, or vector of them: some simulators have room for only one in a process.
+        settings = dataclasses.asdict(self.config) | {"n_steps": 1, "batch_size": 1, "overlap": False}
+        settings["n_envs"] = vector_size(problem) or 1
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
         own = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
         other = FactoredPPO(problem, network, **settings | own)
@@ -387,13 +390,6 @@ class FactoredPPO:
         )
         self.program.close()
         self.state, self._episodes = state._replace(hyper=self.state.hyper), episodes
-
-
-def _steps(total_timesteps: Any) -> int:
-    """A number of steps; 1e5 is one, too."""
-    if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
-        total_timesteps = int(total_timesteps)
-    return checked("total_timesteps", total_timesteps, Annotated[int, Range(0)])
 
 
 def _shapes(tree: Any) -> list[Any]:

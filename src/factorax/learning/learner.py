@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
 
-from .._checks import Seed, check_number, check_type
+from .._checks import Seed, check_number, check_type, checked
 from .._credit import credit
 from ..rollouts.collector import Behaviour, Collector
 from ..rollouts.factory import collector_for
@@ -56,14 +56,17 @@ class Learner:
         neighbours: Any = None,
         policy: Any = None,
         critic: Any = None,
+        own_size: bool = False,
     ) -> "Learner":
         """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge.
 
-        `policy`, `critic`: a module, or a function of a `Spec` and a key that makes one; None for those that `config`
-        asks for.
+        - `policy`, `critic`: a module, or a function of a `Spec` and a key that makes one; None for those that `config`
+          asks for.
+        - `own_size`: if the problem is a vector environment, take its `num_envs` as `n_envs`.
         """
         config = Config() if config is None else config
         check_type("config", config, Config, "a Config, or None for its defaults")
+        checked("own_size", own_size, bool)
         adaptive = isinstance(network, str)
         if adaptive and network != "adaptive":
             raise ValueError(
@@ -77,6 +80,8 @@ class Learner:
         else:
             spec = spec.with_network(AdaptiveNetwork.from_complete(spec.network.static))
         warn_if_unscaled(spec, config)
+        if own_size and spec.num_envs is not None:
+            config = dataclasses.replace(config, n_envs=spec.num_envs)
         return cls(spec, config, OwnModules(policy, critic))
 
     def __post_init__(self) -> None:

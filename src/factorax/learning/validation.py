@@ -6,7 +6,9 @@ Every other check of a setting is `factorax._checks.checked`.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+import numpy as np
 
 from .. import _checks
 
@@ -79,3 +81,10 @@ def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
         if not math.isfinite(each) or each not in replace(bounds, open=False):
             raise ValueError(f"it is {each:g} at the remaining progress {i / (len(schedule) - 1):g}")
     return schedule
+
+
+def number_of_steps(total_timesteps: Any) -> int:
+    """A number of steps; 1e5 is one, too."""
+    if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
+        total_timesteps = int(total_timesteps)
+    return _checks.checked("total_timesteps", total_timesteps, Annotated[int, _checks.Range(0)])

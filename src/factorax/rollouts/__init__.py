@@ -7,6 +7,7 @@ from .._lazy import loaded_when_needed
 if TYPE_CHECKING:
     from .backend import Backend as Backend
     from .backend import LostWarning as LostWarning
+    from .batched import BatchedEnvironments as BatchedEnvironments
     from .checking import ProblemError as ProblemError
     from .checking import check_problem as check_problem
     from .collector import Behaviour as Behaviour
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from .player import Plan as Plan
     from .processes import Processes as Processes
     from .ray_actors import RayActors as RayActors
+    from .seeding import SeedWarning as SeedWarning
     from .supervising import WorkerDied as WorkerDied
     from .transitions import Transition as Transition
 
 _HOMES = {
     "Backend": "backend",
     "LostWarning": "backend",
+    "BatchedEnvironments": "batched",
     "ProblemError": "checking",
     "check_problem": "checking",
     "Behaviour": "collector",
@@ -45,6 +48,7 @@ _HOMES = {
     "Plan": "player",
     "Processes": "processes",
     "RayActors": "ray_actors",
+    "SeedWarning": "seeding",
     "WorkerDied": "supervising",
     "Transition": "transitions",
 }

@@ -10,6 +10,7 @@ import hmac
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -38,7 +39,11 @@ def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.P
         with theirs:
             handles = theirs.fileno(), memory.handle
             process = subprocess.Popen(
-                [*_COMMAND, *map(str, handles)], pass_fds=handles, stdin=subprocess.DEVNULL, env=environment
+                [*_COMMAND, *map(str, handles)],
+                pass_fds=handles,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                process_group=0,  # its own, with all that its simulators start
             )
         return process, Connection(ours.detach())
     token = secrets.token_bytes(32)
@@ -55,6 +60,15 @@ def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.P
             process.kill()
             release(process)
             raise
+
+
+def kill(process: subprocess.Popen) -> None:
+    """End a worker at once, and on POSIX the processes that its simulators have started, even if it has ended."""
+    if not INHERITS:
+        process.kill()
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def release(process: subprocess.Popen) -> None:
@@ -122,6 +136,8 @@ def _watch(until_gone: Callable[[], object]) -> None:
 
     def end() -> None:
         until_gone()
+        if INHERITS and os.getpgrp() == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)  # and its simulators with it
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()

@@ -7,9 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._checks import Count, Seed, check_each
+from ..problems.failures import EpisodeLost
 from ..spec import Spec
 from ..structure.labels import counted
+from .checking_vectors import check_vector
 from .returned import Misfit, check_step, first_observation, flag, mask, observation, real_numbers
+from .seeding import observed, warn_if_seed_ignored
 
 
 class ProblemError(ValueError):
@@ -19,12 +22,12 @@ class ProblemError(ValueError):
 def check_problem(problem: Any, network: Any = None, *, weights: Any = None, steps: int = 100, seed: int = 0) -> None:
     """Step a problem with random actions; raise `ProblemError` with everything that is wrong with it.
 
-    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment.
+    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment or vector environment.
     - `network`, `weights`: as for `FactoredPPO`; the problem's own if left out.
 
     Checks the shapes of observations and targets, that numbers are finite, that the scalar reward equals
     ``weights @ vector_reward``, that flags are booleans, the lengths of masks, and that a JAX problem keeps the shapes
-    of its state.
+    of its state. A `SeedWarning` says if an environment does something else after a reset with the same seed.
 
     >>> from factorax import check_problem
     >>> from factorax.problems import queues
@@ -36,9 +39,25 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
         spec = Spec.of(problem, None if adaptive else network, weights=weights)
     except (TypeError, ValueError) as error:
         raise ProblemError(str(error)) from error
-    faults = _check_jax(spec, steps, seed) if spec.is_jax else _check_host(spec, steps, seed)
+    if spec.is_jax:
+        faults = _check_jax(spec, steps, seed)
+    else:
+        faults = (_check_host if spec.num_envs is None else check_vector)(spec, steps, seed)
     if faults:
         raise ProblemError("\n".join(f"{i}. {text}" for i, text in enumerate(dict.fromkeys(faults), 1)))
+    if not spec.is_jax:
+        _check_seed(problem)
+
+
+def _check_seed(problem: Any) -> None:
+    """Warn if an environment does not repeat itself."""
+    env = problem()
+    try:
+        warn_if_seed_ignored(env, observed(env, 0), observed(env, 0))
+    except EpisodeLost:
+        pass
+    finally:
+        env.close()
 
 
 def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:

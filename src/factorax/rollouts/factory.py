@@ -8,10 +8,9 @@ import numpy as np
 
 from ..spec import Spec
 from .collector import Collector, CollectorSettings, SteppedEnvironments
-from .host import HostEnvironments
 from .in_jax import JaxCollector, JaxEnvironments, SteppedJaxEnvironments
 from .jax_policy import Network
-from .on_host import HostCollector
+from .on_host import HostCollector, hosts_of
 from .transitions import Transition
 
 
@@ -36,12 +35,10 @@ def collector_for(
 
 def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
     """`n_envs` environments of a problem in this process."""
-    make: Any = spec.problem
     if spec.is_jax:
+        make: Any = spec.problem
         return SteppedJaxEnvironments(make, n_envs, spec.components)
-    return HostEnvironments(
-        factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors
-    )
+    return hosts_of(spec, n_envs)
 
 
 def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: int, seed: int) -> Transition:
@@ -55,9 +52,7 @@ def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: in
         environments = JaxEnvironments(make, n_envs, spec.components)
         collect = jax.jit(lambda key: environments.collect(environments.init(key), act, key, n_steps)[1])
         return jax.tree.map(np.asarray, collect(jax.random.key(seed)))
-    hosts = HostEnvironments(
-        factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors
-    )
+    hosts = hosts_of(spec, n_envs)
     hosts.init(seed)
     keys = iter(jax.random.split(jax.random.key(seed), n_steps))
     try:

@@ -36,6 +36,10 @@ class HostEnvironments:
     environment, its episode and the step.
     """
 
+    together = calls_per_step = 1
+    """How many environments are replaced together, and how many actions a step needs at most."""
+    calls = None
+
     def __init__(
         self,
         factory: Callable[[], gym.Env],
@@ -160,6 +164,11 @@ class HostEnvironments:
     def step(self, actions: np.ndarray) -> Transition:
         """One transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
         return self.collect(lambda obs: actions, 1)
+
+    @property
+    def local(self) -> Any:
+        """What factors see, as the environments have it themselves."""
+        return self.envs[0].unwrapped.local
 
     @property
     def running(self) -> RunningEpisodes:

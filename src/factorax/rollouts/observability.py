@@ -14,9 +14,7 @@ import numpy as np
 from ..problems.failures import EpisodeLost
 from ..spec import Spec, is_jax
 from ..structure.labels import warn
-
-STEPS = 8
-"""Steps of an environment that are repeated, with the same actions and with others."""
+from .seeding import differ, observed, warn_if_seed_ignored
 
 
 def actions_reach_observations(problem: Any) -> bool:
@@ -24,7 +22,7 @@ def actions_reach_observations(problem: Any) -> bool:
 
     For a JAX problem, whether they can at all, by the flow of data in its `step`. For a function that makes an
     environment, whether they do in a few steps from the same seed with other actions; an environment that does not
-    repeat itself counts as one where they do not.
+    repeat itself counts as one where they do not, with a `SeedWarning`.
 
     >>> from factorax.problems import chain, queues
     >>> actions_reach_observations(chain(3)), actions_reach_observations(queues(3))
@@ -131,25 +129,13 @@ def _until_stable(step: Callable[[list[bool]], list[bool]], marks: list[bool]) -
 
 
 def _does_reach(env: Any) -> bool:
-    def observations(seed: int) -> list[Any]:
-        env.action_space.seed(seed)
-        observed = [np.array(env.reset(seed=0)[0])]
-        for _ in range(STEPS):
-            obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
-            if terminated or truncated:  # no action follows the last observation
-                break
-            observed.append(np.array(obs))
-        return observed
-
-    def differ(first: list[Any], second: list[Any]) -> bool:
-        return any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(first, second, strict=False))
-
     try:
-        first, again, other = observations(0), observations(0), observations(1)
+        first, again, other = observed(env, 0), observed(env, 0), observed(env, 1)
     except EpisodeLost:
         return True
     finally:
         env.close()
+    warn_if_seed_ignored(env, first, again)
     return differ(first, other) and not differ(first, again)
 
 

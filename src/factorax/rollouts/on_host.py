@@ -12,16 +12,25 @@ from ..problems.failures import EpisodeLost
 from ..spec import Spec
 from ..structure.labels import counted
 from .backend import Backend, LostWarning
+from .batched import BatchedEnvironments
 from .collector import Behaviour, Collector, CollectorSettings
 from .episodes import Episode
 from .host import HostEnvironments
 from .inline import Inline
 from .jax_policy import JaxPolicy, Network
 from .numpy_policy import NumpyPolicy
-from .player import Iteration, Plan
+from .player import Hosts, Iteration, Plan
 from .processes import Processes
 from .ray_actors import RayActors
 from .transitions import Transition
+from .vector import check_multiple
+
+
+def hosts_of(spec: Spec, n_envs: int) -> Hosts:
+    """`n_envs` environments of a problem in this process."""
+    make: Any = spec.problem
+    kind = HostEnvironments if spec.num_envs is None else BatchedEnvironments
+    return kind(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors)
 
 
 class HostCollector(Collector):
@@ -31,6 +40,7 @@ class HostCollector(Collector):
 
     def __init__(self, spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0):
         """`network`, `memory`: as for `collector_for`."""
+        check_multiple(settings.n_envs, spec.num_envs or 1)
         self.spec, self.settings, self._network, self._memory = spec, settings, network, memory
         self._backend: Backend | None = None
         self._restored: Sequence[Episode] | None = None
@@ -101,6 +111,7 @@ class HostCollector(Collector):
             n_factors=spec.n_factors,
             n_targets=spec.n_targets,
             log_probs=s.overlap,
+            num_envs=spec.num_envs,
             own_local=own_local,
         )
 
@@ -127,7 +138,7 @@ class HostCollector(Collector):
         if s.rollouts == "inline":
             return Inline(self.plan, s.fragment_seconds)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        workers = s.workers or (s.n_envs if alone else min(cores, s.n_envs))
+        workers = s.workers or (s.n_envs if alone else min(cores, s.n_envs // (self.spec.num_envs or 1)))
         if s.rollouts == "processes":
             return Processes(self.plan, workers, s.fragment_seconds)
         return RayActors(self.plan, workers, s.fragment_seconds, address=s.ray_address, cpus=s.worker_cpus)
@@ -137,32 +148,28 @@ class HostCollector(Collector):
         import jax
 
         count = 1 if self.spec.one_per_process else min(episodes, self.settings.n_envs)
-        make: Any = self.spec.problem
-        environments = HostEnvironments(
-            factory=make,
-            n_envs=count,
-            space=self.spec.components,
-            n_targets=self.spec.n_targets,
-            n_factors=self.spec.n_factors,
-        )
+        count = self.spec.num_envs or count  # a vector of environments is one: those without a share play for nothing
+        environments = hosts_of(self.spec, count)
         environments.init(seed)
         returns: list[list[np.ndarray]] = [[] for _ in range(count)]
         share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
         key, act = jax.random.key(seed + 1), self.compiled_act(behaviour, deterministic)
-        remembering = Remembering(act, count, self._memory)
+        remembering = Remembering(act, key, count, self._memory)
         while any(len(r) < s for r, s in zip(returns, share, strict=True)):
-            key, for_step = jax.random.split(key)
             lost: dict[int, EpisodeLost] = {}
-            remembering.key = jax.random.key_data(for_step)
             transitions = environments.collect(remembering, 1, lost)
             for i, error in lost.items():
                 warnings.warn(f"environment {i} lost its episode and was reset: {error}", LostWarning, stacklevel=3)
                 environments.restart(i)
                 remembering.restart(i)
-            for i in np.flatnonzero(transitions.episode_length[0]):
-                returns[i].append(transitions.episode_psi[0, i])
+            if isinstance(environments, BatchedEnvironments):
+                ended = environments.finished  # also in calls that are no step of the others
+            else:
+                ended = [(i, transitions.episode_psi[0, i]) for i in np.flatnonzero(transitions.episode_length[0])]
+            for i, psi in ended:
+                returns[i].append(psi)
         environments.close()
-        return np.concatenate([r[:s] for r, s in zip(returns, share, strict=True)])
+        return np.concatenate([np.reshape(r[:s], (s, -1)) for r, s in zip(returns, share, strict=True) if s])
 
     def close(self) -> None:
         """End all environments and workers. Set `episodes` to continue with those that were in progress."""
@@ -175,16 +182,19 @@ class HostCollector(Collector):
 class Remembering:
     """A compiled policy, with the memory of every environment if it is recurrent, from observations to actions."""
 
-    def __init__(self, act: Any, n_envs: int, memory: int):
-        self.act = act
-        self.key: Any = None
+    def __init__(self, act: Any, key: Any, n_envs: int, memory: int):
+        self.act, self.key = act, key
         self.memory = np.zeros((n_envs, memory), np.float32)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
-        """Actions ``(B, c)``, drawn with `key`."""
+        """Actions ``(B, c)``, each time drawn with another key."""
+        import jax
+
+        self.key, for_step = jax.random.split(self.key)
+        data = jax.random.key_data(for_step)
         if not self.memory.shape[1]:
-            return self.act(self.key, obs)
-        actions, memory = self.act(self.key, obs, self.memory)
+            return self.act(data, obs)
+        actions, memory = self.act(data, obs, self.memory)
         self.memory = np.array(memory)
         return actions
 

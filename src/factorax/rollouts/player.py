@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import gymnasium as gym
 import numpy as np
 
 from ..problems.failures import EpisodeLost
 from ..structure.labels import counted
+from .batched import BatchedEnvironments
 from .episodes import Episode
 from .host import HostEnvironments
 from .jax_policy import JaxPolicy, ModuleArrays
@@ -22,13 +22,15 @@ from .transitions import Fragment, Transition, side_by_side
 
 ATTEMPTS = 10
 """How often a fragment may lose an episode before that is an error."""
+Hosts = HostEnvironments | BatchedEnvironments
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
     """What all fragments have in common."""
 
-    make: Callable[[], gym.Env]
+    make: Callable[[], Any]
+    """Makes a Gymnasium environment, or a vector environment."""
     policy: NumpyPolicy | JaxPolicy
     n_envs: int
     n_steps: int
@@ -37,6 +39,8 @@ class Plan:
     n_targets: int
     log_probs: bool = False
     """Whether to return the log-probabilities of actions."""
+    num_envs: int | None = None
+    """How many environments a vector environment holds; None if they are made one by one."""
     own_local: bool = False
     """Whether local observations are made by the environment's own `local`, which then need not be sent to workers."""
 
@@ -56,14 +60,20 @@ class Player:
 
     def __init__(self, plan: Plan, first: int, end: int):
         self.plan, self.first = plan, first
-        self.hosts = self._row(plan.make, end - first, 0)
-        local = self.hosts.envs[0].unwrapped.local if plan.own_local else plan.policy.local
+        self.hosts: Hosts = self._row(plan.make, end - first, 0)
+        local = self.hosts.local if plan.own_local else plan.policy.local
         self.policy: Any = replace(plan.policy, local=local)
         self.memory = np.zeros((end - first, plan.policy.memory), np.float32)
+        if plan.policy.memory and isinstance(self.hosts, BatchedEnvironments) and self.hosts.calls_per_step > 1:
+            raise ValueError(
+                "architecture: got a policy that remembers, for a vector environment that resets itself in calls of "
+                "step that are no steps (AutoresetMode.NEXT_STEP); want one of AutoresetMode.SAME_STEP or DISABLED"
+            )
 
-    def _row(self, make: Callable[[], gym.Env], size: int, i: int) -> HostEnvironments:
+    def _row(self, make: Callable[[], Any], size: int, i: int) -> Any:
         space = self.plan.policy.space
-        return HostEnvironments(
+        kind = HostEnvironments if self.plan.num_envs is None else BatchedEnvironments
+        return kind(
             factory=make,
             n_envs=size,
             space=space,
@@ -85,8 +95,9 @@ class Player:
         messages = []
         for i in sorted(lost):
             again, errors = self._again(iteration, i, lost[i])
-            messages += [f"environment {self.first + i} lost its episode and was reset: {error}" for error in errors]
-            columns = _columns(transitions, 0, i), again, _columns(transitions, i + 1, self.hosts.n_envs)
+            messages += [f"{self._named(i)} lost its episode and was reset: {error}" for error in errors]
+            after = _columns(transitions, i + self.hosts.together, self.hosts.n_envs)
+            columns = _columns(transitions, 0, i), again, after
             transitions = side_by_side(columns)
         running = self.hosts.running
         if self.policy.memory:
@@ -98,11 +109,12 @@ class Player:
         self.hosts.close()
 
     def _collect(
-        self, hosts: HostEnvironments, iteration: Iteration, lost: dict[int, EpisodeLost], attempt: int = 0
+        self, hosts: Hosts, iteration: Iteration, lost: dict[int, EpisodeLost], attempt: int = 0
     ) -> Transition:
         plan, numbers = self.plan, range(hosts.first, hosts.first + hosts.n_envs)
         hosts.rngs = [np.random.default_rng([*iteration.entropy, i, attempt]) for i in numbers]
-        noise = [self.policy.draw(rng, iteration.parameters, plan.n_steps) for rng in hosts.rngs]
+        n_actions = plan.n_steps * hosts.calls_per_step
+        noise = [self.policy.draw(rng, iteration.parameters, n_actions) for rng in hosts.rngs]
         if hosts.obs is None:
             seeds = [int(rng.integers(2**31)) for rng in hosts.rngs]
             if iteration.seed is not None and not attempt:
@@ -121,10 +133,12 @@ class Player:
             transitions = transitions._replace(memory=np.stack(act.memories))
         if outputs is None:
             return transitions
-        log_prob = self.policy.log_prob(iteration.parameters, np.stack(outputs), transitions.action)
+        of_calls = np.stack(outputs)
+        of_steps = of_calls if hosts.calls is None else of_calls[hosts.calls, np.arange(hosts.n_envs)]
+        log_prob = self.policy.log_prob(iteration.parameters, of_steps, transitions.action)
         return transitions._replace(log_prob=log_prob)
 
-    def _check_inputs(self, hosts: HostEnvironments) -> None:
+    def _check_inputs(self, hosts: Hosts) -> None:
         assert hosts.obs is not None
         if hosts.obs.shape[1] != self.plan.n_inputs:
             raise ValueError(
@@ -136,23 +150,31 @@ class Player:
         """The lost fragment of environment i, repeated, ``[T, 1, ...]``, and every error on the way to it."""
         errors = [error]
         for attempt in range(1, ATTEMPTS):
-            row, lost = self._row(self.plan.make, 1, i), {}
+            row, lost = self._row(self.plan.make, self.hosts.together, i), {}
             transitions = self._collect(row, iteration, lost, attempt)
             if not lost:
-                row.began[0] = max(row.began[0], 0)
+                row.began = np.maximum(row.began, 0)
                 self.hosts.adopt(i, row)
                 return transitions, errors
             errors.append(lost[0])
-        raise EpisodeLost(
-            f"environment {self.first + i} lost {ATTEMPTS} episodes in a row, the last by: {errors[-1]}"
-        ) from errors[-1]
+        raise EpisodeLost(f"{self._named(i)} lost {ATTEMPTS} episodes in a row, the last by: {errors[-1]}") from errors[
+            -1
+        ]
+
+    def _named(self, i: int) -> str:
+        """Environment i, or the vector that begins with it, for messages."""
+        number, n = self.first + i, self.plan.num_envs
+        return f"environment {number}" if n is None else f"the vector of environments {number} to {number + n - 1}"
 
     def _restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
         """Replay all episodes up to where they were; those that turn out differently are lost."""
         hosts = self.hosts
-        hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)
         for i, episode in enumerate(episodes):
             self.memory[i] = 0.0 if episode.memory is None else episode.memory
+        if isinstance(hosts, BatchedEnvironments):
+            hosts.restore(episodes, lost)
+            return
+        hosts.obs = np.zeros((hosts.n_envs, self.plan.n_inputs), np.float32)
         for i, episode in enumerate(episodes):
             row = self._row(partial(list.__getitem__, hosts.envs, i), 1, i)
             row.rngs, gone = [np.random.default_rng(0)], {}

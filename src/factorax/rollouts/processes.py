@@ -78,8 +78,8 @@ class Processes(Supervised):
         return self._memory.read(worker.first, worker.end, *content)
 
     def kill(self, worker: Worker) -> None:
-        """By SIGKILL."""
-        worker.handle.process.kill()
+        """By SIGKILL, with the processes of its simulators."""
+        channel.kill(worker.handle.process)
         _dismiss([worker.handle])
 
     def dismiss(self, workers: Sequence[Worker]) -> None:
@@ -119,7 +119,7 @@ def _dismiss(handles: Sequence[_Process]) -> None:
         try:
             handle.process.wait(timeout=max(patience - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
-            handle.process.kill()
+            channel.kill(handle.process)
         channel.release(handle.process)
 
 

@@ -23,7 +23,7 @@ def name_of(env: Any) -> str:
     spec, bare = getattr(env, "spec", None), getattr(env, "unwrapped", env)
     if spec is None and hasattr(bare, "env"):  # what `fx.wrap` makes is its own `unwrapped`
         return name_of(bare.env)
-    return str(getattr(spec, "id", None) or type(bare).__name__)
+    return str(getattr(spec, "id", None) or getattr(bare, "called", None) or type(bare).__name__)
 
 
 def real_numbers(name: str, value: Any) -> np.ndarray:
@@ -31,7 +31,7 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
     numbers = _array(value)
     if numbers is None or numbers.dtype.char not in REAL:
         hint = "; a PettingZoo environment goes through fx.wrap" if isinstance(value, Mapping) else ""
-        raise Misfit(f"{name}: got {_shown(value)}, want real numbers{hint}")
+        raise Misfit(f"{name}: got {shown_value(value)}, want real numbers{hint}")
     return numbers
 
 
@@ -55,8 +55,8 @@ def targets(vector: Any, size: int) -> np.ndarray:
     """Returns targets as ``(size,)``; NumPy would broadcast a single number over all of them."""
     if isinstance(vector, Mapping):
         raise Misfit(
-            f"reward: got {_shown(vector)}, want a number, or {counted(size, 'target')} in info['vector_reward']; a "
-            "PettingZoo environment goes through fx.wrap"
+            f"reward: got {shown_value(vector)}, want a number, or {counted(size, 'target')} in info['vector_reward']; "
+            "a PettingZoo environment goes through fx.wrap"
         )
     numbers = real_numbers("info['vector_reward'] or reward", vector)
     if numbers.size != size:
@@ -73,7 +73,7 @@ def flag(name: str, value: Any) -> bool:
         return bool(value)
     number = None if isinstance(value, str | bytes) else _array(value)
     if number is None or number.shape != () or number.dtype.char not in REAL or number not in (0, 1):
-        raise Misfit(f"{name}: got {_shown(value)}, want True or False")
+        raise Misfit(f"{name}: got {shown_value(value)}, want True or False")
     return bool(number)
 
 
@@ -82,11 +82,11 @@ def mask(name: str, value: Any, size: int | None) -> np.ndarray:
     entries, of = _array(value), {"factor_mask": "factor", "target_terminated": "target"}[name]
     want = f"{'booleans' if size is None else counted(size, 'boolean')}, one for each {of}"
     if entries is None or entries.dtype.char not in REAL or entries.ndim != 1:
-        raise Misfit(f"info['{name}']: got {_shown(value)}, want {want}")
+        raise Misfit(f"info['{name}']: got {shown_value(value)}, want {want}")
     if size is not None and entries.size != size:
         raise Misfit(f"info['{name}']: got {counted(entries.size, 'entry', 'entries')}, want {want}")
     if not ((entries == 0) | (entries == 1)).all():
-        raise Misfit(f"info['{name}']: got {_shown(value)}, want {want}")
+        raise Misfit(f"info['{name}']: got {shown_value(value)}, want {want}")
     return entries.astype(bool)
 
 
@@ -95,24 +95,24 @@ def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
     check_reset(returned)
     observed = observation(returned[0], space).astype(np.float32)
     if not np.isfinite(observed).all():
-        raise Misfit(f"observation: got {_shown(returned[0])} from reset, want finite numbers")
+        raise Misfit(f"observation: got {shown_value(returned[0])} from reset, want finite numbers")
     return observed
 
 
 def check_reset(returned: Any) -> None:
     """Raise `Misfit` unless this is what a reset returns: a pair."""
     if not isinstance(returned, tuple) or len(returned) != 2:
-        raise Misfit(f"reset: got {_shown(returned)}, want (observation, info)")
+        raise Misfit(f"reset: got {shown_value(returned)}, want (observation, info)")
 
 
 def check_step(returned: Any) -> None:
     """Raise `Misfit` unless this is what a step returns: five things, and the last of them a dict."""
     if not isinstance(returned, tuple) or len(returned) != 5:
         old = "; it has the step of Gym before 0.26" if isinstance(returned, tuple) and len(returned) == 4 else ""
-        what = f"{counted(len(returned), 'value')}" if isinstance(returned, tuple) else _shown(returned)
+        what = f"{counted(len(returned), 'value')}" if isinstance(returned, tuple) else shown_value(returned)
         raise Misfit(f"step: got {what}, want five, {FIVE}{old}")
     if not isinstance(returned[4], Mapping):
-        raise Misfit(f"info: got {_shown(returned[4])}, want a dict")
+        raise Misfit(f"info: got {shown_value(returned[4])}, want a dict")
 
 
 def check_spaces(env: Any, first: Any) -> None:
@@ -120,7 +120,7 @@ def check_spaces(env: Any, first: Any) -> None:
     for name in ("observation_space", "action_space"):
         space = getattr(env, name, None)
         if not isinstance(space, gym.Space):
-            raise Misfit(f"{name}: got {_shown(space)}, want a space of Gymnasium")
+            raise Misfit(f"{name}: got {shown_value(space)}, want a space of Gymnasium")
     space = env.action_space
     if space is not first and space != first and repr(space) != repr(first):
         raise Misfit(f"action_space: got {space}, want {first}, as at first and in all environments")
@@ -133,7 +133,7 @@ def _array(value: Any) -> np.ndarray | None:
         return None
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value with its type, cut short."""
     if value is None or isinstance(value, bool | str):
         return f"{value!r:.60}"

@@ -51,10 +51,13 @@ class Supervised(Backend):
     """Environments spread evenly over workers."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
-        if not 1 <= workers <= plan.n_envs:
-            raise ValueError(f"workers: got {workers}, want from 1 to as many as there are environments, {plan.n_envs}")
+        together = plan.num_envs or 1
+        most = plan.n_envs // together
+        if not 1 <= workers <= most:
+            of = "environments" if plan.num_envs is None else f"vectors of {together} environments"
+            raise ValueError(f"workers: got {workers}, want from 1 to as many as there are {of}, {most}")
         self.plan, self.seconds = plan, seconds
-        bounds = np.linspace(0, plan.n_envs, workers + 1).round().astype(int)
+        bounds = together * np.linspace(0, most, workers + 1).round().astype(int)
         self.workers = [Worker(w, int(bounds[w]), int(bounds[w + 1])) for w in range(workers)]
         self._iteration: Iteration | None = None
         self._messages: list[str] = []

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 
+from .batched import BatchedEnvironments
 from .host import HostEnvironments
 
 _OF_HOSTS: frozenset[CodeType] = frozenset(
-    getattr(HostEnvironments, name).__code__ for name in ("collect", "begin", "_reset")
+    getattr(hosts, name).__code__
+    for hosts, names in (
+        (HostEnvironments, ("collect", "begin", "_reset")),
+        (BatchedEnvironments, ("collect", "begin", "restore")),
+    )
+    for name in names
 )
 _FRAMES = 6
 _LONGEST = threading.TIMEOUT_MAX  # seconds
@@ -61,9 +67,12 @@ def describe(frame: FrameType, seconds: float) -> str:
 
 
 def _where(frame: FrameType) -> str:
-    """Which environment a frame of `HostEnvironments` is at, and in which step."""
+    """Which environment a frame of `HostEnvironments` or `BatchedEnvironments` is at, and in which step."""
     local = frame.f_locals
     hosts, i, t = local.get("self"), local.get("i", 0), local.get("t")
+    if isinstance(hosts, BatchedEnvironments):
+        doing = {"begin": "the reset of ", "restore": "the replay of "}.get(frame.f_code.co_name, "")
+        return f"{doing}{hosts.where()}"
     if not isinstance(hosts, HostEnvironments) or not isinstance(i, int) or i >= hosts.n_envs:
         return "an environment"
     if frame.f_code.co_name != "collect":

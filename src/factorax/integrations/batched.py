@@ -1,0 +1,261 @@
+"""`from_batched`: train on a simulator that computes many cases in one call."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from .._checks import Count, checked, listed, shown
+from ..problems.vectors import SEED_PER_ENV
+from ..rollouts.returned import Misfit, real_numbers
+from ..rollouts.returned_rows import flags
+from ..structure.checks import as_network
+from ..structure.labels import check_labels, counted
+from .factors import FIXED, FactorRule
+from .wrapping import Factory, wrap
+
+
+class BatchedSimulator(Protocol):
+    """What `from_batched` asks of a simulator of N cases; none of it has to be inherited.
+
+    In its simplest form, `step` returns rewards ``(N, m)`` alone, and each step is an episode of every case. It may
+    also have `observation_space`, of one case; `network`, `weights` and `local`, as in `factorax.wrap`; `targets`,
+    their names; and a method `close`.
+    """
+
+    action_space: gym.Space
+    """Of one case."""
+
+    def reset(self, seeds: np.ndarray, cases: np.ndarray) -> np.ndarray:
+        """Start an episode in these cases, numbers from 0 to N − 1, with a seed for each; returns their first
+        observations ``(len(cases), ...)``.
+
+        Everything random in a case's episode must come from its seed, and cases must not influence each other. The
+        first call is for all cases, and says how many there are. If all cases always end together, `cases` may be left
+        out; if there is nothing to observe, the whole method.
+        """
+        ...
+
+    def step(self, actions: Any) -> Any:
+        """Act in all cases, with an element of the batched action space: an array ``(N, ...)``, or a Dict or tuple of
+        those. Returns ``observations (N, ...), rewards (N, m), terminated (N,), truncated (N,)``, and perhaps a
+        dictionary with ``"factor_mask"`` ``(N, n)`` and ``"target_terminated"`` ``(N, m)``; or rewards ``(N, m)``
+        alone."""
+        ...
+
+
+def from_batched(
+    simulator: Callable[..., Any],
+    network: Any = None,
+    *,
+    num_envs: int,
+    action_space: gym.Space | None = None,
+    observation_space: gym.Space | None = None,
+    targets: Sequence[str] | None = None,
+    weights: Any = None,
+    factors: FactorRule | None = None,
+    local: Callable[[Any], Any] | None = None,
+) -> Factory:
+    """A function that makes vector environments of a simulator that computes many cases in one call, for `FactoredPPO`.
+
+    **Arguments**
+
+    - `simulator`: a function of actions ``(N, ...)`` that returns rewards ``(N, m)``; or a class, or a function without
+      arguments, that makes a `BatchedSimulator`. Every worker makes its own.
+    - `network`, `weights`, `factors`, `local`: as in `factorax.wrap`.
+    - `num_envs`: the number N of cases in one call. It is `n_envs` of `FactoredPPO` unless that is given: a multiple of
+      N is for several simulators, in as many workers if `rollouts` says so.
+    - `action_space`, `observation_space`: of one case; the simulator's own if left out. Without any, observations are
+      as long as its `reset` returns them, and a simulator without `reset` is not observed.
+    - `targets`: names of the columns of the rewards.
+
+    >>> import gymnasium as gym, numpy as np, factorax as fx
+    >>> def power(yaw):  # each turbine's wake costs the next one
+    ...     own = np.cos(np.radians(yaw))
+    ...     return own - 0.3 * np.roll(own, 1, axis=1) * (np.arange(3) > 0)
+    >>> net = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 1], [0, 0, 1]])
+    >>> farm = fx.from_batched(power, net, num_envs=16, action_space=gym.spaces.Box(-30.0, 30.0, (3,)))
+    >>> model = fx.FactoredPPO(farm, n_steps=4, batch_size=32)
+    >>> model.config.n_envs, model.network.shape
+    (16, (3, 3))
+    """
+    n = checked("num_envs", num_envs, Count)
+    if not callable(simulator):
+        has = " with a method step, which one process alone could use" if hasattr(simulator, "step") else ""
+        raise TypeError(
+            f"simulator: got {shown(simulator)}{has}; want a function from actions ({n}, …) to rewards ({n}, m), or a "
+            "class or function without arguments that makes a simulator"
+        )
+    for name, space in (("action_space", action_space), ("observation_space", observation_space)):
+        if space is not None and not isinstance(space, gym.Space):
+            raise TypeError(f"{name}: got {shown(space)}, want a space of Gymnasium, of one case")
+    names = None if targets is None else check_labels(listed("targets", targets, "a list of names"), None, "targets")
+    network = None if network is None else as_network(network, "network", FIXED)
+    make = _Make(simulator, n, action_space, observation_space, names, None if network is None else network.shape[1])
+    return wrap(make, network, weights=weights, factors=factors, local=local, check_sum=False)
+
+
+class _Make:
+    """Makes the vector environment of a simulator."""
+
+    def __init__(self, simulator: Any, n: int, action_space: Any, observation_space: Any, targets: Any, m: int | None):
+        self.simulator, self.n, self.spaces, self.targets, self.m = (
+            simulator,
+            n,
+            (action_space, observation_space),
+            targets,
+            m,
+        )
+        self.is_function = not _takes_nothing(simulator)
+        self.called = getattr(simulator, "__name__", type(simulator).__name__)
+
+    def __call__(self) -> "SimulatorVector":
+        if self.is_function:
+            made: Any = _Function(self.simulator)
+        else:
+            made = self.simulator()
+            if not callable(getattr(made, "step", None)):
+                raise TypeError(
+                    f"simulator: got {self.called}, a function without arguments that returns {shown(made)}; want one "
+                    "that makes an object with a method step(actions), or a function of actions itself"
+                )
+        return SimulatorVector(made, self.n, *self.spaces, targets=self.targets, n_targets=self.m, called=self.called)
+
+
+class _Function:
+    """A function of actions as a simulator."""
+
+    def __init__(self, function: Callable[[Any], Any]):
+        self.step = function
+
+
+class SimulatorVector(VectorEnv):
+    """N cases of a `BatchedSimulator` as a Gymnasium vector environment, which its user resets."""
+
+    def __init__(
+        self,
+        simulator: Any,
+        num_envs: int,
+        action_space: gym.Space | None = None,
+        observation_space: gym.Space | None = None,
+        *,
+        targets: Sequence[str] | None = None,
+        n_targets: int | None = None,
+        called: str = "simulator",
+    ):
+        self.simulator, self.num_envs, self.called = simulator, num_envs, called
+        self.metadata = {"autoreset_mode": AutoresetMode.DISABLED, SEED_PER_ENV: True}
+        own = getattr(simulator, "action_space", None)
+        space = own if action_space is None else action_space
+        if not isinstance(space, gym.Space):
+            raise TypeError(
+                f"action_space: got {shown(space)} for {called}, want a space of Gymnasium, of one case: give "
+                "action_space=…, or the simulator an attribute of this name"
+            )
+        self._reset = getattr(simulator, "reset", None)
+        self._takes_cases = self._reset is not None and _takes_two(self._reset)
+        self._obs = np.zeros((num_envs, 1), np.float32)
+        observed = getattr(simulator, "observation_space", None) if observation_space is None else observation_space
+        if observed is None and self._reset is not None:
+            rows = self._first(np.arange(num_envs), np.arange(num_envs), None)
+            observed = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:], np.float32)
+        elif observed is None:
+            observed = gym.spaces.Box(0.0, 0.0, (1,), np.float32)
+        self.single_action_space, self.single_observation_space = space, observed
+        self.action_space, self.observation_space = (batch_space(each, num_envs) for each in (space, observed))
+        self._obs = np.zeros((num_envs, *(observed.shape or ())), observed.dtype)
+        names = getattr(simulator, "targets", None) if targets is None else targets
+        self.targets = None if names is None else tuple(names)
+        self.network, self.weights = getattr(simulator, "network", None), getattr(simulator, "weights", None)
+        self.local = getattr(simulator, "local", None)
+        if n_targets is None and self.network is not None:
+            n_targets = as_network(self.network, "network", FIXED).shape[1]
+        if n_targets is None and self.targets is not None:
+            n_targets = len(self.targets)
+        elif self.targets is not None and len(self.targets) != n_targets:
+            raise ValueError(
+                f"targets: got {counted(len(self.targets), 'name')}, want {n_targets}, one for each column of the "
+                "network"
+            )
+        if n_targets is not None:  # else a step is made to count them
+            self.reward_space = gym.spaces.Box(-np.inf, np.inf, (n_targets,), np.float64)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start episodes, in all cases or those of ``options["reset_mask"]``; a list has a seed for each case."""
+        n = self.num_envs
+        if seed is None or isinstance(seed, int | np.integer):
+            super().reset(seed=None if seed is None else int(seed))
+            seeds = self.np_random.integers(2**31, size=n) if seed is None else int(seed) + np.arange(n)
+        else:
+            seeds = np.asarray(seed, np.int64)
+        mask = (options or {}).get("reset_mask")
+        cases = np.arange(n) if mask is None else np.flatnonzero(mask)
+        if self._reset is not None:
+            self._obs[cases] = self._first(seeds[cases], cases, self._obs.shape[1:])
+        return self._obs.copy(), {}
+
+    def _first(self, seeds: np.ndarray, cases: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
+        if self._takes_cases:
+            returned = self._reset(seeds, cases)  # pyright: ignore[reportOptionalCall]
+        elif len(cases) == self.num_envs:
+            returned = self._reset(seeds)  # pyright: ignore[reportOptionalCall]
+        else:
+            raise Misfit(
+                f"reset: takes seeds alone, and {len(cases)} of {self.num_envs} cases ended while the others go on; "
+                "want reset(seeds, cases), which starts an episode in those cases and returns their observations"
+            )
+        rows = real_numbers("observations of reset", returned)
+        wrong = rows.shape[:1] != (len(cases),) if shape is None else rows.shape != (len(cases), *shape)
+        if wrong:
+            want = (len(cases), *(("…",) if shape is None else shape))
+            raise Misfit(
+                f"observations of reset: got shape {rows.shape}, want ({', '.join(map(str, want))}), a row for each of "
+                f"{counted(len(cases), 'case')} it was called for"
+            )
+        return rows
+
+    def step(self, actions: Any) -> tuple[Any, Any, np.ndarray, np.ndarray, dict[str, Any]]:
+        """One call of the simulator."""
+        n, returned = self.num_envs, self.simulator.step(actions)
+        if not isinstance(returned, tuple):
+            return self._obs.copy(), real_numbers("rewards", returned), np.ones(n, bool), np.zeros(n, bool), {}
+        if len(returned) not in (4, 5):
+            raise Misfit(
+                f"step: got {counted(len(returned), 'value')}, want rewards ({n}, m) alone, or (observations, rewards, "
+                "terminated, truncated), and perhaps a dictionary"
+            )
+        obs, rewards, terminated, truncated, *more = returned
+        if self._reset is None and not np.logical_or(terminated, truncated).all():
+            raise Misfit("reset: is missing, and a step has not ended all cases; want reset(seeds, cases)")
+        self._obs = np.array(real_numbers("observations", obs), self._obs.dtype)
+        ends = flags("terminated", terminated, n), flags("truncated", truncated, n)
+        return self._obs.copy(), real_numbers("rewards", rewards), *ends, (dict(more[0]) if more else {})
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the simulator, if it can be closed."""
+        if hasattr(self.simulator, "close"):
+            self.simulator.close()
+
+
+def _takes_nothing(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # of a ufunc or a function in C
+        return isinstance(function, type)
+    return True
+
+
+def _takes_two(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True

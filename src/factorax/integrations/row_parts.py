@@ -1,0 +1,84 @@
+"""Where the parts of the rewards of a vector environment are: in arrays with a row for each environment."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..rollouts.returned import Misfit
+from ..structure.labels import counted, some
+
+
+class RowParts(NamedTuple):
+    """How to read the targets of all environments from what a step gave."""
+
+    read: Callable[[Any, Any, Any, Any, np.ndarray | None], Any]
+    """From observations, actions, rewards, info, and which environments were only reset, to an array ``(N, m)``."""
+    names: tuple[str, ...] | None = None
+    """Names of the targets, if they have any."""
+
+
+def row_parts_of(reward: Any) -> RowParts:
+    """What the argument `reward` of `wrap` means for a vector environment."""
+    if reward is None:
+        return RowParts(lambda obs, actions, rewards, info, resets: info.get("vector_reward", rewards))
+    if isinstance(reward, str) and reward.startswith("info:"):
+        return _from_info(reward)
+    if callable(reward):
+        return RowParts(lambda obs, actions, rewards, info, resets: reward(obs, actions, rewards, info))
+    raise ValueError(
+        f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function '
+        "(obs, actions, rewards, info) -> array with a row for each environment, or nothing"
+    )
+
+
+def _from_info(reward: str) -> RowParts:
+    paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
+    if not all(paths) or len(set(paths)) < len(paths):
+        raise ValueError(f'reward: got {reward!r}, want different paths with commas between, as in "info:a,b.c"')
+    routes = [path.split(".") for path in paths]
+
+    def read(obs: Any, actions: Any, rewards: Any, info: Any, resets: np.ndarray | None) -> Any:
+        n = len(rewards)
+        columns = [_rows_at(info, route, n, resets, reward) for route in routes]
+        return np.concatenate([rows.reshape(n, -1) for rows in columns], axis=1)
+
+    return RowParts(read, tuple(paths))
+
+
+def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, reward: str) -> np.ndarray:
+    """What a path into `info` leads to, an array with a row for each environment."""
+    value, there = info, np.ones(n, bool)
+    for depth, key in enumerate(route):
+        if isinstance(value, np.ndarray):
+            if value.ndim < 2 or not key.isdigit() or int(key) >= value.shape[1]:
+                raise Misfit(
+                    f"reward: {reward!r}: there is no {key!r} in {'.'.join(route[:depth])!r}, of shape {value.shape}"
+                )
+            value = value[:, int(key)]
+            continue
+        if not isinstance(value, Mapping) or key not in value:
+            names = [str(k) for k in value if not str(k).startswith("_")] if isinstance(value, Mapping) else []
+            where = f"info[{'.'.join(route[:depth])!r}]" if depth else "info"
+            raise Misfit(
+                f"reward: {reward!r}: there is no {key!r}; {where} has {some(names) or 'nothing'}. Every step must "
+                "have it, for every environment"
+            )
+        there = there & np.asarray(value.get(f"_{key}", there))
+        value = value[key]
+    if resets is not None:
+        there = there | resets
+    if not there.all():
+        missing = int(np.flatnonzero(~there)[0])
+        raise Misfit(
+            f"reward: {reward!r}: {'.'.join(route)!r} is missing for environment {missing}, want it in every step"
+        )
+    rows = np.asarray(value)
+    if rows.dtype.char == "O":
+        rows = np.stack([np.asarray(row) for row in rows])
+    if rows.shape[:1] != (n,):
+        raise Misfit(
+            f"reward: {reward!r}: {'.'.join(route)!r} has shape {rows.shape}, want a row for each of "
+            f"{counted(n, 'environment')}"
+        )
+    return rows

@@ -1,0 +1,214 @@
+"""A vector of environments in the form that the learner takes: rewards, and their parts in `info`, in rows."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, iterate
+
+from ..observations import ObservationSpace
+from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
+from ..rollouts.returned import check_reset, check_step
+from ..rollouts.returned_rows import flags, last_observations, targets, with_final
+from ..structure import InfluenceNetwork
+from ..structure.checks import as_network, network_of
+from ..structure.labels import counted, default_labels
+from .canonical import Places, copied, flat_observations
+from .defaults import warn_if_complete, weights_of
+from .factors import FIXED, FactorRule, Rows, fit
+from .row_parts import RowParts, row_parts_of
+
+
+class FactoredVector(VectorEnv):
+    """A vector environment whose rewards are ``info["vector_reward"] @ weights``; `factorax.wrap` makes it.
+
+    ``info["vector_reward"]`` ``(N, m)`` has the targets of the step for every environment, in every autoreset mode;
+    rows of environments that a call only reset are zeros.
+    """
+
+    network: InfluenceNetwork
+    network_is_given: bool = False
+    weights: np.ndarray
+    local: Callable[[Any], Any] | None
+    observed_info: Places = ()
+    reward_space: gym.spaces.Box
+
+    def __init__(self, env: VectorEnv, parts: RowParts, *, check_sum: bool):
+        self.env, self.parts, self._check_sum = env, parts, check_sum
+        self.mode = autoreset_mode(env)
+        self.metadata = dict(env.metadata) | {SEED_PER_ENV: takes_seeds(env)}
+        self.num_envs, self.render_mode, self.spec = env.num_envs, env.render_mode, env.spec
+        self.single_action_space, self.action_space = env.single_action_space, env.action_space
+        self.single_observation_space, self._flat = flat_observations(env.single_observation_space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self._as_it_is = self.single_observation_space is env.single_observation_space
+        self._ended = np.zeros(self.num_envs, bool)
+        self._time = 0
+
+    def describe(self, network: InfluenceNetwork, weights: np.ndarray, local: Any) -> None:
+        """Set the network, λ and what factors see."""
+        self.network, self.weights, self.local = network, weights, local
+        self.reward_space = gym.spaces.Box(-np.inf, np.inf, (network.shape[1],), np.float64)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start episodes, in all environments or in those of ``options["reset_mask"]``."""
+        marked = None if options is None else options.get("reset_mask")
+        self._ended = np.zeros(self.num_envs, bool) if marked is None else self._ended & ~np.asarray(marked)
+        returned = self.env.reset(seed=seed, options=options)
+        check_reset(returned)
+        return self._rows(returned[0]), returned[1]
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Act in all environments, on a copy of the actions."""
+        self._time += 1
+        n = self.num_envs
+        returned = self.env.step(copied(actions))
+        check_step(returned)
+        obs, reward, terminated, truncated, info = returned
+        terminated, truncated = flags("terminated", terminated, n), flags("truncated", truncated, n)
+        over = terminated | truncated
+        resets = self._ended if self.mode is AutoresetMode.NEXT_STEP and self._ended.any() else None
+        obs, of_step = self._rows(obs), with_final(info, n)
+        after = obs
+        if self.mode is AutoresetMode.SAME_STEP and over.any():
+            ended, after = np.flatnonzero(over), obs.copy()
+            flat = np.full(n, None, object)
+            for i in ended:
+                flat[i] = self._flat(info["final_obs"][i]) if "final_obs" in info else None
+            info = dict(info) | ({"final_obs": flat} if "final_obs" in info else {})
+            of_one = ObservationSpace.of(self.single_observation_space)
+            after[ended] = last_observations(info, ended, of_one).reshape(-1, *after.shape[1:])
+        psi = self.read(after, actions, reward, of_step, resets)
+        total = psi @ self.weights
+        self.check_sum(total, reward, psi, resets)
+        self._ended = over if resets is None else over & ~resets
+        info = {**info, "vector_reward": psi, "_vector_reward": np.ones(n, bool)}
+        if isinstance(info.get("final_info"), Mapping):  # its part of the targets is with the others
+            final = {k: v for k, v in info["final_info"].items() if k not in ("vector_reward", "_vector_reward")}
+            info["final_info"] = final
+        return obs, total, terminated, truncated, info
+
+    def read(self, obs: Any, actions: Any, reward: Any, info: Any, resets: np.ndarray | None = None) -> np.ndarray:
+        """The targets of a step, a new array ``(N, m)``."""
+        if resets is not None and resets.all():  # there is nothing to read
+            return np.zeros((self.num_envs, self.weights.size))
+        try:
+            values = self.parts.read(obs, actions, reward, info, resets)
+            rows = np.asarray(values)
+            m = self.weights.size if hasattr(self, "weights") else (rows.shape[1] if rows.ndim == 2 else 1)
+            psi = targets(values, self.num_envs, m).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"in step {self._time} of the vector environment")
+            raise
+        if resets is not None:
+            psi[resets] = 0.0
+        return psi
+
+    def check_sum(self, total: np.ndarray, reward: Any, psi: np.ndarray, resets: np.ndarray | None = None) -> None:
+        """Raise if the parts do not add up to the vector's own rewards, where it has one number for each environment
+        and this was asked for."""
+        if not self._check_sum or np.shape(reward) != (self.num_envs,):
+            return
+        own = np.asarray(reward, np.float64)
+        apart, scale = np.abs(total - own), np.abs(self.weights * psi).sum(axis=1)
+        wrong = (apart > 1e-6 * np.abs(total)) & (apart > 1e-8 + 1e-4 * scale)
+        if resets is not None:
+            wrong &= ~resets
+        if wrong.any():
+            i = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"reward: the parts do not add up. In step {self._time} the reward of environment {i} is {own[i]:.6g}, "
+                f"and weights @ parts = {total[i]:.6g}, of parts {np.array2string(psi[i], precision=4)} and weights "
+                f"{np.array2string(self.weights, precision=4)}. Name the parts that are missing, or give the "
+                "environment's own weights=…; with check_sum=False the weighted parts become the objective"
+            )
+
+    def _rows(self, obs: Any) -> np.ndarray:
+        """Flat observations of all environments, a new array ``(N, ...)``."""
+        if self._as_it_is:
+            return np.array(obs)
+        return np.stack([self._flat(one) for one in iterate(self.env.observation_space, obs)])
+
+    def render(self) -> Any:
+        """Render all environments."""
+        return self.env.render()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Close the vector."""
+        self.env.close(**kwargs)
+
+    def __repr__(self) -> str:
+        n, m = self.network.shape
+        return f"<FactoredVector of {counted(n, 'factor')} and {counted(m, 'target')} around {self.env}>"
+
+
+def wrap_vector(
+    env: VectorEnv,
+    n_targets: int | None,
+    *,
+    network: Any,
+    reward: Any,
+    weights: Any,
+    factors: FactorRule | None,
+    local: Any,
+    observe: Sequence[str],
+    check_sum: bool,
+) -> FactoredVector:
+    """The vector in the form that the learner takes. `n_targets` is known from an earlier one like it, which was
+    checked; else a step is made if nothing says it."""
+    if observe:
+        raise ValueError(
+            "observe: is for single environments; wrap those, as in gym.vector.SyncVectorEnv([make] * 8) with "
+            "make = fx.wrap(…, observe=…)"
+        )
+    one = OneOfMany(env).unwrapped
+    parts = row_parts_of(reward)
+    wrapped = FactoredVector(env, parts, check_sum=check_sum)
+    network = network_of(network if network is not None else getattr(one, "network", None), "network")
+    space = getattr(env.unwrapped, "reward_space", getattr(one, "reward_space", None)) if reward is None else None
+    step = None
+    if space is not None and len(space.shape) == 1:
+        m = space.shape[0]
+    elif n_targets is not None:
+        m = n_targets
+    else:
+        step = _one_step(wrapped)
+        m = step[0].shape[1]
+        columns = getattr(network, "shape", (1, 1))[1]
+        if m == 1 and columns > 1 and reward is None:
+            raise ValueError(
+                f"reward: the vector environment gives rewards of shape {np.shape(step[1])}, and the network has "
+                f"{columns} columns; return rewards of shape ({env.num_envs}, {columns}), or put them in "
+                'info["vector_reward"], or say where they are: reward="info:…", or a function (obs, actions, rewards, '
+                "info) -> array with a row for each environment"
+            )
+    if n_targets is None:
+        warn_if_complete(network, m)
+    names = getattr(env.unwrapped, "targets", None) if parts.names is None else parts.names
+    names = tuple(names) if names is not None and len(names) == m else None
+    if network is not None and names is not None and parts.names is None:
+        network = as_network(network, "network", FIXED)
+        if network.shape[1] == m and network.targets == default_labels("psi", m):
+            network = network.relabel(targets=names)
+    fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, names)
+    own: Any = getattr(one, "weights", None)
+    own_local = getattr(one, "local", None)
+    lam = weights_of(weights, own if np.shape(own) == (m,) else None, m)
+    wrapped.describe(fitted, lam, local if local is not None else own_local)
+    if step is not None:
+        wrapped.check_sum(step[0] @ wrapped.weights, step[1], step[0])
+    return wrapped
+
+
+def _one_step(vector: FactoredVector) -> tuple[np.ndarray, Any]:
+    """The targets and the rewards of one step."""
+    space = copy.deepcopy(vector.action_space)
+    space.seed(0)
+    vector.reset(seed=0)
+    actions = space.sample()
+    vector._time = 1
+    obs, reward, _, _, info = vector.env.step(copied(actions))
+    return vector.read(vector._rows(obs), actions, reward, with_final(info, vector.num_envs)), reward

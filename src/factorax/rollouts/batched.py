@@ -1,0 +1,234 @@
+"""Vector environments side by side, each stepped with one call; the interface is that of `HostEnvironments`.
+
+A call of `step` gives a transition of every environment, with one exception: a vector that resets its environments in
+the call after their end (`Vector.skips`) gives none for those. It is stepped until each of its environments has made
+all transitions of the rollout. Some have then made more, of which nothing is learnt; they count in the returns and
+lengths of their episodes.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..problems.failures import EpisodeLost
+from ..spaces import ActionSpace
+from ..structure import StructureWarning
+from .calls import Calls
+from .episodes import Episode
+from .realigning import replayed
+from .returned import Misfit
+from .transitions import RunningEpisodes, Transition
+from .vector import Rows, Vector, check_multiple
+
+
+class BatchedEnvironments:
+    """B environments in vectors of n; each is reset when it ends, with a seed of its own if its vector takes one.
+
+    In messages they have the numbers `first`, `first` + 1, …. A vector that loses an episode (`EpisodeLost`) loses
+    those of all its environments, since what has happened to the others is not known.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        n_envs: int,
+        space: ActionSpace,
+        n_targets: int,
+        *,
+        n_factors: int | None = None,
+        first: int = 0,
+    ):
+        self.factory, self.space, self.n_targets, self.n_factors, self.first = (
+            factory,
+            space,
+            n_targets,
+            n_factors,
+            first,
+        )
+        self.vectors: list[Vector] = [self._made()]
+        self.together = n = self.vectors[0].n
+        check_multiple(n_envs, n)
+        self.vectors += [self._made() for _ in range(n_envs // n - 1)]
+        self.n_envs = n_envs
+        self.obs: np.ndarray | None = None
+        self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
+        self.seeds: list[int] = [0] * n_envs
+        """Of the episodes in progress; of vectors that draw their own, what all of it began with."""
+        self.began = np.full(n_envs, -1)
+        self.rngs: list[np.random.Generator] = []
+        """Generators for the seeds of later episodes, one per environment."""
+        self.finished: list[tuple[int, np.ndarray]] = []
+        """Environment and targets of all episodes that ended in the last rollout."""
+        self.calls: np.ndarray | None = None
+        """The call of every transition of the last rollout, ``[T, B]``, if that is not its own number."""
+        self.at = 0
+        """The vector that is being called, for messages."""
+
+    def _made(self) -> Vector:
+        like = self.vectors[0].env.single_action_space if hasattr(self, "vectors") else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StructureWarning)  # shown when the first environment was made
+            env = self.factory()
+        try:
+            return Vector(env, self.space, self.n_targets, self.n_factors, like)
+        except Misfit as error:
+            raise ValueError(f"vector environment {type(env).__name__}: {error}") from None
+
+    @property
+    def local(self) -> Any:
+        """What factors see, as the environments have it themselves."""
+        return self.vectors[0].one.unwrapped.local
+
+    @property
+    def calls_per_step(self) -> int:
+        """How many actions a step may need at most."""
+        return 2 if self.vectors[0].skips else 1
+
+    def init(self, seed: int) -> None:
+        """Start the first episodes; environment i is seeded with seed + i."""
+        numbers = range(self.first, self.first + self.n_envs)
+        self.rngs = [np.random.default_rng([abs(seed), i]) for i in numbers]
+        self.begin([seed + i for i in numbers])
+
+    def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
+        """Start an episode in every environment, each with its seed."""
+        self.seeds = [int(seed) for seed in seeds]
+        self.obs = np.zeros((self.n_envs, self.vectors[0].size), np.float32)
+        for v, vector in enumerate(self.vectors):
+            with self._watching(v, lost, f"reset with seeds from {seeds[v * self.together]}"):
+                self.obs[self._rows(v)] = vector.begin(seeds[self._rows(v)])
+
+    def _rows(self, v: int) -> slice:
+        return slice(v * self.together, (v + 1) * self.together)
+
+    def collect(
+        self, act: Callable[[np.ndarray], np.ndarray], n_steps: int, lost: dict[int, EpisodeLost] | None = None
+    ) -> Transition:
+        """`n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the vector that raised them.
+
+        A vector that loses its episodes is closed, and its first environment entered in `lost` if that is given; its
+        transitions are zeros then, and the caller must replace it (see `adopt`).
+        """
+        assert self.obs is not None
+        now = self.obs.copy()
+        record = Calls(n_steps * self.calls_per_step, self.n_envs, now.shape[1], len(self.space), self.n_targets)
+        made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # of policies that remember
+        playing = [v for v in range(len(self.vectors)) if lost is None or v * self.together not in lost]
+        while playing:
+            chosen = act(now)
+            for v in list(playing):
+                rows = self._rows(v)
+                with self._watching(v, lost):
+                    got = self.vectors[v].step(chosen[rows])
+                    record.write(rows, now[rows], chosen[rows], got)
+                    now[rows] = self._following(v, got)
+                    if restart is not None:
+                        for i in np.flatnonzero(got.terminated | got.truncated):
+                            restart(rows.start + int(i))
+                    made[rows] += 1 if got.resets is None else ~got.resets
+                if made[rows].min() >= n_steps or (lost is not None and v * self.together in lost):
+                    playing.remove(v)
+            record.next()
+        self.obs = now
+        self._check_finite(record)
+        transitions, self.calls, self.began, self.finished = record.transitions(n_steps, self.episodes)
+        return transitions
+
+    def _following(self, v: int, got: Rows) -> np.ndarray:
+        """The observations that the next actions of a vector depend on; resets environments where that is for us."""
+        over = got.terminated | got.truncated
+        vector = self.vectors[v]
+        if not over.any() or vector.skips:
+            return got.next_obs
+        if got.first is not None:
+            return np.where(over[:, None], got.first, got.next_obs)
+        begin = v * self.together
+        if vector.seeded:
+            for i in np.flatnonzero(over):
+                self.seeds[begin + i] = int(self.rngs[begin + i].integers(2**31))
+        first = vector.reset(over, self.seeds[self._rows(v)])
+        return np.where(over[:, None], first, got.next_obs)
+
+    def step(self, actions: np.ndarray) -> Transition:
+        """One transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
+        return self.collect(lambda obs: actions, 1)
+
+    @property
+    def running(self) -> RunningEpisodes:
+        """The episodes in progress after a rollout."""
+        assert self.obs is not None
+        return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
+
+    def restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
+        """Replay all episodes up to where they were; vectors in which one turns out differently are lost."""
+        self.obs = np.stack([episode.obs for episode in episodes])
+        self.seeds = [episode.seed for episode in episodes]
+        for v, vector in enumerate(self.vectors):
+            rows = self._rows(v)
+            with self._watching(v, lost, "replaying episodes"):
+                totals, lengths = replayed(vector, episodes[rows], self.together)
+                self.episodes[0][rows], self.episodes[1][rows] = totals, lengths
+
+    def adopt(self, i: int, other: "BatchedEnvironments") -> None:
+        """Replace the vector that begins with environment i by the only one of another row, with its episodes."""
+        assert self.obs is not None
+        assert other.obs is not None
+        rows = slice(i, i + self.together)
+        self.vectors[i // self.together], self.obs[rows] = other.vectors[0], other.obs
+        self.seeds[rows], self.began[rows] = other.seeds, other.began
+        for ours, theirs in zip(self.episodes, other.episodes, strict=True):
+            ours[rows] = theirs
+
+    def restart(self, i: int) -> None:
+        """Replace the vector that begins with environment i, which was lost, by a new one with new episodes."""
+        row = BatchedEnvironments(
+            factory=self.factory,
+            n_envs=self.together,
+            space=self.space,
+            n_targets=self.n_targets,
+            n_factors=self.n_factors,
+            first=self.first + i,
+        )
+        row.begin([int(rng.integers(2**31)) for rng in self.rngs[i : i + self.together]])
+        self.adopt(i, row)
+
+    def close(self) -> None:
+        """Close all environments."""
+        for vector in self.vectors:
+            vector.close()
+
+    def where(self, v: int | None = None) -> str:
+        """Which environments a vector holds, and which step it is in, for messages."""
+        v = self.at if v is None else v
+        begin = self.first + v * self.together
+        vector = self.vectors[v]
+        return f"environments {begin} to {begin + self.together - 1} ({vector.name}), step {vector.time}"
+
+    @contextlib.contextmanager
+    def _watching(self, v: int, lost: dict[int, EpisodeLost] | None, doing: str = "") -> Iterator[None]:
+        """Adds to errors which vector they came from; enters one that lost its episodes in `lost`, and closes it."""
+        self.at = v
+        try:
+            yield
+        except EpisodeLost as error:
+            if lost is None:
+                error.add_note(f"in {self.where(v)}")
+                raise
+            lost[v * self.together] = error
+            self.vectors[v].abandon()
+        except Misfit as error:
+            raise ValueError(f"{self.where(v)}{doing and f', {doing}'}: {error}") from None
+        except Exception as error:
+            error.add_note(f"in {self.where(v)}{doing and f', {doing}'}")
+            raise
+
+    def _check_finite(self, record: Calls) -> None:
+        """Raise at the first non-finite value of the targets or of the observations after them."""
+        bad = record.first_not_finite()
+        if bad is not None:
+            step, i, what = bad
+            name = self.vectors[i // self.together].name
+            raise FloatingPointError(f"environment {self.first + i} ({name}), step {step + 1} of a rollout: {what}")

@@ -1,0 +1,160 @@
+"""What vector environments return, with a row for each environment, and what is wrong with it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..observations import ObservationSpace
+from ..structure.labels import counted
+from .returned import REAL, Misfit, observation, real_numbers, shown_value
+
+_WHERE = (
+    "Return it as the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) says where the "
+    "parts of the reward are"
+)
+
+
+def observations(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
+    """Returns the observations of all environments as rows ``(n, d)``, which may be a view of what came."""
+    if space.is_compound:
+        return _compound(observed, n, space)
+    shape = space.parts[0].shape
+    rows = observed if type(observed) is np.ndarray else real_numbers("observations", observed)
+    if rows.dtype.char not in REAL:
+        real_numbers("observations", observed)
+    if rows.shape != (n, *shape):
+        raise Misfit(
+            f"observations: got shape {rows.shape}, want {(n, *shape)}, a row for each of {counted(n, 'environment')}, "
+            "as its single_observation_space says"
+        )
+    return rows.reshape(n, -1)
+
+
+def _compound(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
+    try:
+        rows, is_one = space.batch(observed)
+    except (ValueError, TypeError) as error:
+        raise Misfit(str(error)) from None
+    if is_one or len(rows) != n:
+        got = "one" if is_one else len(rows)
+        raise Misfit(f"observations: got {got}, want {n}, one for each environment, in front of every part")
+    return rows
+
+
+def targets(vector: Any, n: int, m: int) -> np.ndarray:
+    """Returns the targets of all environments as ``(n, m)``; one target may come as ``(n,)``."""
+    rows = vector if type(vector) is np.ndarray else _together("rewards", vector)
+    if rows.dtype.char not in REAL:
+        rows = _together("rewards", vector)
+    if rows.shape == (n, m):
+        return rows
+    if m == 1 and rows.shape == (n,):
+        return rows[:, None]
+    want = f"want {(n, m)}, a row for each of {counted(n, 'environment')} and a column for each target"
+    if rows.shape == (m, n) and n != m:
+        raise Misfit(f"rewards: got shape {rows.shape}, {want}; it is the transpose: return rewards.T")
+    raise Misfit(f"rewards: got shape {rows.shape}, {want}. {_WHERE}")
+
+
+def flags(name: str, values: Any, n: int) -> np.ndarray:
+    """Returns a flag of all environments as booleans ``(n,)``; 0 and 1 are taken for booleans."""
+    entries = np.asarray(values)
+    if entries.dtype.char == "?" and entries.shape == (n,):
+        return entries
+    want = f"want {counted(n, 'boolean')}, one for each environment"
+    if entries.dtype.char not in REAL or entries.shape != (n,):
+        raise Misfit(f"{name}: got {shown_value(values)}, {want}")
+    if not ((entries == 0) | (entries == 1)).all():
+        raise Misfit(f"{name}: got {shown_value(values)}, {want}")
+    return entries.astype(bool)
+
+
+def masks(name: str, values: np.ndarray, n: int, size: int | None) -> np.ndarray:
+    """Returns a mask of `info` as booleans ``(n, size)``; of any width if `size` is None."""
+    of = {"factor_mask": "factor", "target_terminated": "target"}[name]
+    width = "…" if size is None else size
+    want = f"want booleans of shape ({n}, {width}), a row for each environment and a column for each {of}"
+    fits = values.ndim == 2 and len(values) == n and (size is None or values.shape[1] == size)
+    if not fits:
+        raise Misfit(f"info['{name}']: got shape {values.shape}, {want}")
+    if values.dtype.char != "?" and (values.dtype.char not in REAL or not ((values == 0) | (values == 1)).all()):
+        raise Misfit(f"info['{name}']: got {shown_value(values)}, {want}")
+    return values.astype(bool, copy=False)
+
+
+def entry(info: Mapping[str, Any], name: str, n: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns an entry of `info` as an array ``(n, ...)``, and which rows of it are there, as the entry ``_name`` says;
+    None if it is not there at all."""
+    value = info.get(name)
+    if value is None:
+        return None
+    there = info.get(f"_{name}")
+    there = np.ones(n, bool) if there is None else flags(f"info['_{name}']", there, n)
+    rows = np.asarray(value) if type(value) is not np.ndarray or value.dtype.char == "O" else value
+    if rows.shape[:1] != (n,):
+        raise Misfit(f"info['{name}']: got shape {rows.shape}, want a row for each of {counted(n, 'environment')}")
+    if rows.dtype.char == "O":  # lists, or arrays of different shapes
+        rows = _together(f"info['{name}']", [rows[i] if there[i] else None for i in range(n)])
+    return rows, there
+
+
+def with_final(info: dict[str, Any], n: int) -> dict[str, Any]:
+    """Returns the `info` of a step with what ``info["final_info"]`` says of environments that were reset in the same
+    step: for them, what is beside it belongs to the next episode."""
+    final, ended = info.get("final_info"), info.get("_final_info")
+    if not isinstance(final, Mapping):
+        return info
+    ended = np.ones(n, bool) if ended is None else flags("info['_final_info']", ended, n)
+    of_step = {name: value for name, value in info.items() if not name.removeprefix("_").startswith("final_")}
+    return _overlaid(of_step, final, ended, "final_info")
+
+
+def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarray, path: str) -> dict[str, Any]:
+    overlaid, none = dict(base), np.zeros(len(ended), bool)
+    for name, value in final.items():
+        if name.startswith("_") and name[1:] in final:
+            continue
+        there = flags(f"_{name}", final.get(f"_{name}", ended), len(ended)) & ended
+        before = base.get(name)
+        if isinstance(value, Mapping):
+            overlaid[name] = _overlaid(before if isinstance(before, Mapping) else {}, value, ended, f"{path}.{name}")
+        elif before is None:
+            overlaid[name] = value
+        else:
+            rows, last = np.asarray(before), np.asarray(value)
+            if rows.shape != last.shape:
+                raise Misfit(f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as beside it")
+            spread = there.reshape(-1, *[1] * (rows.ndim - 1))
+            overlaid[name] = np.where(spread, last, rows)
+        earlier = (
+            np.ones(len(ended), bool) if before is not None and f"_{name}" not in base else base.get(f"_{name}", none)
+        )
+        overlaid[f"_{name}"] = (earlier & ~ended) | there
+    return overlaid
+
+
+def last_observations(info: Mapping[str, Any], ended: np.ndarray, space: ObservationSpace) -> np.ndarray:
+    """Returns the last observations of the episodes of these environments, rows ``(k, d)``, from
+    ``info["final_obs"]``."""
+    final = info.get("final_obs")
+    if final is None:
+        raise Misfit(
+            f"info['final_obs']: is missing in a step in which environment {ended[0]} ended, want its last observation "
+            "there, as metadata['autoreset_mode'] is AutoresetMode.SAME_STEP"
+        )
+    return np.stack([observation(final[i], space) for i in ended])
+
+
+def _together(name: str, values: Any) -> np.ndarray:
+    """Rows of lists as one array; None stands for zeros."""
+    if not isinstance(values, list | tuple | np.ndarray):
+        return real_numbers(name, values)
+    rows = [None if row is None else real_numbers(name, row) for row in values]
+    like = next((row for row in rows if row is not None), None)
+    if like is None:
+        return real_numbers(name, values)
+    shapes = {row.shape for row in rows if row is not None}
+    if len(shapes) > 1:
+        raise Misfit(f"{name}: got rows of shapes {' and '.join(map(str, sorted(shapes)))}, want one shape for all")
+    return np.stack([np.zeros_like(like) if row is None else row for row in rows])

@@ -1,0 +1,60 @@
+"""Whether an environment repeats itself after a reset with the same seed, which replays and reproducible runs need."""
+
+from typing import Any
+
+import numpy as np
+
+from ..structure.labels import warn
+from .returned import name_of
+
+STEPS = 8
+"""Steps of an environment that are repeated."""
+
+
+class SeedWarning(UserWarning):
+    """An environment that does something else after a reset with the same seed."""
+
+
+def observed(env: Any, actions: int) -> list[np.ndarray]:
+    """The first observations after ``reset(seed=0)``, with random actions that are drawn with the seed `actions`; those
+    of all environments if it is a vector of them. They end with the first episode."""
+    env.action_space.seed(actions)
+    rows = [_numbers(env.reset(seed=0)[0])]
+    for _ in range(STEPS):
+        obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if np.any(terminated) or np.any(truncated):  # no action follows the last observation
+            break
+        rows.append(_numbers(obs))
+    return rows
+
+
+def _numbers(obs: Any) -> np.ndarray:
+    """A copy of all numbers of an observation, whatever its structure."""
+    if isinstance(obs, dict | tuple):
+        parts = obs.values() if isinstance(obs, dict) else obs
+        return np.concatenate([_numbers(part).ravel() for part in parts])
+    return np.array(obs)
+
+
+def differ(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+    """Whether two episodes differ while both last."""
+    return any(not _equal(a, b) for a, b in zip(first, second, strict=False))
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+
+
+def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarray]) -> None:
+    """Warn if two episodes with one seed and the same actions, as `observed` gives them, are not the same."""
+    if not differ(first, again) and len(first) == len(again):
+        return
+    unlike = [i for i, (a, b) in enumerate(zip(first, again, strict=False)) if not _equal(a, b)]
+    where = "already in the first observation" if unlike[:1] == [0] else "after a few steps"
+    warn(
+        f"{name_of(env)}: two episodes with reset(seed=0) and the same actions differ, {where}, so its reset ignores "
+        "the seed, or not everything random comes from it. It can be trained on, but runs cannot be repeated: a worker "
+        "that is replaced, and a run that is resumed, begin new episodes. Call super().reset(seed=seed) in reset, and "
+        "draw from self.np_random alone",
+        SeedWarning,
+    )

@@ -1,0 +1,148 @@
+"""`fx.wrap` of vector environments: the rewards of all environments and their parts, in every autoreset mode."""
+
+from dataclasses import replace
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from integrations.environments import Plain
+from rollouts.environments import Drift
+from rollouts.helping import assert_same, inline
+from rollouts.vectors import N, Own, sync, vector_plan
+
+import factorax as fx
+from factorax.integrations import FactoredVector
+
+EYE = np.eye(2)
+MODES = list(AutoresetMode)
+
+
+def plain(mode=MODES[0], n=2, **options):
+    """Vectors of Gymnasium keep the last observation by reference while they reset, so it is copied."""
+    return SyncVectorEnv([partial(Plain, observe=np.copy, **options)] * n, autoreset_mode=mode)
+
+
+def weighted(obs, actions, rewards, info):
+    """Targets of all environments from their observations and actions."""
+    return np.stack([obs[:, 0], actions.sum(axis=1)], axis=1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_paths_into_info_and_functions_give_what_single_environments_give(mode):
+    """Also in the last step of an episode, whose `info` and observation are elsewhere in the mode SAME_STEP."""
+
+    def one(obs, action, reward, info):
+        return [obs[0], action.sum()]
+
+    for vector_reward, reward in (("info:a,b.c",) * 2, (weighted, one)):
+        options = {"weights": [1.0, 1.0], "check_sum": isinstance(reward, str)}
+        envs = fx.wrap(plain(mode, ends=3), EYE, reward=vector_reward, **options)
+        alone = fx.wrap(Plain(ends=3), EYE, reward=reward, **options)
+        envs.reset(seed=4)
+        alone.reset(seed=4)
+        action = np.float32([0.5, -0.25])
+        for t in range(1, 4):
+            _, total, terminated, _, info = envs.step(np.stack([action, action]))
+            _, want, ended, _, of_one = alone.step(action)
+            np.testing.assert_allclose(info["vector_reward"][0], of_one["vector_reward"], rtol=1e-7)
+            np.testing.assert_allclose(total[0], want, rtol=1e-7)
+            assert terminated[0] == ended == (t == 3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_training_sees_the_same_through_the_wrapper(mode):
+    wrapped = fx.wrap(partial(sync, mode, masks=True))
+    assert wrapped.num_envs == N
+    assert_same(inline(vector_plan(wrapped)), inline(vector_plan(partial(Drift, masks=True))))
+    own = [vector_plan(make) for make in (fx.wrap(partial(Own, mode)), partial(Own, mode))]
+    assert_same(*map(inline, own))
+
+
+def test_its_description():
+    net = fx.InfluenceNetwork(EYE, targets=["a", "b.c"])
+    make = fx.wrap(plain, net, reward="info:b.c,a", weights=[1.0, 1.0])
+    spec = fx.Spec.of(make)
+    assert spec.network.static.targets == ("b.c", "a")
+    assert (spec.num_envs, spec.network_is_own) == (2, False)
+    env = make()
+    assert isinstance(env, FactoredVector)
+    assert repr(env).startswith("<FactoredVector of 2 factors and 2 targets around SyncVectorEnv")
+    assert env.reward_space.shape == (2,)
+    with pytest.warns(fx.StructureWarning, match="the reward is one number"):
+        assert fx.Spec.of(fx.wrap(lambda: gym.make_vec("CartPole-v1", num_envs=2))).n_targets == 1
+
+
+def test_observations_that_are_no_box_are_flattened():
+    class Nested(Drift):
+        def __init__(self):
+            super().__init__()
+            self.observation_space = gym.spaces.Dict(
+                {"place": gym.spaces.Box(-9, 9, (2, 2), np.float32), "which": gym.spaces.Discrete(3)}
+            )
+
+        local = None
+
+        def reset(self, **options):
+            return self.nested(super().reset(**options)[0]), {}
+
+        def step(self, action):
+            obs, *rest = super().step(action)
+            return self.nested(obs), *rest
+
+        def nested(self, obs):
+            return {"place": obs[:4].reshape(2, 2), "which": int(obs[4] > 0)}
+
+    for mode in MODES:
+        alone = vector_plan(fx.wrap(Nested))
+        ours, theirs = (
+            inline(replace(plan, n_inputs=7)) for plan in (alone, vector_plan(fx.wrap(partial(sync, mode, Nested))))
+        )
+        assert_same(ours, theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*precision lowered")
+def test_rewards_of_mo_gymnasium():
+    mo_gymnasium = pytest.importorskip("mo_gymnasium")
+    from mo_gymnasium.wrappers.vector import MOSyncVectorEnv
+
+    def one():
+        return mo_gymnasium.make("deep-sea-treasure-v0")
+
+    net = fx.InfluenceNetwork.complete(1, 2)
+    vector, single = fx.wrap(lambda: MOSyncVectorEnv([one] * 2), net), fx.wrap(one, net)
+    settings = {"n_steps": 16, "batch_size": 16, "hidden": (4,), "n_epochs": 1}
+    models = fx.FactoredPPO(vector, **settings), fx.FactoredPPO(single, n_envs=2, **settings)
+    bare = fx.FactoredPPO(lambda: MOSyncVectorEnv([one] * 2), net, **settings)
+    returns = [model.learn(64, progress_bar=False).evaluate(4)["targets"] for model in (*models, bare)]
+    np.testing.assert_array_equal(returns[0], returns[1])
+    np.testing.assert_array_equal(returns[0], returns[2])
+
+
+def test_a_seed_that_is_ignored():
+    class Unseeded(Plain):
+        def reset(self, *, seed=None, options=None):
+            obs, info = super().reset(seed=seed)
+            return obs + np.random.default_rng().random(obs.shape).astype(obs.dtype), info
+
+    make = partial(SyncVectorEnv, [Unseeded])
+    with pytest.raises(ValueError, match=r"check_seed: two episodes .* differ in the first observation"):
+        fx.wrap(make, EYE, reward="info:a,b.c", check_seed=True)
+
+
+def test_errors_say_what_to_put_where():
+    cases = {
+        r"rewards of shape \(2,\), and the network has 2 columns; return rewards of shape \(2, 2\), or put them": {},
+        r"the parts do not add up. In step 1 the reward of environment 0 is": {"reward": "info:a,b.c"},
+        r"'info:nothing': there is no 'nothing'; info has 'a', 'b'": {"reward": "info:nothing"},
+        r"'info:b.nothing': there is no 'nothing'; info\['b'\] has 'c'": {"reward": "info:b.nothing"},
+        r"want \"info:…\" with paths": {"reward": "collapse"},
+        r"observe: is for single environments": {"observe": ["a"]},
+        r"rewards: got shape \(4,\), want \(2, 1\)": {"reward": lambda obs, actions, rewards, info: np.zeros(4)},
+    }
+    for message, options in cases.items():
+        weights = {"weights": [2.0, 1.0]} if "add up" in message else {}
+        with pytest.raises(ValueError, match=message):
+            fx.wrap(plain, EYE, **options, **weights)

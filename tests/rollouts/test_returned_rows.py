@@ -1,0 +1,106 @@
+"""Rows of vector environments that cannot be used: what came, what is wanted, and where to put it."""
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from factorax.observations import ObservationSpace
+from factorax.rollouts.returned import Misfit
+from factorax.rollouts.returned_rows import (
+    entry,
+    flags,
+    last_observations,
+    masks,
+    observations,
+    targets,
+    with_final,
+)
+
+
+def box(size):
+    return ObservationSpace.of(gym.spaces.Box(-9.0, 9.0, (size,)))
+
+
+THREE = box(3)
+NONE, HALF = np.zeros(2, bool), np.array([True, False])
+BAD = {
+    "observations: got shape (4, 3), want (2, 3), a row for each of 2 environments": lambda: observations(
+        np.zeros((4, 3)), 2, THREE
+    ),
+    "observations: got 'abc', want real numbers": lambda: observations("abc", 2, THREE),
+    "rewards: got shape (2,), want (2, 3), a row for each of 2 environments and a column for each target. Return it as "
+    "the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) says": lambda: targets(
+        np.zeros(2), 2, 3
+    ),
+    "rewards: got shape (3, 2), want (2, 3)": lambda: targets(np.zeros((3, 2)), 2, 3),
+    "it is the transpose: return rewards.T": lambda: targets(np.zeros((3, 2)), 2, 3),
+    "rewards: got rows of shapes (1,) and (2,), want one shape for all": lambda: targets([[1.0], [1.0, 2.0]], 2, 2),
+    "rewards: got [None, None], want real numbers": lambda: targets([None, None], 2, 1),
+    "terminated: got array([0.5, 0. ]), want 2 booleans, one for each environment": lambda: flags(
+        "terminated", np.array([0.5, 0]), 2
+    ),
+    "truncated: got False, want 2 booleans": lambda: flags("truncated", False, 2),
+    "terminated: got ['yes', 'no'], want 2 booleans": lambda: flags("terminated", ["yes", "no"], 2),
+    "info['factor_mask']: got shape (2,), want booleans of shape (2, 3), a row for each environment and a column for "
+    "each factor": lambda: masks("factor_mask", NONE, 2, 3),
+    "info['target_terminated']: got array([[2., 0.],": lambda: masks(
+        "target_terminated", np.array([[2.0, 0.0], [0.0, 0.0]]), 2, 2
+    ),
+    "info['vector_reward']: got shape (5,), want a row for each of 2 environments": lambda: entry(
+        {"vector_reward": np.zeros(5)}, "vector_reward", 2
+    ),
+    "info['final_obs']: is missing in a step in which environment 1 ended": lambda: last_observations(
+        {}, np.array([1]), THREE
+    ),
+    "observation: got 2 numbers in shape (2,), want 3": lambda: last_observations(
+        {"final_obs": [None, np.zeros(2)]}, np.array([1]), THREE
+    ),
+    "info['final_info']['a']: got shape (2, 2), want (2,), as beside it": lambda: with_final(
+        {"a": np.zeros(2), "final_info": {"a": np.zeros((2, 2))}, "_final_info": HALF}, 2
+    ),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_cannot_be_used(message):
+    with pytest.raises(Misfit, match=re.escape(message)):
+        BAD[message]()
+
+
+def test_what_can_be_used():
+    np.testing.assert_array_equal(observations([[1, 2], [3, 4]], 2, box(2)), [[1, 2], [3, 4]])
+    assert observations(np.zeros(2, np.int64), 2, ObservationSpace.of(gym.spaces.Discrete(3))).shape == (2, 1)
+    assert targets(np.ones(2), 2, 1).shape == (2, 1)
+    assert targets([[1.0], [2.0]], 2, 1).shape == (2, 1)
+    np.testing.assert_array_equal(flags("truncated", [0, 1], 2), [False, True])
+    rows, there = entry({"x": np.array([None, [1.0, 2.0]], object), "_x": np.array([False, True])}, "x", 2)
+    np.testing.assert_array_equal(rows, [[0, 0], [1, 2]])
+    np.testing.assert_array_equal(there, [False, True])
+    assert entry({}, "x", 2) is None
+
+
+def test_what_the_last_step_of_an_episode_said_is_put_in_its_place():
+    info = {
+        "a": np.array([1.0, 2.0]),
+        "_a": np.array([False, True]),
+        "c": {"d": np.array([5.0, 6.0])},
+        "final_info": {
+            "a": np.array([7.0, 0.0]),
+            "_a": HALF,
+            "b": np.array([8.0, 0.0]),
+            "c": {"d": np.array([9.0, 0])},
+        },
+        "_final_info": HALF,
+        "final_obs": np.array([None, None]),
+        "_final_obs": HALF,
+    }
+    merged = with_final(info, 2)
+    assert set(merged) == {"a", "_a", "b", "_b", "c", "_c"}
+    np.testing.assert_array_equal(merged["a"], [7, 2])
+    np.testing.assert_array_equal(merged["_a"], [True, True])
+    np.testing.assert_array_equal(merged["_b"], [True, False])
+    np.testing.assert_array_equal(merged["c"]["d"], [9, 6])
+    assert info["a"][0] == 1.0  # what came is not changed
+    assert with_final({"a": 3}, 2) == {"a": 3}
