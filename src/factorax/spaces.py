@@ -6,7 +6,7 @@ concatenate those of their parts. Actions are arrays ``(..., c)`` of floats, cho
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -195,6 +195,19 @@ class ActionMask:
         valid = rows[..., self.start : self.start + sum(self.choices)] > 0.5
         valid = xp.concatenate([valid, xp.ones((*valid.shape[:-1], 1), bool)], axis=-1)
         return xp.where(valid[..., columns], parameters, np.float32(-1e9))
+
+
+def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
+    """Return a random action; of a Discrete or MultiDiscrete one that the ``action_mask`` of an observation or of an
+    `info` allows, if there is one."""
+    found = (part.get("action_mask") for part in (obs, info) if isinstance(part, Mapping))
+    mask = next((each for each in found if each is not None), None)
+    if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return space.sample()
+    flags = np.asarray(mask).ravel().astype(np.int8)
+    if isinstance(space, spaces.Discrete):
+        return space.sample(flags)
+    return space.sample(tuple(np.split(flags, np.cumsum(space.nvec.ravel())[:-1])))
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -36,6 +36,7 @@ SETTINGS = [
     ("sequence-length", "0", COUNT),
     ("activation", "leaky", "'tanh', 'relu', 'elu', 'gelu' or 'silu'"),
     ("init", "zeros", "'orthogonal', 'lecun' or 'he'"),
+    ("trunk", "both", "'auto', 'separate' or 'shared'"),
     ("identity", "-1", "from 0 to 4,096"),
     ("identity-by", "embedding", "'input' or 'film'"),
     ("rounds", "17", "from 1 to 16"),
@@ -199,7 +200,6 @@ BAD = [
     ("train chain:2 --no-check-network=no", "check_network: got 'no'"),
     ("train chain:2 --variance-report=yes", "variance_report: got 'yes'"),
     ("train chain:2 --layer-norm=yes", "layer_norm: got 'yes'"),
-    ("train chain:2 --share-trunk=1", "share_trunk: got '1'"),
     *((f"train chain:2 --preset none --{name} {value or repr('')}", name, *words) for name, value, *words in SETTINGS),
     # evaluate
     ("evaluate", "run: got none"),

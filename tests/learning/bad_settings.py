@@ -91,11 +91,11 @@ BAD = [
         "activation: got 'rely', want 'tanh', 'relu', 'elu', 'gelu' or 'silu'; did you mean 'relu'?",
     ),
     ({"init": "xavier"}, "init: got 'xavier', want 'orthogonal', 'lecun' or 'he'"),
-    ({"share_trunk": 1}, "share_trunk: got 1, want True or False, or None"),
+    ({"trunk": "share"}, "trunk: got 'share', want 'auto', 'separate' or 'shared'; did you mean 'shared'?"),
     (
-        {"share_trunk": True, "objective": "natural"},
-        "share_trunk: got True with objective='natural', whose critic would change the policy after its step; want "
-        "False",
+        {"trunk": "shared", "objective": "natural"},
+        "trunk: got 'shared' with objective='natural', whose critic would change the policy after its step; want "
+        "'separate'",
     ),
     ({"identity_by": "films"}, "identity_by: got 'films', want 'input' or 'film'; did you mean 'film'?"),
     (

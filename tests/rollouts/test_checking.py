@@ -21,7 +21,10 @@ from factorax.rollouts import ProblemError
         ({"reward": 7.0}, "reward: got 7 in step 0, want weights @ vector_reward = 3"),
         ({"spoil": 4}, "targets: entry 1 is not finite in step 3; clip it"),
         ({"obs": np.float32([np.nan])}, "observation: entry 0 is not finite in step 0"),
-        ({"obs": np.zeros(3, np.float32)}, r"observation: got shape \(3,\), want that of its space, \(1,\)"),
+        (
+            {"obs": np.zeros(3, np.float32)},
+            r"observation: got 3 numbers in shape \(3,\), want 1",
+        ),
         ({"terminated": 0}, "terminated: got int, want a boolean"),
         ({"truncated": None}, "truncated: got NoneType, want a boolean"),
         ({"info": {"factor_mask": np.ones(5, bool)}}, r"info\['factor_mask'\]: got shape \(5,\), want \(2,\)"),

@@ -10,6 +10,7 @@ import numpy as np
 from .._checks import check_each, check_function, checked, listed
 from ..observations import ObservationSpace
 from ..problems.vectors import is_vector
+from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
 from .canonical import FactoredEnv, FactoredGymnasium, Places, own_observations
@@ -239,8 +240,8 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
     """The targets and the reward of one step."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
-    env.reset(seed=0)
-    action = space.sample()
+    obs, info = env.reset(seed=0)
+    action = sample_valid(space, obs, info)
     env._time = 1
     obs, reward, _, _, info = env.env.step(copy.deepcopy(action))
     return env.parts(obs, action, reward, info), reward
@@ -253,10 +254,10 @@ def _check_seed(env: Any, steps: int = 10) -> None:
     episodes = []
     for _ in range(2):
         space.seed(0)
-        obs, _ = env.reset(seed=123)
+        obs, info = env.reset(seed=123)
         episode = [as_rows(obs)]
         for _ in range(steps):
-            obs, _, terminated, truncated, info = env.step(space.sample())
+            obs, _, terminated, truncated, info = env.step(sample_valid(space, obs, info))
             episode += [as_rows(obs), info["vector_reward"]]
             if np.any(terminated) or np.any(truncated):
                 break

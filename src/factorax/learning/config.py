@@ -147,9 +147,10 @@ class Config:
     """Normalise the inputs of activation functions."""
     init: Literal["orthogonal", "lecun", "he"] = "orthogonal"
     """Initialisation of layers. The last layer of a policy is scaled down, whatever this is."""
-    share_trunk: bool | None = None
-    """Put the critic's last layer on the policy's hidden layers, which both then train. None: for gru and lstm, whose
-    critic then remembers what the policy does."""
+    trunk: Literal["auto", "separate", "shared"] = "auto"
+    """separate: a network of its own for the critic. shared: the critic's last layer on the policy's hidden layers,
+    which both then train. auto: shared for gru and lstm, whose critic then remembers what the policy does; else
+    separate."""
     identity: Annotated[int, Range(0, 2**12)] = 8
     """Size of the learned embedding that tells a shared network which component it acts for; 0 for none."""
     identity_by: Literal["input", "film"] = "input"
@@ -286,8 +287,8 @@ class Config:
             raise ValueError(f"std: got {self.std!r} with covariance='full', want 'component'")
         if self.shares_trunk and self.objective == "natural":
             raise ValueError(
-                f"share_trunk: got {self.share_trunk} with objective='natural', whose critic would change the policy "
-                "after its step; want False"
+                f"trunk: got {self.trunk!r} with objective='natural', whose critic would change the policy after its "
+                "step; want 'separate'"
             )
 
     @classmethod
@@ -321,7 +322,7 @@ class Config:
     @property
     def shares_trunk(self) -> bool:
         """Whether the critic is on the policy's hidden layers."""
-        return self.is_recurrent if self.share_trunk is None else self.share_trunk
+        return self.is_recurrent if self.trunk == "auto" else self.trunk == "shared"
 
     @property
     def passes(self) -> int:

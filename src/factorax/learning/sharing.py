@@ -102,7 +102,7 @@ class _Describing:
             case types.FunctionType():
                 return self._function(x)
             case types.MethodType():
-                return kind, self._function(x.__func__), self.key(x.__self__)
+                return kind, self.key(x.__func__), self.key(x.__self__)
             case functools.partial():
                 return kind, self.key(x.func), self.key(x.args), self.key(x.keywords)
             case gym.Space():

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import Count, Seed, check_each
 from ..problems.failures import EpisodeLost
+from ..spaces import sample_valid
 from ..spec import Spec
 from ..structure.labels import counted
 from .checking_vectors import check_vector
@@ -142,12 +143,14 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
     n, m = spec.n_factors, spec.n_targets
     faults = []
     env.action_space.seed(seed)
+    returned = env.reset(seed=seed)
     try:
-        first_observation(env.reset(seed=seed), spec.observations)
+        first_observation(returned, spec.observations)
     except Misfit as error:
         return [f"{error}, in the reset with seed {seed}"]
+    obs, info = returned
     for t in range(steps):
-        returned = env.step(env.action_space.sample())
+        returned = env.step(sample_valid(env.action_space, obs, info))
         try:
             _check_kinds(returned, {"factor_mask": n, "target_terminated": m})
         except Misfit as error:
@@ -179,6 +182,6 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
             if name in info and np.shape(info[name]) != (size,):
                 faults.append(f"info[{name!r}]: got shape {np.shape(info[name])}, want ({size},)")
         if terminated or truncated:
-            env.reset()
+            obs, info = env.reset()
     env.close()
     return faults

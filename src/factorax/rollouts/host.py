@@ -12,6 +12,7 @@ from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
+from ..structure.labels import warn
 from .returned import (
     Misfit,
     check_spaces,
@@ -298,7 +299,19 @@ class HostEnvironments:
             raise
         with self._naming(i, f", reset with seed {seed}"):
             check_spaces(self.envs[i], self._action_space)
-            return first_observation(returned, self._observations)
+            observed = first_observation(returned, self._observations)
+        if self.first + i == 0 and "action_mask" in returned[1] and not self._sees_mask:
+            warn(
+                "info['action_mask']: is not looked at, and the policy may choose what it forbids; "
+                "fx.wrap(make, network, observe=['action_mask']) puts it where policies see it"
+            )
+        return observed
+
+    @property
+    def _sees_mask(self) -> bool:
+        """Whether a mask of valid actions is a part of observations."""
+        names = [name for name, _, _ in getattr(self.envs[0].unwrapped, "observed_info", ())]
+        return "action_mask" in names or any(part.where == "['action_mask']" for part in self._observations.parts)
 
     def lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
         """Close environment i; a stand-in takes its place until it is replaced."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..spaces import sample_valid
 from ..structure.labels import warn
 from .returned import name_of
 
@@ -19,9 +20,10 @@ def observed(env: Any, actions: int) -> list[np.ndarray]:
     """The first observations after ``reset(seed=0)``, with random actions that are drawn with the seed `actions`; those
     of all environments if it is a vector of them. They end with the first episode."""
     env.action_space.seed(actions)
-    rows = [_numbers(env.reset(seed=0)[0])]
+    obs, info = env.reset(seed=0)
+    rows = [_numbers(obs)]
     for _ in range(STEPS):
-        obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        obs, _, terminated, truncated, info = env.step(sample_valid(env.action_space, obs, info))
         if np.any(terminated) or np.any(truncated):  # no action follows the last observation
             break
         rows.append(_numbers(obs))

@@ -13,8 +13,8 @@ SETTINGS = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "hidden": (4,), "policy"
 def test_all_components_begin_with_the_same_network_and_then_differ():
     learner = Learner.of(queues(3), config=Config(identity_by="film", **SETTINGS))
     net = learner.init().agent.policy.net
-    c = len(learner.spec.components)
-    local = jnp.broadcast_to(jax.random.normal(jax.random.key(0), (2,)), (c, 2))
+    c, size = learner.spec.see(np.zeros(learner.spec.n_inputs), np).shape
+    local = jnp.broadcast_to(jax.random.normal(jax.random.key(0), (size,)), (c, size))
     np.testing.assert_array_equal(net(None, local), jnp.broadcast_to(net(None, local)[:1], (c, 2)))
     moved = jax.tree.map(lambda x: x, net)
     moved.modulations[0] = moved.modulations[0] + 0.3

@@ -17,7 +17,7 @@ from factorax.spec import Spec
 SETTINGS = (
     SMALL
     | {"n_envs": 3, "n_steps": 12, "batch_size": 18, "n_epochs": 1, "sequence_length": 6, "hidden": (8, 8)}
-    | {"share_trunk": False}
+    | {"trunk": "separate"}
 )
 ARRANGEMENTS = ["joint", "shared", "independent"]
 

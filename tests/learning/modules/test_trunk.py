@@ -12,7 +12,7 @@ from factorax.problems import contextual_bandit, queues
 
 
 def test_a_value_is_linear_in_the_policys_features():
-    learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, share_trunk=True))
+    learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, trunk="shared"))
     agent = learner.init().agent
     obs = jax.random.normal(jax.random.key(0), (5, 3))
     head = agent.critic.net
@@ -26,7 +26,7 @@ def test_a_value_is_linear_in_the_policys_features():
 @pytest.mark.parametrize("architecture", ["mlp", "gru"])
 @pytest.mark.parametrize("critic", ["target", "factor"])
 def test_it_trains_with_every_arrangement(architecture, critic):
-    settings = SMALL | {"policy": "shared", "critic": critic, "share_trunk": True, "sequence_length": 3}
+    settings = SMALL | {"policy": "shared", "critic": critic, "trunk": "shared", "sequence_length": 3}
     learner = Learner.of(queues(2), config=Config(architecture=architecture, **settings))
     state, metrics = jax.jit(learner.update)(learner.init())
     assert np.isfinite(metrics["train/value_loss"])
