@@ -167,12 +167,13 @@ class JaxCollector(Collector):
             ),
         )
         state, key = evaluation.init(jax.random.key(seed)), jax.random.key(seed + 1)
-        returns: Any = np.full((episodes, self.environments.n_targets), np.nan)
+        returns, ended = np.zeros((episodes, self.environments.n_targets)), np.zeros(episodes, bool)
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
             state, transitions = evaluation.play(behaviour.act, state, for_chunk)
-            _keep_first(returns, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
-            if not np.isnan(returns).any():
+            _keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
+            if ended.all():
+                _check_finite(returns)
                 return returns
         raise TimeoutError(f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps")
 
@@ -192,9 +193,16 @@ class _Evaluation:
         self.init, self.play = environments.init, OwnJit(play)
 
 
-def _keep_first(returns: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
-    """Fill in the first episode of every environment that has none yet."""
-    for i in np.flatnonzero(np.isnan(returns).any(axis=1)):
-        ended = np.flatnonzero(length[:, i])
-        if len(ended):
-            returns[i] = psi[ended[0], i]
+def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
+    """Fill in the first episode of every environment that has not ended one yet."""
+    for i in np.flatnonzero(~ended):
+        ends = np.flatnonzero(length[:, i])
+        if len(ends):
+            returns[i], ended[i] = psi[ends[0], i], True
+
+
+def _check_finite(returns: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(returns))
+    if len(bad):
+        i, j = map(int, bad[0])
+        raise FloatingPointError(f"evaluate: target {j} of episode {i} is {returns[i, j]}")

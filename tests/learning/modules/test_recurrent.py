@@ -126,7 +126,9 @@ def losses(learner, state, transitions):
     return eqx.filter_value_and_grad(ours)(agent), eqx.filter_value_and_grad(by_hand)(agent)
 
 
-@pytest.mark.parametrize(("architecture", "policy"), [("gru", "shared"), ("lstm", "joint")])
+@pytest.mark.parametrize(
+    ("architecture", "policy"), [pytest.param("gru", "shared", marks=pytest.mark.slow), ("lstm", "joint")]
+)
 def test_the_loss_and_its_gradient_are_those_of_an_unrolled_computation(architecture, policy):
     learner = learner_of(architecture, policy)
     state, _ = jax.jit(learner.update)(learner.init())  # the next rollout begins in the middle of episodes

@@ -9,6 +9,7 @@ from .influence import travel_times as travel_times
 from .observations import Readings as Readings
 from .observations import local_observations as local_observations
 from .observations import observe as observe
+from .observations import stop_line_detectors as stop_line_detectors
 from .settings import Traffic as Traffic
 from .signals import Signals as Signals
 from .signals import switch as switch

@@ -130,6 +130,13 @@ class Grid:
         return np.stack([each.ravel() for each in around], axis=1)
 
     @cached_property
+    def adjacency(self) -> np.ndarray:
+        """Which lights are joined by a street, booleans ``(n, n)``."""
+        joined = np.zeros((self.n_lights, self.n_lights + 1), bool)
+        joined[np.arange(self.n_lights)[:, None], self.neighbours] = True  # −1 is the last column
+        return joined[:, :-1]
+
+    @cached_property
     def lengths(self) -> np.ndarray:
         """Lengths of the streets in metres, ``(m,)``."""
         lengths = np.full(self.n_edges, INNER)

@@ -23,6 +23,11 @@ class LaneProblem(Problem):
 
     simulator: LaneSimulator
 
+    @property
+    def neighbours(self) -> np.ndarray:
+        """Which lights are joined by a street, booleans ``(n, n)``."""
+        return self.simulator.traffic.grid.adjacency
+
     def influence(self, preset: Any = "incident", **options: Any) -> Any:
         """A network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag, ``"travel"``,
         that of `travel_times`."""

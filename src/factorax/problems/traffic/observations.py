@@ -89,6 +89,20 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     return xp.concatenate([part.astype(obs.dtype) for part in parts], axis=-1)
 
 
+def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
+    """What lights see that have nothing but a detector at each stop line, ``(..., n, 7)``, from joint observations.
+
+    For every approach whether a car is within `reach` metres of the light, then seconds of yellow, direction and yellow
+    of the light itself. How many cars wait, and which are to come, has to be remembered or guessed.
+    """
+    n, m = grid.n_lights, grid.n_edges
+    cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 4, SEEN)
+    near = (cars[..., 2, :, :, 0] != 0) & (cars[..., 1, :, :, 0] * MAX_DISTANCE <= reach)
+    own = obs[..., 24 * n + 2 * m :].reshape(*obs.shape[:-1], 3, n)
+    xp = np if isinstance(obs, np.ndarray) else _jax_numpy()
+    return xp.concatenate([near.astype(obs.dtype), xp.moveaxis(own, -2, -1)], axis=-1)
+
+
 @lru_cache(maxsize=8)
 def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
     """Index in the joint observation of each number that a light sees, ``(n, 42)``; index of the number that tells that

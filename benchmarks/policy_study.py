@@ -1,0 +1,102 @@
+"""What memory and messages are worth in traffic: `python -m benchmarks.policy_study`.
+
+- memory: lights of a 3×3 grid that have nothing but a detector at each stop line, with a perceptron and with a GRU;
+- messages: lights that see their own surroundings, with a perceptron and with attention to the lights next to them, on
+  2×6 and 10×10 grids.
+
+All with the same settings, numbers of steps and seeds within a study; only the architecture differs. Five seeds train
+side by side. It writes ``benchmarks/policy_study.json``; ``python -m benchmarks.policy_study memory`` makes that part
+alone.
+"""
+
+import json
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from factorax.learning import Config, Learner, Program
+from factorax.problems.traffic import lanes, stop_line_detectors
+
+SEEDS = 5
+COMMON: dict[str, Any] = {
+    "n_steps": 400,
+    "policy": "shared",
+    "identity": 0,
+    "critic": "factor",
+    "hidden": (32, 32, 32),
+    "n_epochs": 5,
+    "learning_rate": 1e-3,
+    "ent_coef": 0.02,
+    "anneal": ("learning_rate", "ent_coef"),
+    "gamma": 0.95,
+    "check_network": False,
+}
+
+
+def curve(problem: Any, config: Config, local: Any, network: Any) -> dict[str, Any]:
+    """The return of every rollout, for every seed, and the mean return of 20 episodes of the last policies."""
+    learner = Learner.of(problem, network, config, local=local)
+    program = Program(learner)
+    states = eqx.filter_vmap(learner.init)(jnp.arange(SEEDS))
+    returns, start = [], time.perf_counter()
+    for _ in range(-(-config.total_timesteps // config.rollout_steps)):
+        states, metrics = program.update_seeds(states)
+        returns.append(np.asarray(metrics["rollout/ep_rew_mean"]))
+    seconds = time.perf_counter() - start
+    final = []
+    for i in range(SEEDS):
+        arrays, rest = eqx.partition(states, eqx.is_array)
+        state = eqx.combine(jax.tree.map(lambda x, i=i: x[i], arrays), rest)
+        episodes = program.collector.play_episodes(program.behaviour(state), 20, deterministic=False, seed=0)
+        final.append(float((episodes @ learner.spec.weights).mean()))
+    return {"returns": np.stack(returns, axis=1).round(3).tolist(), "final": final, "seconds": round(seconds, 1)}
+
+
+def memory() -> dict[str, Any]:
+    problem = lanes(3, 3, norm="fixed")
+    local = partial(stop_line_detectors, problem.simulator.traffic.grid)
+    settings = COMMON | {"total_timesteps": 4_800_000, "n_envs": 16, "batch_size": 1600, "trunk": "shared"}
+    kinds = {"perceptron": {}, "gru": {"architecture": "gru", "sequence_length": 50}}
+    network = problem.influence("incident")
+    found = {name: curve(problem, Config(**settings | more), local, network) for name, more in kinds.items()}
+    return found | {"perceptron, sees everything near": curve(problem, Config(**settings), None, network)}
+
+
+def messages(rows: int, columns: int, steps: int) -> dict[str, Any]:
+    options: dict[str, Any] = {"initial": "everywhere"} if rows > 4 else {}
+    problem = lanes(rows, columns, norm="fixed", **options)
+    settings = COMMON | {"total_timesteps": steps, "n_envs": 16, "batch_size": 640, "hidden": (32, 32)}
+    kinds = {"perceptron": {}, "attention": {"architecture": "attention"}}
+    network = problem.influence("corridor")
+    return {name: curve(problem, Config(**settings | more), None, network) for name, more in kinds.items()}
+
+
+STUDIES = {
+    "memory": memory,
+    "messages 2x6": partial(messages, 2, 6, 4_800_000),
+    "messages 10x10": partial(messages, 10, 10, 1_600_000),
+}
+
+
+def main() -> None:
+    path = Path(__file__).with_suffix(".json")
+    for name, study in STUDIES.items():
+        if sys.argv[1:] and not any(name.startswith(word) for word in sys.argv[1:]):
+            continue
+        results = {"device": jax.devices()[0].device_kind} | study()
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        path.write_text(json.dumps(found | {name: results}) + "\n", encoding="utf-8")
+        for kind, result in results.items():
+            if isinstance(result, dict):
+                print(name, kind, result["final"], f"{result['seconds']} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
