@@ -5,8 +5,8 @@
   2×6 and 10×10 grids.
 
 All with the same settings, numbers of steps and seeds within a study; only the architecture differs. Five seeds train
-side by side. It writes ``benchmarks/policy_study.json``; ``python -m benchmarks.policy_study memory`` makes that part
-alone.
+side by side. It writes ``benchmarks/policy_study.json`` and draws learning curves; ``python -m benchmarks.policy_study
+memory`` makes that part alone, and ``… draw`` none.
 """
 
 import json
@@ -19,12 +19,15 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
+from scipy import stats
 
 from factorax.learning import Config, Learner, Program
 from factorax.problems.traffic import lanes, stop_line_detectors
 
 SEEDS = 5
+FIGURE = Path(__file__).parent.parent / "docs" / "images" / "policy_study.png"
 COMMON: dict[str, Any] = {
     "n_steps": 400,
     "policy": "shared",
@@ -85,6 +88,25 @@ STUDIES = {
 }
 
 
+def draw(found: dict[str, Any], path: Path) -> None:
+    """Learning curves: means over seeds of the last ten rollouts, and Student's 95 % intervals."""
+    figure, panels = plt.subplots(1, len(found), figsize=(4 * len(found), 3.2), layout="constrained")
+    quantile = float(stats.t.ppf(0.975, SEEDS - 1))
+    for panel, (title, results) in zip(panels, found.items(), strict=True):
+        for kind, result in results.items():
+            if isinstance(result, dict):
+                returns = np.array(result["returns"])
+                smooth = np.apply_along_axis(lambda x: np.convolve(x, np.ones(10) / 10, "valid"), 1, returns)
+                mean, error = smooth.mean(axis=0), smooth.std(axis=0, ddof=1) / SEEDS**0.5
+                steps = (np.arange(len(mean)) + 10) * 16 * COMMON["n_steps"] / 1e6
+                panel.plot(steps, mean, label=kind)
+                panel.fill_between(steps, mean - quantile * error, mean + quantile * error, alpha=0.25)
+        panel.set(title=title.replace("x", "×"), xlabel="million steps", ylabel="return")
+        panel.legend(loc="lower right", fontsize="small")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
 def main() -> None:
     path = Path(__file__).with_suffix(".json")
     for name, study in STUDIES.items():
@@ -96,6 +118,7 @@ def main() -> None:
         for kind, result in results.items():
             if isinstance(result, dict):
                 print(name, kind, result["final"], f"{result['seconds']} s", flush=True)
+    draw(json.loads(path.read_text(encoding="utf-8")), FIGURE)
 
 
 if __name__ == "__main__":
