@@ -43,6 +43,7 @@ def test_evaluate_shows_names_of_targets(run, factorax):
     assert_escaped(out)
 
 
+@pytest.mark.slow
 def test_compare_and_plot_show_names_of_problems(run, factorax, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(run, other)

@@ -132,6 +132,7 @@ def test_problem_and_preset_are_found_among_the_arguments(arguments, found):
     assert _first_look(arguments) == found
 
 
+@pytest.mark.slow
 def test_the_same_command_resumes(factorax):
     command = ["train", "chain:2", *OPTIONS]
     assert factorax(*command)[0] == 0

@@ -77,6 +77,7 @@ def test_least_squares_reaches_the_minimum_that_a_numerical_search_finds(seed):
     np.testing.assert_allclose(total_variance(problem, k - b), found.fun, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_shared_parameters_are_where_it_beats_wu():
     for share in (True, False):
         problem, arguments = setting(share=share)

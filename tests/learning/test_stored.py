@@ -31,6 +31,7 @@ def test_without_a_name_the_error_says_what_it_was_trained_on(tmp_path):
     assert FactoredPPO.load(tmp_path / "pole", "CartPole-v1").num_timesteps == 0
 
 
+@pytest.mark.slow
 def test_a_run_is_loaded_with_its_copy_of_the_network(tmp_path, monkeypatch):
     """The file that the user named may be gone, or another one."""
     monkeypatch.chdir(tmp_path)

@@ -69,9 +69,8 @@ def rollouts(env, settings, **who):
     return found, episodes
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "gru" else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_workers_give_what_this_process_gives(name):
     env, settings = CASES[name]
     here, episodes = rollouts(env, settings)

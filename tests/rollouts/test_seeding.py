@@ -57,6 +57,7 @@ def test_others_are_not_warned_of():
         fx.check_problem(make, steps=5)
 
 
+@pytest.mark.slow
 def test_training_says_it_where_it_repeats_episodes_anyway():
     """It does so for a sparse network and a policy that reads everything; no further environment is made."""
     made = []

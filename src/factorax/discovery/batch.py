@@ -16,6 +16,7 @@ from ..spec import Spec
 from ..structure.labels import check_labels, counted, default_labels, some
 from .methods import MethodName, TargetKind
 from .result import Discovery
+from .simulators import check_forgetful
 
 _COLLECTING = {"samples": Count, "horizon": Count, "gamma": Share, "n_envs": Count, "seed": Seed}
 
@@ -233,6 +234,7 @@ def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, gamma: float) -> 
 
 def _act(policy: Any, space: ActionSpace) -> Any:
     if policy is not None:
+        check_forgetful(policy)
         return lambda key, obs: policy.learner.act(policy.state, key, obs)
     parameters, spread = space.neutral()
     return lambda key, obs: space.sample(key, jnp.broadcast_to(parameters, (len(obs), *parameters.shape)), spread)

@@ -264,6 +264,15 @@ def simulator_of(problem: Any, horizon: int, policy: Any = None) -> Simulator:
     return HostSimulator(problem, horizon, policy_of(policy, traced=False))
 
 
+def check_forgetful(policy: Any) -> None:
+    """Raise ValueError for a trained model whose policy remembers: discovery calls it with single observations."""
+    if policy.state.agent.policy.memory:
+        raise ValueError(
+            f"policy: got a model with architecture={policy.config.architecture!r}, whose policy remembers the "
+            "episode; want one that does not, such as architecture='mlp'"
+        )
+
+
 def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
     """A policy as a function of a key and an observation, from such a function or from a trained `FactoredPPO`."""
     learner = getattr(policy, "learner", None)
@@ -274,6 +283,7 @@ def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
                 "observation that gives a flat action (c,)"
             )
         return policy
+    check_forgetful(policy)
     # Simulators clip actions to the bounds of the space; a learner may get them there in another way.
     within = learner.spec.components.within
     if traced:

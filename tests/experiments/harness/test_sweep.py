@@ -142,6 +142,7 @@ def test_a_sweep_is_the_engine_record_by_record(name):
     np.testing.assert_array_equal(whole(job)["step"], [20, 40, 60, 80, 100, 120])
 
 
+@pytest.mark.slow
 @sharing
 def test_records_are_filled_to_the_end():
     diverged = whole(DROPPING)

@@ -9,6 +9,8 @@ import pytest
 from small_settings import SMALL
 
 from factorax import FactoredPPO, InfluenceNetwork
+from factorax.discovery import intervene
+from factorax.discovery.batch import collect
 from factorax.learning import Config, Learner
 from factorax.learning.modules.recurrent import Cell
 from factorax.problems import queues
@@ -126,9 +128,8 @@ def losses(learner, state, transitions):
     return eqx.filter_value_and_grad(ours)(agent), eqx.filter_value_and_grad(by_hand)(agent)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "policy"), [pytest.param("gru", "shared", marks=pytest.mark.slow), ("lstm", "joint")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("architecture", "policy"), [("gru", "shared"), ("lstm", "joint")])
 def test_the_loss_and_its_gradient_are_those_of_an_unrolled_computation(architecture, policy):
     learner = learner_of(architecture, policy)
     state, _ = jax.jit(learner.update)(learner.init())  # the next rollout begins in the middle of episodes
@@ -222,3 +223,10 @@ def test_settings_that_do_not_go_together(settings, message):
 
 def test_a_spec_is_all_that_shapes_need():
     assert Spec.of(Remember).n_inputs == 2
+
+
+def test_discovery_wants_a_policy_that_does_not_remember():
+    model = FactoredPPO("queues:2", architecture="gru", **SETTINGS)
+    for discover in (intervene, collect):
+        with pytest.raises(ValueError, match="policy: got a model with architecture='gru', whose policy remembers"):
+            discover(queues(2), policy=model)

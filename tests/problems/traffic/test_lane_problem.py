@@ -9,6 +9,7 @@ import factorax as fx
 from factorax.problems.traffic import lanes
 
 
+@pytest.mark.slow
 def test_the_problem_passes_its_check_and_has_the_right_sizes():
     for size, length in (((3, 3), 339), ((2, 6), 452)):
         problem = lanes(*size)

@@ -200,9 +200,9 @@ def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np
 
 def _play(model: Model, env: gym.Env, deterministic: bool) -> float:
     obs, _ = env.reset()
-    total, over = 0.0, False
+    total, over, state = 0.0, False, None
     while not over:
-        action, _ = model.predict(obs, deterministic=deterministic)
+        action, state = model.predict(obs, state, deterministic=deterministic)
         obs, reward, terminated, truncated, _ = env.step(action)
         total, over = total + float(reward), terminated or truncated
     return total

@@ -99,13 +99,17 @@ def trained(model: Any, *, sampled: bool = False, seed: int = 0) -> Controller:
     """The policy of a `FactoredPPO` that was trained on a grid of this size, with its most probable actions or, if
     `sampled`, with actions drawn from it."""
     learner, state = model.learner, model.state
+    size = state.agent.policy.memory
 
-    def act(obs: Any, t: Any, key: Any) -> tuple[Any, Any]:
+    def act(obs: Any, t: Any, remembered: Any) -> tuple[Any, Any]:
+        key, *memory = remembered
         key, sample_key = jax.random.split(key)
-        action = learner.act(state, sample_key, jnp.asarray(obs, jnp.float32), deterministic=not sampled)
-        return learner.spec.components.to_environment(action, jnp) > 0, key
+        row = jnp.asarray(obs, jnp.float32)
+        chosen = learner.behaviour(state).act(sample_key, row, *memory, deterministic=not sampled)
+        action, *memory = chosen if memory else (chosen,)
+        return learner.spec.components.to_environment(action, jnp) > 0, (key, *memory)
 
-    return Controller(jax.jit(act), jax.random.key(seed))
+    return Controller(jax.jit(act), (jax.random.key(seed), *([jnp.zeros(size)] if size else [])))
 
 
 class _LightView(NamedTuple):
