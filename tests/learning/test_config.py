@@ -5,10 +5,10 @@ import json
 
 import numpy as np
 import pytest
-from learning.bad_settings import BAD, UNKNOWN
 
 from factorax.learning import Config, FactoredPPO
 from factorax.learning.config import upgraded
+from learning.bad_settings import BAD, UNKNOWN
 
 ROLLOUT = {"n_envs": 4, "n_steps": 6, "batch_size": 24}
 

@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learning.helping import rollout
 
 import factorax as fx
 from factorax.learning import Config, Learner, diagnostics
 from factorax.problems import chain
+from learning.helping import rollout
 
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learning.helping import rollout
 
 import factorax as fx
 from factorax.learning import Config, Learner, Program, TrainingBatch
 from factorax.problems import Problem, Step
+from learning.helping import rollout
 
 H = 3
 LAM = np.array([1.0, -2.0])

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learning.helping import rollout
 
 import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner, Program, diagnostics
 from factorax.problems import chain, contextual_bandit
 from factorax.structure import Factorisation
+from learning.helping import rollout
 
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 

@@ -4,10 +4,10 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from learning.helping import rollout
 
 from factorax.learning import Config, Learner
 from factorax.problems import chain
+from learning.helping import rollout
 
 SMALL = {"n_envs": 8, "n_steps": 8, "batch_size": 64, "n_epochs": 2, "hidden": (8,)}
 

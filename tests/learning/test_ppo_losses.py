@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+
+import factorax as fx
 from learning.ppo_cases import (
     LAM,
     N_INPUTS,
@@ -24,8 +26,6 @@ from learning.ppo_cases import (
     perturbed,
     samples_of,
 )
-
-import factorax as fx
 
 
 def textbook(agent, space, samples, advantage, returns, old, c):

@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learning.ppo_cases import LAM, NET, SPACES, B, T, advantages, make_agent, make_batch, make_update, samples_of
 
 import factorax as fx
 from factorax.learning import gae
+from learning.ppo_cases import LAM, NET, SPACES, B, T, advantages, make_agent, make_batch, make_update, samples_of
 
 
 def test_vanilla_credits_all_with_the_scalar_advantage():

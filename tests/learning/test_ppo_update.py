@@ -5,10 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learning.ppo_cases import NET, SPACES, assert_close, loss_gradient, make_agent, make_batch, make_update, samples_of
 from scipy import stats
 
 from factorax.learning.epochs import shuffled
+from learning.ppo_cases import NET, SPACES, assert_close, loss_gradient, make_agent, make_batch, make_update, samples_of
 
 
 @pytest.mark.slow
