@@ -22,7 +22,7 @@ class Model(Protocol):
 
     @property
     def num_timesteps(self) -> int: ...  # noqa: D102
-    def predict(self, observation: Any, *, deterministic: bool = False) -> tuple[Any, Any]: ...  # noqa: D102
+    def predict(self, observation: Any, state: Any = None, *, deterministic: bool = False) -> tuple[Any, Any]: ...  # noqa: D102
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True) -> dict[str, Any]: ...  # noqa: D102
     def on(self, problem: Any) -> Any: ...  # noqa: D102
     def save(self, path: Any) -> None: ...  # noqa: D102
