@@ -138,4 +138,4 @@ def test_the_wheel_runs_in_an_empty_environment_from_another_folder(built, tmp_p
     assert any((tmp_path / "baselines").iterdir())
     run("factorax", "train", "contextual-bandit:3", "--total-timesteps", "512", "--out", "run")  # reads its preset
     assert (tmp_path / "run" / "config.json").is_file()
-    assert "search" in run("factorax", "claims")  # reads claims.json
+    assert "search" in run("factorax", "claims")  # reads the published claims

@@ -12,6 +12,7 @@ from ..._files import read_json
 from ...runs.statistics import Interval
 
 Verdict = Literal["holds", "holds in part", "does not hold"]
+Source = Literal["paper", "ours"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class Claim:
     """The reason, where one is needed."""
     command: str = ""
     """The command that reproduces it."""
+    source: Source = "paper"
+    """Whose statement it is."""
+    chosen_by: str = ""
+    """Who chose the grid, the threshold or the budget that the verdict depends on, and which."""
+    would_settle: str = ""
+    """What would settle it, where it holds in part."""
 
     def as_dict(self) -> dict[str, str]:
         """Returns the claim as a dictionary for JSON."""
@@ -49,8 +56,9 @@ def above(interval: Interval, bound: float) -> Verdict:
 
 def published() -> list[Claim]:
     """Returns the claims table that ships with the library: every experiment with the paper's budget."""
-    text = resources.files(__package__ or "").joinpath("claims.json").read_text(encoding="utf-8")
-    return [Claim(**row) for row in json.loads(text)]
+    files = resources.files(__package__ or "").joinpath("published").iterdir()
+    texts = [file.read_text(encoding="utf-8") for file in sorted(files, key=lambda file: file.name)]
+    return [Claim(**row) for text in texts for row in json.loads(text)]
 
 
 def collected(folders: Iterable[Path]) -> list[Claim]:
