@@ -59,6 +59,8 @@ class Samples(NamedTuple):
     """Before each step, ``(N, h)``, if networks remember."""
     starts: jax.Array | None = None
     """Whether an episode begins with this step, ``(N,)``, if networks remember."""
+    component: jax.Array | None = None
+    """Which component a sample is of, ``(N,)``, if each is of one alone (`factor_samples`)."""
 
 
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
@@ -88,6 +90,15 @@ def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
     elif bootstrap == "always":
         terminated = jnp.zeros_like(terminated)
     return terminated, ended
+
+
+def fragment_ends(n_steps: int, length: int) -> jax.Array:
+    """Whether a fragment of a rollout ends with a step, ``(T,)``.
+
+    >>> fragment_ends(4, 2).tolist()
+    [False, True, False, True]
+    """
+    return jnp.arange(1, n_steps + 1) % length == 0
 
 
 def starts(batch: TrainingBatch) -> jax.Array:

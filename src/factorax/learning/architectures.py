@@ -52,7 +52,8 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
         net: Any = make_network(spec, c, c.policy, for_policy, shape=shape, gain=0.01)
     else:
         net = custom_network("policy", own.policy, spec, for_policy, shape)
-    policy = Policy(net, components.spread(c.initial_log_std, one=c.std == "shared"), spec.action_mask)
+    spread = components.spread(c.initial_log_std, one=c.std == "shared")
+    policy = Policy(net, spread, spec.action_mask, learns_spread=c.std != "state")
     if c.critic == "none":
         return Agent(policy, None)
     kind, values = "joint", spec.n_factors

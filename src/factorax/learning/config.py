@@ -3,11 +3,11 @@
 import secrets
 from dataclasses import dataclass, fields
 from functools import cache
-from math import gcd
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 from .._checks import Count, NotNegative, Positive, Range, Share, Whole, check_type, checked, nearest
 from ..distributions import Bounded
+from .combinations import check_combinations
 from .validation import Schedule, ScheduledRange
 
 PolicyKind = Literal["joint", "shared", "independent"]
@@ -66,6 +66,8 @@ def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
             new[_RENAMED.get(name, name)] = value
     if "discount" in settings:  # of a version that had no choice
         new.setdefault("bounded", "clip")
+    if "kl_of" not in settings and settings.get("estimator") == "vanilla":  # likewise
+        new["kl_of"] = "factor"
     return new
 
 
@@ -145,8 +147,10 @@ class Config:
     """Activation function of hidden layers."""
     layer_norm: bool = False
     """Normalise the inputs of activation functions."""
-    init: Literal["orthogonal", "lecun", "he"] = "orthogonal"
-    """Initialisation of layers. The last layer of a policy is scaled down, whatever this is."""
+    init: Literal["orthogonal", "lecun", "he", "normc"] = "orthogonal"
+    """Initialisation of layers. The last layer of a policy is scaled down, whatever this is. normc: normal
+    weights, scaled so that those of every unit have norm 1, and 0.01 in the last layers of policy and critic, as in
+    RLlib."""
     trunk: Literal["auto", "separate", "shared"] = "auto"
     """separate: a network of its own for the critic. shared: the critic's last layer on the policy's hidden layers,
     which both then train. auto: shared for gru and lstm, whose critic then remembers what the policy does; else
@@ -166,7 +170,7 @@ class Config:
     that are scaled to their bounds, which are then two standard deviations from the middle."""
     std: Literal["component", "shared", "state"] = "component"
     """Standard deviation of Gaussian actions. component: a parameter for each component. shared: one for all of them.
-    state: from the policy network, so that it depends on the state."""
+    state: from the policy network, so that it depends on the state; initial_log_std is then added to its output."""
     covariance: Literal["diagonal", "full"] = "diagonal"
     """Covariance of the Gaussian components within a factor; different factors are always independent."""
     learning_rate: Scheduled = 3e-4
@@ -177,37 +181,58 @@ class Config:
     """Discount factor γ."""
     gae_lambda: Share = 0.95
     """λ of generalised advantage estimation."""
+    gae_steps: Count | None = None
+    """Length of the fragments within which advantages are estimated, with the critic's value at their ends, as RLlib's
+    workers do; None for the whole rollout."""
     n_epochs: Count = 10
     """Number of passes over every rollout."""
     batch_size: Count = 64
     """Minibatch size."""
+    minibatch_of: Literal["steps", "factors"] = "steps"
+    """What batch_size counts. steps: steps of an environment, with what all factors did in them. factors: what one
+    factor did in one step is a sample of its own, as in multi-agent training with a shared policy."""
+    shuffle: Literal["epoch", "rollout"] = "epoch"
+    """How often minibatches are drawn. epoch: anew in every pass. rollout: once; every pass goes through the same
+    minibatches in another order, and what batch_size leaves over is dropped, as in RLlib 0.7."""
     clip_range: Annotated[float, ScheduledRange(0, open=True)] = 0.2
     """Clipping range ε of the probability ratio; from Python also a function of the remaining progress."""
     clip_range_vf: Positive | None = None
     """Clipping range of the value function; None for no clipping."""
+    pessimistic_vf: bool = False
+    """With clip_range_vf, take the larger of the clipped and the unclipped value loss, as RLlib 0.7 does; otherwise the
+    clipped one, as Stable-Baselines3 does."""
     ent_coef: Scheduled = 0.0
     """Weight of the entropy bonus; from Python also a function of the remaining progress."""
     vf_coef: NotNegative = 0.5
     """Weight of the value loss."""
-    max_grad_norm: Positive = 0.5
-    """Maximum norm of the gradient; longer gradients are scaled down to it."""
+    max_grad_norm: Positive | None = 0.5
+    """Maximum norm of the gradient; longer gradients are scaled down to it. None for no limit."""
+    adam_eps: Positive = 1e-5
+    """ε in the denominator of the Adam optimizer."""
     target_kl: Positive | None = None
     """Stop an update early, before the first minibatch on which the KL divergence of the whole action from the policy
     that acted exceeds 1.5 times this; None for no limit."""
     kl_coef: NotNegative = 0.0
     """Weight of the penalty KL(old ‖ new); adapted during training if kl_coef_target is given."""
     kl_coef_target: Positive | None = None
-    """Desired KL divergence of an update, per factor: kl_coef grows above twice this, and shrinks below half of it."""
+    """Desired KL divergence of an update: kl_coef grows above twice this, and shrinks below half of it."""
+    kl_of: Literal["auto", "factor", "action"] = "auto"
+    """The divergence that kl_coef_target is compared with. factor: the mean over factors. action: that of the whole
+    action, the sum over factors. auto: action for the vanilla estimator, which has one ratio for it; else factor."""
     natural_kl: Positive = 0.01
     """Length of a step of objective natural: the KL divergence by which it changes the policy, per factor."""
     damping: NotNegative = 0.1
     """Added to the diagonal of the Fisher matrix F for objective natural."""
     normalize_advantage: bool = True
-    """Standardise the credits of a minibatch, with one common scale for all factors."""
+    """Standardise the credits, with one common scale for all factors."""
+    normalize_over: Literal["minibatch", "rollout"] = "minibatch"
+    """The credits that are standardised together: those of a minibatch, or those of the whole rollout."""
     normalize_obs: bool = False
     """Standardise observations by their running mean and standard deviation."""
     normalize_reward: bool = False
     """Divide all targets by the running standard deviation of the discounted return; λ is not affected."""
+    reward_scale: Positive = 1.0
+    """Factor by which targets are multiplied for learning; returns are reported without it."""
     bootstrap: Literal["auto", "never", "always"] = "auto"
     """Whether to bootstrap from the value at the end of an episode. auto: if it was truncated. never, always: whatever
     its flags."""
@@ -243,53 +268,7 @@ class Config:
             object.__setattr__(self, name, checked(name, getattr(self, name), kind, SYNONYMS.get(name)))
         if self.seed is None:
             object.__setattr__(self, "seed", secrets.randbelow(2**31))
-        if self.workers > self.n_envs:
-            raise ValueError(f"workers: got {self.workers}, want at most one for each of n_envs = {self.n_envs}")
-        if self.overlap and self.objective != "ppo":
-            raise ValueError(f"overlap: got objective {self.objective!r}, want 'ppo': only its ratios know who acted")
-        self._check_architecture()
-        if self.n_envs * self.n_steps % self.batch_size:
-            rollout = self.n_envs * self.n_steps
-            largest = min(self.batch_size, rollout)
-            near = range(largest, max(largest - 10_000, 0), -1)  # settings may ask for billions
-            fits = next((size for size in near if rollout % size == 0), gcd(self.batch_size, rollout))
-            raise ValueError(
-                f"batch_size: got {self.batch_size}, want a divisor of n_envs × n_steps = {rollout}, such as {fits}"
-            )
-        for name in self.anneal:
-            if isinstance(getattr(self, name), Schedule):
-                raise ValueError(f"anneal: got {name!r}, which is a function of the progress already; want one of both")
-
-    def _check_architecture(self) -> None:
-        """Raise if settings of networks do not go together."""
-        if self.policy != "shared" and (self.architecture == "attention" or self.identity_by == "film"):
-            name = "architecture" if self.architecture == "attention" else "identity_by"
-            raise ValueError(
-                f"{name}: got {getattr(self, name)!r} with policy={self.policy!r}, want policy='shared': it is about "
-                "components that share a network"
-            )
-        if self.identity_by == "film" and self.architecture not in ("mlp", "conv"):
-            raise ValueError(f"identity_by: got 'film' with architecture={self.architecture!r}, want 'input'")
-        if self.is_recurrent and not self.hidden:
-            raise ValueError(f"hidden: got () with architecture={self.architecture!r}, want at least one layer")
-        if self.is_recurrent and self.layer_norm:
-            raise ValueError(f"layer_norm: got True with architecture={self.architecture!r}, want False")
-        for name in ("n_steps", "batch_size") if self.is_recurrent else ():
-            if getattr(self, name) % self.sequence_length:
-                fits = gcd(gcd(self.n_steps, self.batch_size), self.sequence_length)
-                raise ValueError(
-                    f"sequence_length: got {self.sequence_length}, want a divisor of {name} = {getattr(self, name)}, "
-                    f"such as {fits}"
-                )
-        if self.identity_by == "film" and not self.identity:
-            raise ValueError("identity: got 0 with identity_by='film', want at least 1")
-        if self.std != "component" and self.covariance == "full":
-            raise ValueError(f"std: got {self.std!r} with covariance='full', want 'component'")
-        if self.shares_trunk and self.objective == "natural":
-            raise ValueError(
-                f"trunk: got {self.trunk!r} with objective='natural', whose critic would change the policy after its "
-                "step; want 'separate'"
-            )
+        check_combinations(self)
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> "Config":
@@ -323,6 +302,11 @@ class Config:
     def shares_trunk(self) -> bool:
         """Whether the critic is on the policy's hidden layers."""
         return self.is_recurrent if self.trunk == "auto" else self.trunk == "shared"
+
+    @property
+    def kl_is_of_action(self) -> bool:
+        """Whether `kl_coef_target` is a divergence of the whole action."""
+        return self.estimator == "vanilla" if self.kl_of == "auto" else self.kl_of == "action"
 
     @property
     def passes(self) -> int:

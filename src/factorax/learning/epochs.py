@@ -81,6 +81,20 @@ def shuffled(key: jax.Array, size: int) -> jax.Array:
     return (jnp.sort(front | jnp.arange(size, dtype=jnp.uint32)) & ((1 << behind) - 1)).astype(jnp.int32)
 
 
+def fixed_minibatches(samples: jax.Array, batch_size: int) -> Callable[[jax.Array], jax.Array]:
+    """From shuffled numbers of samples to a function from a key to the same minibatches in another order.
+
+    What the last minibatch lacks samples for is dropped.
+
+    >>> order = fixed_minibatches(jnp.arange(5), 2)
+    >>> order(jax.random.key(0)).tolist()
+    [[2, 3], [0, 1]]
+    """
+    count = len(samples) // batch_size
+    minibatches = samples[: count * batch_size].reshape(count, batch_size)
+    return lambda key: minibatches[shuffled(key, count)]
+
+
 def sequence_order(key: jax.Array, n_envs: int, n_steps: int, length: int, batch_size: int) -> jax.Array:
     """The indices of minibatches of sequences in random order, ``(minibatches, batch_size)``.
 

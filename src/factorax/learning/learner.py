@@ -26,6 +26,7 @@ from .advantages import TrainingBatch, starts
 from .architectures import NO_MODULES, OwnModules, looks_at_local, make_agent, runs_in_numpy
 from .config import Config
 from .diagnostics import Evidence
+from .factor_samples import FactorUpdate
 from .hints import warn_if_dense, warn_if_unscaled
 from .metrics import Metrics
 from .policies import Agent, Policy
@@ -100,7 +101,8 @@ class Learner:
     @cached_property
     def rule(self) -> Update:
         """The losses, and the update of the agent."""
-        return Update(self.spec, self.config, self.devices)
+        kind = FactorUpdate if self.config.minibatch_of == "factors" else Update
+        return kind(self.spec, self.config, self.devices)
 
     @cached_property
     def collector(self) -> Collector:
@@ -262,7 +264,7 @@ class Learner:
             obs=obs,
             local=self.see(obs),
             action=t.action,
-            psi=t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalize_reward else t.psi,
+            psi=c.reward_scale * (t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalize_reward else t.psi),
             next_obs=next_obs,
             next_local=self.see(next_obs),
             terminated=t.terminated,

@@ -21,10 +21,17 @@ class Policy(eqx.Module):
     net: Any
     spread: Spread
     mask: ActionMask | None = eqx.field(static=True, default=None)
+    learns_spread: bool = eqx.field(static=True, default=True)
+    """Whether the spread is learnt; otherwise it stays, and the network says how actions deviate from it."""
 
     def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
         """Parameters ``(..., c, width)`` and the spread."""
-        return self._masked(self.net(obs, local), obs), self.spread
+        return self._masked(self.net(obs, local), obs), self.usable_spread
+
+    @property
+    def usable_spread(self) -> Spread:
+        """The spread, as gradients should see it."""
+        return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
     def _masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
         return parameters if self.mask is None else self.mask.applied(parameters, obs, jnp)
@@ -40,7 +47,7 @@ class Policy(eqx.Module):
         if not self.memory:
             return self(obs, local), memory
         parameters, memory = self.net.step(obs, local, memory)
-        return (self._masked(parameters, obs), self.spread), memory
+        return (self._masked(parameters, obs), self.usable_spread), memory
 
     def at(self, obs: jax.Array, local: Any, memory: Any) -> tuple[jax.Array, Spread]:
         """What a call returns, for a memory ``(..., h)``; None if it has none."""
@@ -49,7 +56,7 @@ class Policy(eqx.Module):
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, Spread]:
         """What a recurrent policy returns for sequences ``(L, S, ...)``, from the memory before them ``(S, h)``;
         `starts` says where new episodes begin, ``(L, S)``."""
-        return self._masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.spread
+        return self._masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
@@ -69,7 +76,7 @@ class Policy(eqx.Module):
             return self
         spread = jax.tree.map(lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape), self.spread,
                               other.spread)  # fmt: skip
-        return Policy(self.net.averaged(components), spread, other.mask)
+        return Policy(self.net.averaged(components), spread, other.mask, self.learns_spread)
 
     def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
         """The same policy as NumPy arrays, for workers; with the mean and scale that normalise observations, if any."""

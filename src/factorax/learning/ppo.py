@@ -17,19 +17,21 @@ import optax
 from jax.sharding import Mesh
 
 from .._credit import credit
-from ..distributions import Spread
+from ..distributions import Product, Spread
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
 from . import diagnostics
-from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, gae, starts
+from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, fragment_ends, gae, starts
 from .config import Config, Hyper
 from .devices import shard_minibatch
-from .epochs import run_epochs, run_until, sequence_order, shuffled
+from .epochs import fixed_minibatches, run_epochs, run_until, sequence_order, shuffled
 from .natural import natural_step
 from .policies import Agent, Policy
 
 JOINT_KL = "train/joint_kl"
 """The metric that `Config.target_kl` limits."""
+ACTION_KL = "train/action_kl"
+"""The KL divergence of the whole action."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +49,14 @@ class Update:
         vanilla = self.config.estimator == "vanilla"
         return InfluenceNetwork.complete(1, self.spec.n_targets) if vanilla else self.spec.network
 
+    @property
+    def components(self) -> Product:
+        """The distribution of the action of a sample."""
+        return self.spec.components
+
     def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
         """log π of every factor, ``(..., n)``, from the output of the policy."""
-        return by_factor(self.spec, self.spec.components.log_prob(*out, action))
+        return by_factor(self.spec, self.components.log_prob(*out, action))
 
     def values(self, agent: Agent, obs: jax.Array, local: Any) -> jax.Array:
         """The critic's predictions, ``(..., v)``; zero if there is no critic."""
@@ -91,6 +98,8 @@ class Update:
         """Advantages, values and returns of every target, or, with a critic of factors, of every factor's credit."""
         c, m = self.config, self.spec.n_targets
         terminated, ended = ends(batch, c.bootstrap)
+        if c.gae_steps is not None:
+            ended = ended | fragment_ends(len(ended), c.gae_steps)[:, None, None]
         value, following = self.rollout_values(agent, batch)
         psi, factor_value = batch.psi, None
         if c.critic == "factor" and agent.critic is not None:  # it predicts credits, so the credit comes first
@@ -147,22 +156,26 @@ class Update:
         """Whether a network of an agent remembers, so that minibatches are made of sequences."""
         return bool(agent.policy.memory or (agent.critic is not None and agent.critic.own_memory))
 
-    def normalised(self, samples: Samples) -> jax.Array:
+    def standardised(self, samples: Samples) -> jax.Array:
         """The credits; centred and scaled by one common scale where factors acted, if the settings say so."""
         advantage = samples.credit
         if not self.config.normalize_advantage or advantage.size == 1:
             return advantage
+        # As Stable-Baselines3 does within a minibatch, and RLlib over a rollout.
+        over_rollout = self.config.normalize_over == "rollout"
         if samples.factor_mask is None or self.config.estimator == "vanilla":
-            return (advantage - advantage.mean()) / (advantage.std(ddof=1) + 1e-8)
-        acted = samples.factor_mask.astype(advantage.dtype)
-        count = acted.sum()
-        mean = (advantage * acted).sum() / jnp.maximum(count, 1)
-        variance = (acted * (advantage - mean) ** 2).sum() / jnp.maximum(count - 1, 1)
-        return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
+            mean, deviation = advantage.mean(), advantage.std(ddof=0 if over_rollout else 1)
+        else:
+            acted = samples.factor_mask.astype(advantage.dtype)
+            count = acted.sum()
+            mean = (advantage * acted).sum() / jnp.maximum(count, 1)
+            squares = (acted * (advantage - mean) ** 2).sum()
+            deviation = jnp.sqrt(squares / jnp.maximum(count if over_rollout else count - 1, 1))
+        return (advantage - mean) / (jnp.maximum(deviation, 1e-4) if over_rollout else deviation + 1e-8)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
         """KL(old ‖ new) of every factor that acted, ``(N, n)``, for the output of a policy."""
-        kl = self.spec.components.kl((samples.parameters, old), out)
+        kl = self.components.kl((samples.parameters, old), out)
         return by_factor(self.spec, kl) * self._acted(samples)
 
     def _acted(self, samples: Samples) -> jax.Array:
@@ -178,9 +191,12 @@ class Update:
         loss, metrics = self.policy_loss(out, samples, old, kl_coef, hyper)
         if c.objective == "natural":  # the policy has made its step already
             loss = jax.lax.stop_gradient(loss)
+        errors = (samples.returns - value) ** 2
         if c.clip_range_vf is not None:
             value = samples.value + jnp.clip(value - samples.value, -c.clip_range_vf, c.clip_range_vf)
-        value_loss = ((samples.returns - value) ** 2).mean()
+            clipped = (samples.returns - value) ** 2
+            errors = jnp.maximum(errors, clipped) if c.pessimistic_vf else clipped
+        value_loss = errors.mean()
         loss = loss + hyper.vf_coef * value_loss
         return loss, metrics | {"train/value_loss": value_loss, "train/loss": loss}
 
@@ -191,13 +207,14 @@ class Update:
         c = self.config
         log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
-        entropy = by_factor(self.spec, self.spec.components.entropy(*out)) * acted
+        entropy = by_factor(self.spec, self.components.entropy(*out)) * acted
         kl = self.divergence(samples, old, out)
         actions, joint = acted.sum(axis=0), log_ratio.sum(axis=-1)
         if c.estimator == "vanilla":
             score, log_ratio = (x.sum(axis=-1, keepdims=True) for x in (score, log_ratio))
             acted = jnp.ones_like(log_ratio)
-        advantage, ratio = self.normalised(samples), jnp.exp(log_ratio)
+        ratio = jnp.exp(log_ratio)
+        advantage = samples.credit if c.normalize_over == "rollout" else self.standardised(samples)
         if c.objective == "ppo":
             clipped = jnp.clip(ratio, 1 - hyper.clip_range, 1 + hyper.clip_range)
             gain = jnp.minimum(ratio * advantage, clipped * advantage)
@@ -211,17 +228,24 @@ class Update:
         metrics = diagnostics.policy_metrics(
             policy_loss, entropy=entropy, kl=kl, log_ratio=log_ratio, outside=outside, acted=acted, actions=actions
         )
-        if c.estimator == "factored":
+        if c.kl_coef_target is not None and c.kl_is_of_action:
+            metrics[ACTION_KL] = kl.sum(axis=-1).mean()
+        if c.estimator == "factored" and samples.component is None:
             metrics["factor/clip_fraction"] = outside.sum(axis=0) / jnp.maximum(actions, 1)
         if c.target_kl is not None:  # as `approx_kl` of Stable-Baselines3, which knows one ratio for the whole action
             metrics[JOINT_KL] = (jnp.expm1(joint) - joint).mean()
         return loss, metrics
 
     def optimiser(self, hyper: Hyper | None = None) -> optax.GradientTransformation:
-        """Adam, after the gradient is clipped by its global norm."""
+        """Adam, after the gradient is clipped by its global norm, unless there is no limit."""
         hyper = hyper or self.config.hyper
-        cut: Any = hyper.max_grad_norm
-        return optax.chain(optax.clip_by_global_norm(cut), optax.adam(hyper.learning_rate, eps=1e-5))
+        limit: Any = hyper.max_grad_norm
+        cut = optax.identity() if limit is None else optax.clip_by_global_norm(limit)
+        return optax.chain(cut, optax.adam(hyper.learning_rate, eps=self.config.adam_eps))
+
+    def for_minibatches(self, agent: Agent, samples: Samples) -> tuple["Update", Samples]:
+        """The samples that minibatches are drawn from, and the losses of such a minibatch."""
+        return self, samples
 
     def learn(
         self,
@@ -239,7 +263,10 @@ class Update:
         k = self.network.static if k is None else k
         optimiser, old = self.optimiser(hyper), agent.policy.spread
         samples = self.samples(agent, batch, k, hyper)
-        report = diagnostics.rollout_metrics(self.spec, c, agent, samples, self.normalised(samples))
+        standardised = self.standardised(samples)
+        report = diagnostics.rollout_metrics(self.spec, c, agent, samples, standardised)
+        if c.normalize_over == "rollout":
+            samples = samples._replace(credit=standardised)
         if c.variance_report and c.estimator == "factored":
             advantage = self.target_advantages(agent, batch, hyper).reshape(batch.psi.shape)
             report |= diagnostics.variance_report(self.spec, agent, samples, advantage, k)
@@ -254,7 +281,8 @@ class Update:
                 damping=c.damping,
             )
             agent = eqx.tree_at(lambda a: a.policy, agent, policy)
-        gradient_of = eqx.filter_value_and_grad(self.loss, has_aux=True)
+        rule, samples = self.for_minibatches(agent, samples)
+        gradient_of = eqx.filter_value_and_grad(rule.loss, has_aux=True)
 
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
             agent, state = carry
@@ -263,14 +291,18 @@ class Update:
             updates, state = optimiser.update(gradient, state, agent)
             return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
 
-        order = lambda key: shuffled(key, c.rollout_steps).reshape(-1, c.batch_size)  # noqa: E731
+        size = len(samples.action)
+        order = lambda key: shuffled(key, size).reshape(-1, c.batch_size)  # noqa: E731
         if self.recurrent(agent):
             order = lambda key: sequence_order(key, c.n_envs, c.n_steps, c.sequence_length, c.batch_size)  # noqa: E731
+        if c.shuffle == "rollout":
+            key, once = jax.random.split(key)
+            order = fixed_minibatches(shuffled(once, size), c.batch_size)
         run = run_epochs if c.target_kl is None else partial(run_until, measure=JOINT_KL, limit=1.5 * c.target_kl)
         keys = jax.random.split(key, c.passes)
         (agent, optimiser_state), last = run(minibatch, (agent, optimiser_state), keys, order)
         if c.kl_coef_target is not None:
-            kl = last["train/kl"]
+            kl = last[ACTION_KL if c.kl_is_of_action else "train/kl"]
             kl_coef = kl_coef * jnp.where(
                 kl > 2 * c.kl_coef_target, 1.5, jnp.where(kl < c.kl_coef_target / 2, 0.5, 1.0)
             )

@@ -5,7 +5,7 @@ A file has the entries
 - ``about``: one sentence with the measured result and the command that gives it;
 - ``problems``: patterns, as of `fnmatch`, of the problems that train with this preset by default; may be empty;
 - ``network``: the name of the influence network, as for ``factorax train --network``; the problem's own if left out;
-- ``[settings]``: fields of `Config`; the others keep their defaults.
+- ``[settings]``: fields of `Config`, with ``"none"`` for None; the others keep their defaults.
 """
 
 import dataclasses
@@ -23,6 +23,8 @@ NONE = "none"
 """The name for no preset: the defaults of `Config`."""
 _FOLDER = Path(__file__).with_name("presets")
 _NOT_TUNED = {"seed", *WHO_STEPS}
+_OPTIONAL = {"clip_range_vf", "gae_steps", "initial_log_std", "kl_coef_target", "max_grad_norm", "target_kl"}
+"""Settings that may be None, which TOML cannot say: ``"none"`` in a file."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
     """Settings in the types of their fields; raises ValueError that names the one that does not belong there."""
     if not isinstance(settings, dict):
         raise ValueError(f"{path}: settings: got {shown(settings)}, want a table [settings] of fields of Config")
+    settings = {name: None if value == "none" and name in _OPTIONAL else value for name, value in settings.items()}
     for name in settings.keys() & _NOT_TUNED:
         raise ValueError(f"{path}: settings.{name}: belongs to a run, and not to a preset; remove it")
     try:

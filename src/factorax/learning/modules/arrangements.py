@@ -102,6 +102,10 @@ class Shared(eqx.Module):
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
         return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
 
+    def of_components(self, seen: jax.Array, components: jax.Array) -> jax.Array:
+        """From what single components see, ``(..., l)``, and their numbers, ``(...)``, to ``(..., width)``."""
+        return self.net(with_identity(seen, self.identity[components]) if self.identity.shape[1] else seen)
+
     @property
     def layers(self) -> MLP:
         """Its layers."""

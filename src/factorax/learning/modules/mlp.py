@@ -20,10 +20,22 @@ def _scaled(initialiser: Any) -> Callable[[float], Any]:
     return lambda gain: lambda key, shape: gain / 2**0.5 * initialiser(key, shape, jnp.float32)
 
 
+def _normc(gain: float) -> Any:
+    """Normal weights; those that lead to a unit have the norm 1 in hidden layers, and 0.01 in the last."""
+    norm = 1.0 if gain == 2**0.5 else 0.01
+
+    def weights(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        drawn = jax.random.normal(key, shape)
+        return norm * drawn / jnp.linalg.norm(drawn, axis=0, keepdims=True)
+
+    return weights
+
+
 INITIALISERS: dict[str, Callable[[float], Any]] = {
     "orthogonal": lambda gain: lambda key, shape: jax.nn.initializers.orthogonal(gain)(key, shape, jnp.float32),
     "lecun": _scaled(jax.nn.initializers.lecun_normal()),
     "he": _scaled(jax.nn.initializers.he_normal()),
+    "normc": _normc,
 }
 """From a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
 

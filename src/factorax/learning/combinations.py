@@ -1,0 +1,91 @@
+"""Settings that do not go together."""
+
+from math import gcd
+from typing import TYPE_CHECKING
+
+from .validation import Schedule
+
+if TYPE_CHECKING:
+    from .config import Config
+
+
+def check_combinations(c: "Config") -> None:
+    """Raise ValueError if settings, each of which is allowed, do not go together."""
+    if c.workers > c.n_envs:
+        raise ValueError(f"workers: got {c.workers}, want at most one for each of n_envs = {c.n_envs}")
+    if c.overlap and c.objective != "ppo":
+        raise ValueError(f"overlap: got objective {c.objective!r}, want 'ppo': only its ratios know who acted")
+    _check_architecture(c)
+    rollout = c.n_envs * c.n_steps
+    if c.minibatch_of == "steps" and (rollout < c.batch_size or (rollout % c.batch_size and c.shuffle == "epoch")):
+        largest = min(c.batch_size, rollout)
+        near = range(largest, max(largest - 10_000, 0), -1)  # settings may ask for billions
+        fits = next((size for size in near if rollout % size == 0), gcd(c.batch_size, rollout))
+        raise ValueError(
+            f"batch_size: got {c.batch_size}, want a divisor of n_envs × n_steps = {rollout}, such as {fits}"
+        )
+    _check_minibatches(c)
+    for name in c.anneal:
+        if isinstance(getattr(c, name), Schedule):
+            raise ValueError(f"anneal: got {name!r}, which is a function of the progress already; want one of both")
+
+
+def _check_minibatches(c: "Config") -> None:
+    """Raise if settings of minibatches do not go together."""
+    if c.gae_steps is not None and c.n_steps % c.gae_steps:
+        raise ValueError(f"gae_steps: got {c.gae_steps}, want a divisor of n_steps = {c.n_steps}")
+    if c.shuffle == "rollout" and c.is_recurrent:
+        raise ValueError(f"shuffle: got 'rollout' with architecture={c.architecture!r}, want 'epoch'")
+    if c.minibatch_of == "factors":
+        wanted = {
+            "estimator": ("factored",),
+            "objective": ("ppo", "a2c"),
+            "policy": ("shared",),
+            "critic": ("factor", "none"),
+            "architecture": ("mlp",),
+            "identity_by": ("input",),
+            "covariance": ("diagonal",),
+        }
+        for name, allowed in wanted.items():
+            if getattr(c, name) not in allowed:
+                want = " or ".join(f"{name}={each!r}" for each in allowed)
+                raise ValueError(
+                    f"minibatch_of: got 'factors' with {name}={getattr(c, name)!r}, want {want}: a sample is what "
+                    "a shared network did for one factor"
+                )
+        if c.shares_trunk:
+            raise ValueError("minibatch_of: got 'factors' with trunk='shared', want trunk='separate'")
+        if c.target_kl is not None:
+            raise ValueError("minibatch_of: got 'factors' with target_kl, which is of the whole action; want one")
+
+
+def _check_architecture(c: "Config") -> None:
+    """Raise if settings of networks do not go together."""
+    if c.policy != "shared" and (c.architecture == "attention" or c.identity_by == "film"):
+        name = "architecture" if c.architecture == "attention" else "identity_by"
+        raise ValueError(
+            f"{name}: got {getattr(c, name)!r} with policy={c.policy!r}, want policy='shared': it is about "
+            "components that share a network"
+        )
+    if c.identity_by == "film" and c.architecture not in ("mlp", "conv"):
+        raise ValueError(f"identity_by: got 'film' with architecture={c.architecture!r}, want 'input'")
+    if c.is_recurrent and not c.hidden:
+        raise ValueError(f"hidden: got () with architecture={c.architecture!r}, want at least one layer")
+    if c.is_recurrent and c.layer_norm:
+        raise ValueError(f"layer_norm: got True with architecture={c.architecture!r}, want False")
+    for name in ("n_steps", "batch_size") if c.is_recurrent else ():
+        if getattr(c, name) % c.sequence_length:
+            fits = gcd(gcd(c.n_steps, c.batch_size), c.sequence_length)
+            raise ValueError(
+                f"sequence_length: got {c.sequence_length}, want a divisor of {name} = {getattr(c, name)}, "
+                f"such as {fits}"
+            )
+    if c.identity_by == "film" and not c.identity:
+        raise ValueError("identity: got 0 with identity_by='film', want at least 1")
+    if c.std != "component" and c.covariance == "full":
+        raise ValueError(f"std: got {c.std!r} with covariance='full', want 'component'")
+    if c.shares_trunk and c.objective == "natural":
+        raise ValueError(
+            f"trunk: got {c.trunk!r} with objective='natural', whose critic would change the policy after its "
+            "step; want 'separate'"
+        )

@@ -1,0 +1,105 @@
+"""Minibatches of single factors: what one factor did in one step is a sample of its own.
+
+This is how multi-agent trainers learn a policy that agents share: a rollout of N steps and n factors has N n samples,
+
+    L = E_(t, i) min(rᵢ Cᵢ, clip(rᵢ, 1 ± ε) Cᵢ),
+
+and a minibatch of them mixes steps and factors. With ``minibatch_of="steps"`` a minibatch has all factors of its steps.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..distributions import Product, Spread
+from .advantages import Samples
+from .policies import Agent
+from .ppo import Update
+
+
+@dataclass(frozen=True, eq=False)
+class FactorUpdate(Update):
+    """An update whose minibatches are samples of single factors."""
+
+    def __post_init__(self) -> None:
+        spec, c = self.spec, self.config
+        components, n = spec.components, spec.n_factors
+        if spec.factors is not None:
+            raise ValueError("minibatch_of: got 'factors' with factors of several actions, want 'steps'")
+        if spec.action_mask is not None:
+            raise ValueError("minibatch_of: got 'factors' with an action_mask, want 'steps'")
+        if len(set(components.kinds)) > 1 or len(set(components.choices.tolist())) > 1:
+            raise ValueError("minibatch_of: got 'factors' with actions of several kinds, want 'steps'")
+        size = c.rollout_steps * n
+        if size < c.batch_size or (size % c.batch_size and c.shuffle == "epoch"):
+            raise ValueError(
+                f"batch_size: got {c.batch_size} with minibatch_of='factors', want a divisor of n_envs × n_steps × "
+                f"{n} factors = {size}, or a smaller one with shuffle='rollout'"
+            )
+
+    def for_minibatches(self, agent: Agent, samples: Samples) -> tuple[Update, Samples]:
+        """A sample for every step and factor."""
+        return _SingleFactors(self.spec, self.config, self.devices), self._split(agent, samples)
+
+    def _split(self, agent: Agent, samples: Samples) -> Samples:
+        n = self.spec.n_factors
+        seen = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
+        zeros = jnp.zeros_like(samples.credit)
+        has_critic = agent.critic is not None
+        together = {
+            "action": samples.action,
+            "log_prob": samples.log_prob,
+            "credit": samples.credit,
+            "value": samples.value if has_critic else zeros,
+            "returns": samples.returns if has_critic else zeros,
+        }
+        split: dict[str, Any] = {name: x.reshape(-1, 1) for name, x in together.items()}
+        seen = seen.reshape(-1, seen.shape[-1])
+        return Samples(
+            obs=seen,
+            local=None,
+            parameters=samples.parameters.reshape(-1, 1, samples.parameters.shape[-1]),
+            factor_mask=None if samples.factor_mask is None else samples.factor_mask.reshape(-1, 1),
+            component=jnp.tile(jnp.arange(n), len(samples.action)),
+            **split,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _SingleFactors(Update):
+    """The losses of samples of single factors; `Samples.obs` is what the factor sees."""
+
+    @cached_property
+    def _one(self) -> Product:
+        of = self.spec.components
+        first: dict[str, np.ndarray] = {name: getattr(of, name)[:1] for name in ("choices", "low", "high")}
+        return Product(kinds=of.kinds[:1], **first, spread_of_state=of.spread_of_state)
+
+    @property
+    def components(self) -> Product:
+        """That of one component."""
+        return self._one
+
+    def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
+        """The output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""
+        net, seen, component = agent.policy.net, samples.obs, samples.component
+        parameters = net.of_components(seen, component)[:, None, :]
+        out = parameters, _spread_of(agent.policy.usable_spread, component)
+        if agent.critic is None:
+            return out, jnp.zeros_like(samples.value)
+        return out, agent.critic.net.of_components(seen, component)
+
+    def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
+        """KL(old ‖ new) of every sample, ``(N, 1)``."""
+        return super().divergence(samples, _spread_of(old, samples.component), out)
+
+
+def _spread_of(spread: Spread, component: Any) -> Spread:
+    """The spread of the component of each sample, ``(N, 1)``, where it is not one for all."""
+    if len(spread.log_std) == 1:
+        return spread
+    return spread._replace(log_std=spread.log_std[component][:, None])
