@@ -52,6 +52,7 @@ def train(
     preset: str = _OWN,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     seeds: Annotated[int, Range(1, 10_000)] = 1,
+    networks: tuple[str, ...] = (),
     force: bool = False,
     tensorboard: Annotated[bool, Only("seeds", ("1",), "1")] = False,
     wandb: Annotated[bool, Only("seeds", ("1",), "1")] = False,
@@ -70,6 +71,8 @@ def train(
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network's name unless it is own,
             and the preset's if it is not the problem's. With several seeds, the folder that holds theirs.
         seeds: Number of seeds, from --seed on, trained at once as one program; for JAX problems.
+        networks: Train with each of these networks instead of --network, all at once as one program; for JAX problems.
+            Folders are OUT/NETWORK/seed-SEED.
         force: Continue with changed settings.
         tensorboard: Also write TensorBoard events, into the folder logs of the run.
         wandb: Also log to Weights & Biases, offline unless WANDB_MODE says otherwise, into the same folder.
@@ -86,6 +89,16 @@ def train(
     if used is not None:
         text = f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it"
         console.print(text, soft_wrap=True, highlight=False)
+    if networks:
+        folder = out or Path("runs") / name
+        outs = {each: [folder / _slug(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks}
+        options.pop("network")
+        with _hint_at_presets(problem, used):
+            models = runs.train_networks(problem, config, outs, **options)
+        folders = [(each, path) for each, paths in outs.items() for path in paths]
+        for model, (each, path) in zip(models, folders, strict=True):
+            _score(console, model, path, label=f"{each}, seed {model.config.seed}: ")
+        return
     if seeds == 1:
         out = out or Path("runs") / f"{name}-{config.seed}"
         loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
@@ -191,4 +204,9 @@ def _read_score(path: Path, timesteps: int) -> Any:
 
 
 def _suffix(network: str) -> str:
-    return "" if network == "own" else f"-{Path(network).stem.replace(':', '-')}"
+    return "" if network == "own" else f"-{_slug(network)}"
+
+
+def _slug(network: str) -> str:
+    """Returns the name of a network, or of its file, as a part of the name of a folder."""
+    return Path(network).stem.replace(":", "-")

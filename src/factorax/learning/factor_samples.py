@@ -7,9 +7,10 @@ This is how multi-agent trainers learn a policy that agents share: a rollout of 
 and a minibatch of them mixes steps and factors. With ``minibatch_of="steps"`` a minibatch has all factors of its steps.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,8 @@ import numpy as np
 from ..distributions import Product, Spread
 from .advantages import Samples
 from .policies import Agent
-from .ppo import Update
+from .ppo import Minibatches, Update
+from .twin_networks import Twins, apart, together
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,37 +43,65 @@ class FactorUpdate(Update):
                 f"{n} factors = {size}, or a smaller one with shuffle='rollout'"
             )
 
-    def for_minibatches(self, agent: Agent, samples: Samples) -> tuple[Update, Samples]:
+    def for_minibatches(self, agent: Agent, samples: Samples) -> Minibatches:
         """A sample for every step and factor."""
-        return _SingleFactors(self.spec, self.config, self.devices), self._split(agent, samples)
+        split = _split(self.spec.n_factors, agent, samples)
+        take, size = _packed(split), len(split.action)
+        if Twins.can_stand_for(agent):
+            rule = _SingleFactors(self.spec, self.config, self.devices, twins_of=agent)
+            return Minibatches(size, take, rule.loss, together, apart)
+        return Minibatches(size, take, _SingleFactors(self.spec, self.config, self.devices).loss)
 
-    def _split(self, agent: Agent, samples: Samples) -> Samples:
-        n = self.spec.n_factors
-        seen = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
-        zeros = jnp.zeros_like(samples.credit)
-        has_critic = agent.critic is not None
-        together = {
-            "action": samples.action,
-            "log_prob": samples.log_prob,
-            "credit": samples.credit,
-            "value": samples.value if has_critic else zeros,
-            "returns": samples.returns if has_critic else zeros,
-        }
-        split: dict[str, Any] = {name: x.reshape(-1, 1) for name, x in together.items()}
-        seen = seen.reshape(-1, seen.shape[-1])
-        return Samples(
-            obs=seen,
-            local=None,
-            parameters=samples.parameters.reshape(-1, 1, samples.parameters.shape[-1]),
-            factor_mask=None if samples.factor_mask is None else samples.factor_mask.reshape(-1, 1),
-            component=jnp.tile(jnp.arange(n), len(samples.action)),
-            **split,
-        )
+
+def _split(n: int, agent: Agent, samples: Samples) -> Samples:
+    """A sample for each of n factors of every sample; `obs` is what it sees."""
+    seen = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
+    zeros = jnp.zeros_like(samples.credit)
+    has_critic = agent.critic is not None
+    by_factor = {
+        "action": samples.action,
+        "log_prob": samples.log_prob,
+        "credit": samples.credit,
+        "value": samples.value if has_critic else zeros,
+        "returns": samples.returns if has_critic else zeros,
+    }
+    split: dict[str, Any] = {name: x.reshape(-1, 1) for name, x in by_factor.items()}
+    return Samples(
+        obs=seen.reshape(-1, seen.shape[-1]),
+        local=None,
+        parameters=samples.parameters.reshape(-1, 1, samples.parameters.shape[-1]),
+        factor_mask=None if samples.factor_mask is None else samples.factor_mask.reshape(-1, 1),
+        component=jnp.tile(jnp.arange(n), len(samples.action)),
+        **split,
+    )
+
+
+def _packed(samples: Samples) -> Callable[[jax.Array], Samples]:
+    """From the numbers of samples to a minibatch: all arrays are columns of one, so that a device gathers once.
+
+    Whole numbers and booleans are exact as floats.
+    """
+    leaves, structure = jax.tree.flatten(samples)
+    rows = jnp.concatenate([x.reshape(len(x), -1).astype(jnp.float32) for x in leaves], axis=1)
+    ends = np.cumsum([0, *(x.size // len(x) for x in leaves)])
+
+    def take(indices: jax.Array) -> Samples:
+        columns = rows[indices]
+        parts = [
+            columns[:, first:last].reshape(len(indices), *x.shape[1:]).astype(x.dtype)
+            for x, first, last in zip(leaves, ends[:-1], ends[1:], strict=True)
+        ]
+        return jax.tree.unflatten(structure, parts)
+
+    return take
 
 
 @dataclass(frozen=True, eq=False)
 class _SingleFactors(Update):
     """The losses of samples of single factors; `Samples.obs` is what the factor sees."""
+
+    twins_of: Agent | None = None
+    """The agent whose networks `Twins` stand for in the losses, if they do."""
 
     @cached_property
     def _one(self) -> Product:
@@ -86,7 +116,13 @@ class _SingleFactors(Update):
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """The output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""
-        net, seen, component = agent.policy.net, samples.obs, samples.component
+        seen, component = samples.obs, samples.component
+        if self.twins_of is not None:
+            policy, twins = self.twins_of.policy, cast(Twins, agent)
+            outputs = twins(seen, policy.net.net.activation)
+            spread = twins.spread if policy.learns_spread else jax.lax.stop_gradient(twins.spread)
+            return (outputs[0][:, None, : self.components.width], _spread_of(spread, component)), outputs[1][:, :1]
+        net = agent.policy.net
         parameters = net.of_components(seen, component)[:, None, :]
         out = parameters, _spread_of(agent.policy.usable_spread, component)
         if agent.critic is None:

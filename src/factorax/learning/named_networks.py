@@ -26,7 +26,7 @@ def find_network(problem: Any, name: str) -> Any:
     - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
       ``adaptive:K.json``: with these;
     - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
-      one;
+      one; ``n-level-all-rows:2`` is ``n-level:2`` with windows that span all rows;
     - a file that `InfluenceNetwork.save` wrote.
 
     >>> from factorax.problems import find_problem
@@ -60,11 +60,13 @@ def find_network(problem: Any, name: str) -> Any:
                 f"{did_you_mean(name, _ALWAYS)}"
             )
         preset, _, number = name.partition(":")
+        rows = {"rows": "both"} if preset == "n-level-all-rows" else {}
+        preset = "n-level" if rows else preset
         option = {"n-level": "n", "decay": "alpha"}.get(preset)
         if number and option is None:
             raise ValueError(f"network: got {name!r}, want a number after n-level: or decay: alone")
         try:
-            return influence(preset, **({str(option): parse_value(number)} if number else {}))
+            return influence(preset, **({str(option): parse_value(number)} if number else {}), **rows)
         except (TypeError, ValueError) as error:
             close = nearest(name, _ALWAYS)
             hint = f"did you mean {close}?" if close else f"there are also {', '.join(_ALWAYS)}, and files"

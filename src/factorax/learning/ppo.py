@@ -6,9 +6,10 @@ with A the advantage of every target. With K all ones and the joint ratio ∏ᵢ
 estimator ``"vanilla"``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -32,6 +33,21 @@ JOINT_KL = "train/joint_kl"
 """The metric that `Config.target_kl` limits."""
 ACTION_KL = "train/action_kl"
 """The KL divergence of the whole action."""
+
+
+class Minibatches(NamedTuple):
+    """How an update goes through the samples of a rollout."""
+
+    size: int
+    """Number of samples."""
+    take: Callable[[jax.Array], Samples]
+    """From the numbers of samples to a minibatch."""
+    loss: Callable[..., Any]
+    """As `Update.loss`, of such a minibatch."""
+    enter: Callable[[Any], Any] = lambda carry: carry
+    """From an agent and the state of its optimiser to what minibatches change."""
+    leave: Callable[[Any, Any], Any] = lambda carry, like: carry
+    """And back; the second argument has the structure that is wanted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,9 +259,9 @@ class Update:
         cut = optax.identity() if limit is None else optax.clip_by_global_norm(limit)
         return optax.chain(cut, optax.adam(hyper.learning_rate, eps=self.config.adam_eps))
 
-    def for_minibatches(self, agent: Agent, samples: Samples) -> tuple["Update", Samples]:
-        """The samples that minibatches are drawn from, and the losses of such a minibatch."""
-        return self, samples
+    def for_minibatches(self, agent: Agent, samples: Samples) -> "Minibatches":
+        """What minibatches are drawn from, and the losses of one."""
+        return Minibatches(len(samples.action), lambda i: jax.tree.map(lambda x: x[i], samples), self.loss)
 
     def learn(
         self,
@@ -281,17 +297,17 @@ class Update:
                 damping=c.damping,
             )
             agent = eqx.tree_at(lambda a: a.policy, agent, policy)
-        rule, samples = self.for_minibatches(agent, samples)
-        gradient_of = eqx.filter_value_and_grad(rule.loss, has_aux=True)
+        minibatches = self.for_minibatches(agent, samples)
+        gradient_of = eqx.filter_value_and_grad(minibatches.loss, has_aux=True)
 
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
             agent, state = carry
-            part = shard_minibatch(self.devices, jax.tree.map(lambda x: x[indices], samples))
+            part = shard_minibatch(self.devices, minibatches.take(indices))
             (_, metrics), gradient = gradient_of(agent, part, old, kl_coef, hyper)
             updates, state = optimiser.update(gradient, state, agent)
             return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
 
-        size = len(samples.action)
+        size = minibatches.size
         order = lambda key: shuffled(key, size).reshape(-1, c.batch_size)  # noqa: E731
         if self.recurrent(agent):
             order = lambda key: sequence_order(key, c.n_envs, c.n_steps, c.sequence_length, c.batch_size)  # noqa: E731
@@ -300,7 +316,8 @@ class Update:
             order = fixed_minibatches(shuffled(once, size), c.batch_size)
         run = run_epochs if c.target_kl is None else partial(run_until, measure=JOINT_KL, limit=1.5 * c.target_kl)
         keys = jax.random.split(key, c.passes)
-        (agent, optimiser_state), last = run(minibatch, (agent, optimiser_state), keys, order)
+        carry, last = run(minibatch, minibatches.enter((agent, optimiser_state)), keys, order)
+        agent, optimiser_state = minibatches.leave(carry, (agent, optimiser_state))
         if c.kl_coef_target is not None:
             kl = last[ACTION_KL if c.kl_is_of_action else "train/kl"]
             kl_coef = kl_coef * jnp.where(

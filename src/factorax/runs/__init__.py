@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .folder import read_metrics as read_metrics
     from .folder import train as train
     from .gain import split_gains as split_gains
+    from .seeds import train_networks as train_networks
     from .seeds import train_seeds as train_seeds
     from .statistics import Interval as Interval
     from .statistics import gamma_mean as gamma_mean
@@ -34,6 +35,7 @@ _HOMES = {
     "read_metrics": "folder",
     "train": "folder",
     "split_gains": "gain",
+    "train_networks": "seeds",
     "train_seeds": "seeds",
     "Interval": "statistics",
     "gamma_mean": "statistics",

@@ -1,9 +1,9 @@
-"""Several seeds trained as one compiled program, each with a run folder as if it had been trained alone."""
+"""Several seeds and networks trained as one compiled program, each with a run folder as if trained alone."""
 
 import copy
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,15 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _progress
-from .._checks import listed, path_of
+from .._checks import check_type, listed, path_of
+from ..learning.chosen_network import ChosenNetwork
 from ..learning.config import Config
 from ..learning.devices import peak_memory
 from ..learning.factored_ppo import FactoredPPO
 from ..learning.hints import warn_if_short
 from ..learning.metrics import checked_metrics
 from ..learning.missing_edges import warn_if_missing
+from ..learning.program import Program
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
+from ..structure import InfluenceNetwork
 from .compare import check_different
 from .folder import check_training, make_model, opened
 from .interrupts import Interrupts
@@ -42,23 +45,46 @@ def train_seeds(
     The problem must be a JAX problem: `update` is mapped over the seeds, and the results of each agree with those of a
     separate run up to rounding.
     """
-    outs = [path_of("outs", out, "a folder for each seed") for out in listed("outs", outs, "a folder for each seed")]
-    if not outs:
+    return train_networks(problem, config, {network: outs}, force=force, progress_bar=progress_bar)
+
+
+def train_networks(
+    problem: str,
+    config: Config,
+    outs: Mapping[str, Sequence[Path]],
+    *,
+    force: bool = False,
+    progress_bar: bool = True,
+) -> list[FactoredPPO]:
+    """As `train_seeds`, with several networks side by side: `outs` has the folders of the seeds for each by its name.
+
+    All networks are fixed. Results agree with those of separate runs up to rounding.
+    """
+    check_type("outs", outs, Mapping, "folders for each seed, by the names of networks")
+    wanted = "a folder for each seed"
+    runs = [
+        (network, path_of("outs", out, wanted), dataclasses.replace(config, seed=config.seed + i))
+        for network, folders in outs.items()
+        for i, out in enumerate(listed("outs", folders, wanted))
+    ]
+    if not runs:
         raise ValueError("outs: got none, want a folder for each seed")
-    check_different("outs", [str(out) for out in outs])
-    check_training(problem, config, outs, network=network, force=force, progress_bar=progress_bar)
-    configs = [dataclasses.replace(config, seed=config.seed + i) for i in range(len(outs))]
-    first = make_model(problem, network, dataclasses.asdict(config))
+    check_different("outs", [str(out) for _, out, _ in runs])
+    for network in outs:
+        check_training(problem, config, outs[network], network=network, force=force, progress_bar=progress_bar)
+    firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in outs}
+    first = firsts[runs[0][0]]
     if not first.program.collector.traced:
         raise ValueError(
             f"seeds: {problem!r} is a Gymnasium environment, and training several seeds at once needs a JAX problem; "
             "leave out --seeds"
         )
+    chosen = _chosen(firsts)
     with ExitStack() as stack:
         models, recorders = [], []
-        for out, config_of_seed in zip(outs, configs, strict=True):
-            model = copy.copy(first)  # shares the learner, so that everything is compiled once
-            model.config, model.state = config_of_seed, first.learner.init(config_of_seed.seed)
+        for network, out, config_of_seed in runs:
+            model = copy.copy(firsts[network])  # shares the learner, so that everything is compiled once
+            model.config, model.state = config_of_seed, model.learner.init(config_of_seed.seed)
             model.history = []
             models.append(model)
             run = opened(Path(out), model, problem=problem, config=config_of_seed, network=network, force=force)
@@ -66,7 +92,7 @@ def train_seeds(
             recorders.append(Recorder(Path(out), model, has_last=has_last))
         _check_steps(models)
         with Interrupts() as interrupts:
-            seeds = _Seeds(models)
+            seeds = _Seeds(models, [network for network, _, _ in runs], chosen)
             try:
                 with interrupts.allowed:
                     _learn(seeds, recorders, progress_bar)
@@ -77,17 +103,47 @@ def train_seeds(
     return models
 
 
+def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
+    """The network that stands for all of several; None if there is one."""
+    if len(firsts) == 1:
+        return None
+    for name, model in firsts.items():
+        if not isinstance(model.network, InfluenceNetwork):
+            raise ValueError(f"networks: got {name!r}, which varies; want fixed ones, or one alone as --network")
+        if model.state.missing_edges is not None:
+            raise ValueError("check_network: got True with several networks, want False (--no-check-network)")
+        if model.config.estimator != "factored":
+            raise ValueError(f"networks: got estimator={model.config.estimator!r}, which has no network; want one run")
+    return ChosenNetwork([model.network for model in firsts.values()])
+
+
 class _Seeds:
     """Models of several seeds, and their states as one; None before training."""
 
-    def __init__(self, models: Sequence[FactoredPPO]):
-        self.models = models
+    def __init__(self, models: Sequence[FactoredPPO], networks: Sequence[str], chosen: ChosenNetwork | None):
+        self.models, self.networks, self.chosen = models, networks, chosen
         self.states: TrainState | None = None
+        first = models[0]
+        self.program = first.program
+        if chosen is not None:
+            learner = dataclasses.replace(first.learner, spec=first.spec.with_network(chosen))
+            self.program = Program(learner)
+
+    def stack(self) -> TrainState:
+        """The states of all models as one."""
+        states = [model.state for model in self.models]
+        if self.chosen is not None:
+            order = list(dict.fromkeys(self.networks))
+            matrices = [self.chosen.matrix(i) for i in range(len(order))]
+            by_name = dict(zip(order, matrices, strict=True))
+            states = [s._replace(network=by_name[name]) for s, name in zip(states, self.networks, strict=True)]
+        return _stacked(states)
 
     def set_states(self) -> None:
         """Give every model its state."""
         for i, model in enumerate(self.models if self.states is not None else ()):
-            model.state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, self.states)
+            state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, self.states)
+            model.state = state if self.chosen is None else state._replace(network=None)
 
 
 def _check_steps(models: Sequence[FactoredPPO]) -> None:
@@ -108,13 +164,13 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
     warn_if_short(config, config.total_timesteps - first.num_timesteps)
     if not first.num_timesteps and first.state.missing_edges is not None:
         warn_if_actors_respond(spec, config.policy)
-    states = _stacked([model.state for model in models])
+    states = seeds.stack()
     began, steps, warned = time.perf_counter(), first.num_timesteps, False
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
         while steps < config.total_timesteps:
             started = time.perf_counter()
-            new, metrics = first.program.update_seeds(states)
+            new, metrics = seeds.program.update_seeds(states)
             metrics = {name: np.asarray(value) for name, value in metrics.items()}
             now = time.perf_counter()
             times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}

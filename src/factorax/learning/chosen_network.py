@@ -1,0 +1,41 @@
+"""One network of several, chosen by the state: so that one compiled program trains with each of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from ..structure import BaseNetwork, InfluenceNetwork
+from ..structure.base_network import RolloutView, TrainingSizes
+from ..structure.k_array import KArray
+
+
+class ChosenNetwork(BaseNetwork):
+    """K is the state of training instead of a part of the program, and never changes.
+
+    A program that was compiled for one network has its K in it, in the form that is fastest for it. Where kernels are
+    small, a program for all networks of a study side by side is faster than one after the other nevertheless.
+    """
+
+    def __init__(self, networks: Sequence[InfluenceNetwork]):
+        self.networks = tuple(networks)
+        shapes = {network.shape for network in self.networks}
+        if len(shapes) != 1:
+            raise ValueError(f"networks: got shapes {sorted(shapes)}, want the same for all")
+
+    @property
+    def static(self) -> InfluenceNetwork:
+        """The first one: for the names and the shape."""
+        return self.networks[0]
+
+    def init_state(self, sizes: TrainingSizes) -> Any:
+        """K of the first one."""
+        return self.matrix(0)
+
+    def matrix(self, i: int) -> Any:
+        """K of network i, ``(n, m)``."""
+        return jnp.asarray(self.networks[i].to_dense(), jnp.float32)
+
+    def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
+        """The K of the state."""
+        return KArray(state)

@@ -1,0 +1,93 @@
+"""A policy and a critic of the same layers as one network with an axis of two in front.
+
+Small minibatches are bound by the number of kernels that a device launches. As twins, both networks take those of one:
+every product is a product of a batch of two, and the optimiser has half as many arrays. What is computed is the same.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .modules.arrangements import Shared
+from .modules.mlp import ACTIVATIONS
+from .policies import Agent
+
+
+class Twins(NamedTuple):
+    """The layers of both networks, and what else is learnt."""
+
+    kernels: list[jax.Array]
+    """``(2, inputs, outputs)``, the policy's first; the last layers are padded with zeros to the same width."""
+    biases: list[jax.Array]
+    """``(2, 1, outputs)``"""
+    spread: Any
+
+    @staticmethod
+    def can_stand_for(agent: Agent) -> bool:
+        """Whether both networks are shared ones with the same inputs and hidden layers."""
+        if agent.critic is None or not all(isinstance(net, Shared) for net in (agent.policy.net, agent.critic.net)):
+            return False
+        ours, theirs = agent.policy.net, agent.critic.net
+        same = [a.shape for a in ours.net.kernels[:-1]] == [b.shape for b in theirs.net.kernels[:-1]]
+        return same and not (ours.identity.size or theirs.identity.size or ours.net.scales)
+
+    @classmethod
+    def of(cls, agent: Any) -> "Twins":
+        """Of an agent, or of anything with its structure, such as an optimiser's means of gradients."""
+        policy, critic = agent.policy.net.net, agent.critic.net.net
+        width = max(net.biases[-1].shape[0] for net in (policy, critic))
+
+        def padded(x: jax.Array) -> jax.Array:
+            return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, width - x.shape[-1])])
+
+        last = len(policy.kernels) - 1
+        layers = ((policy.kernels, critic.kernels), (policy.biases, critic.biases))
+        kernels, biases = (
+            [jnp.stack([padded(x) if i == last else x for x in pair]) for i, pair in enumerate(zip(*both, strict=True))]
+            for both in layers
+        )
+        return cls(kernels, [bias[:, None] for bias in biases], agent.policy.spread)
+
+    def apart(self, like: Any) -> Any:
+        """As an agent, or whatever has its structure, `like` the one that these were made of."""
+        nets = like.policy.net.net, like.critic.net.net
+        arrays: list[list[jax.Array]] = []
+        for i, net in enumerate(nets):
+            arrays.append([x[i, :, : k.shape[1]] for x, k in zip(self.kernels, net.kernels, strict=True)])
+            arrays.append([x[i, 0, : b.shape[0]] for x, b in zip(self.biases, net.biases, strict=True)])
+        where = lambda a: (  # noqa: E731
+            a.policy.net.net.kernels,
+            a.policy.net.net.biases,
+            a.critic.net.net.kernels,
+            a.critic.net.net.biases,
+            a.policy.spread,
+        )
+        return eqx.tree_at(where, like, (*arrays, self.spread))
+
+    def __call__(self, x: jax.Array, activation: str) -> jax.Array:
+        """From inputs ``(N, inputs)`` to the outputs of both, ``(2, N, width)``."""
+        for i, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
+            x = x @ kernel + bias
+            if i < len(self.kernels) - 1:
+                x = ACTIVATIONS[activation](x)
+        return x
+
+
+def together(tree: Any) -> Any:
+    """A tree of agents, such as the state of an optimiser, with twins in their place."""
+    return jax.tree.map(lambda x: Twins.of(x) if _is_agent(x) else x, tree, is_leaf=_is_agent)
+
+
+def apart(tree: Any, like: Any) -> Any:
+    """The tree that `together` made twins of; `like` has its structure."""
+    is_twins = lambda x: isinstance(x, Twins)  # noqa: E731
+    twins = jax.tree.leaves(tree, is_leaf=is_twins)
+    leaves, structure = jax.tree.flatten(like, is_leaf=_is_agent)
+    new = [x.apart(y) if is_twins(x) else x for x, y in zip(twins, leaves, strict=True)]
+    return jax.tree.unflatten(structure, new)
+
+
+def _is_agent(x: Any) -> bool:
+    return isinstance(x, Agent)
