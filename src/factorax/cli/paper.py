@@ -26,6 +26,7 @@ def reproduce(
     days: Annotated[int | None, Range(0, 366)] = None,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
+    workers: Annotated[int | None, Range(1, 1000)] = None,
     list: bool = False,
 ) -> None:
     """Run an experiment of the paper, or continue one that was stopped.
@@ -39,6 +40,7 @@ def reproduce(
         out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
         plot_only: Summarise and draw again the data that is there.
+        workers: Number of parts, such as trainings, that run side by side; one per core if left out, or one on a GPU.
         list: Show the experiments and stop.
     """
     console = Console()
@@ -56,7 +58,8 @@ def reproduce(
     change = {key: value for key, value in (("sim", sim), ("days", days)) if value is not None}
     suffix = ([sim] if sim else []) + ([f"{days}-days"] if days is not None else [])
     out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
-    summary = run(experiment, budget=budget, seed=seed, out=out, plot_only=plot_only, console=console, change=change)
+    options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
+    summary = run(experiment, budget=budget, seed=seed, out=out, **options)
     if experiment.table is not None:
         console.print(experiment.table(summary))
     _show(console, collected([out]), commands=False)

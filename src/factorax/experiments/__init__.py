@@ -18,7 +18,7 @@ BANDITS = (
     "variance-decomposition",
 )
 DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
-TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city")
+TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-better", "traffic-gradients", "traffic-city")
 NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks")
 
 

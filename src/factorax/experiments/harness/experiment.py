@@ -54,6 +54,9 @@ class Experiment:
     """From a summary to a table to print, if the paper has one."""
     alone: bool = False
     """Whether its parts must run one at a time, because it measures time."""
+    missing: Callable[[Any, int, Table, Path], Sequence[Part]] | None = None
+    """From (S, seed, data, folder) to parts that measure what the data lacks and this machine can measure. Their
+    results replace values of the data: ``"rows"`` has indices of rows, every other array a column's values there."""
 
 
 def reproduce(
@@ -63,6 +66,7 @@ def reproduce(
     seed: int = 0,
     out: Path,
     plot_only: bool = False,
+    workers: int | None = None,
     settings: Any = None,
     change: Mapping[str, Any] | None = None,
     console: Console | None = None,
@@ -75,6 +79,10 @@ def reproduce(
     - `budget`: a key of ``experiment.budgets``, unless `settings` are given.
     - `change`: settings that differ from those of the budget.
     - `plot_only`: summarise and draw the data that is there.
+    - `workers`: how many parts run side by side; by default as many as there are cores, or one on a GPU.
+
+    An experiment that was run where something could not be measured, such as scores in SUMO, is completed by the same
+    command where it can be (`Experiment.missing`).
     """
     console = console or Console()
     out = Path(out)
@@ -105,15 +113,23 @@ def reproduce(
     request = {"experiment": experiment.name, "budget": budget, "seed": seed, "settings": dataclasses.asdict(settings)}
     if not 0 <= seed < 2**32:
         raise ValueError(f"seed: got {seed}, want a number from 0 to 2³² − 1")
+    if workers is not None and experiment.alone:
+        raise ValueError(
+            f"workers: got {workers}, and {experiment.name} measures time, one part at a time; leave it out"
+        )
     parts = experiment.parts(settings, seed)  # before anything is written: settings may be wrong
     _claim_folder(out, request)
     if not data.exists():
-        workers = 1 if experiment.alone or jax.default_backend() != "cpu" else os.cpu_count() or 1
+        side_by_side = 1 if experiment.alone or jax.default_backend() != "cpu" else os.cpu_count() or 1
         started = time.monotonic()
-        results = run_parts(parts, out / "parts", workers=workers, console=console, title=experiment.name)
+        results = run_parts(
+            parts, out / "parts", workers=workers or side_by_side, console=console, title=experiment.name
+        )
         write_csv(data, experiment.tabulate(settings, seed, results))
         console.print(f"{experiment.name}: {time.monotonic() - started:.0f} s")
     shutil.rmtree(out / "parts", ignore_errors=True)
+    if experiment.missing is not None and not plot_only:
+        _complete(experiment.name, experiment.missing(settings, seed, read_csv(data), out), out, workers, console)
     table = read_csv(data)
     summary = experiment.summarise(settings, table)
     known = budget in experiment.budgets
@@ -126,6 +142,21 @@ def reproduce(
     write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
     _save_figure(experiment.draw(settings, table, summary), out)
     return summary
+
+
+def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None, console: Console) -> None:
+    """Measures what is missing, and writes it into the data."""
+    if not missing:
+        return
+    folder = out / "missing"
+    results = run_parts(missing, folder, workers=workers or os.cpu_count() or 1, console=console, title=name)
+    table = read_csv(out / "data.csv")
+    for result in results:
+        rows = result.pop("rows")
+        for column, values in result.items():
+            table[column][rows] = values
+    write_csv(out / "data.csv", table)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _claim_folder(out: Path, request: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,10 +50,17 @@ class Training:
 
 
 def train(
-    method: str, problem: str, *options: Any, seed: int, steps: int, seeds: int = 1, in_sumo: int = 0
+    method: str,
+    problem: str,
+    *options: Any,
+    seed: int,
+    steps: int,
+    seeds: int = 1,
+    in_sumo: int = 0,
+    preset: str = "none",
 ) -> Training:
     """Returns runs of ``factorax train`` with these options of the command line."""
-    arguments = ["train", problem, "--preset", "none", "--seed", seed, "--total-timesteps", steps, "--seeds", seeds]
+    arguments = ["train", problem, "--preset", preset, "--seed", seed, "--total-timesteps", steps, "--seeds", seeds]
     arguments += options
     return Training(
         method=method,
@@ -90,7 +97,7 @@ def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threa
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
     log = out.parent / f"{training.name}.log"
-    _process(training.name, command, log, stop=stop, look=lambda: tick(_done(training, folders)))
+    run_process(training.name, command, log, stop=stop, look=lambda: tick(_done(training, folders)))
     results = [_result(folder) for folder in folders]
     if training.in_sumo and find_spec("libsumo") is not None:
         for folder, result in zip(folders, results, strict=True):
@@ -103,13 +110,22 @@ def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threa
 _SCORES = ("final", "sampled", "sumo", "variance_ratio")
 
 
-def _process(name: str, command: list[str], log: Path, *, stop: threading.Event, look: Callable[[], Any]) -> None:
-    """Runs a command until it ends or `stop` is set; calls `look` in between."""
+def run_process(
+    name: str,
+    command: list[str],
+    log: Path,
+    *,
+    stop: threading.Event,
+    look: Callable[[], Any] = lambda: None,
+    variables: Mapping[str, str] | None = None,
+) -> None:
+    """Runs a command until it ends or `stop` is set; calls `look` in between. `variables`: of its environment."""
     quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}  # a core for each run
     quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # there may be others on the GPU
+    environment = os.environ | quiet | dict(variables or {})
     with (
         log.open("w") as file,
-        subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=os.environ | quiet) as process,
+        subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment) as process,
     ):
         try:
             while process.poll() is None:
@@ -143,7 +159,7 @@ def _score_in_sumo(folder: Path, training: Training, stop: threading.Event) -> f
     log = folder / "sumo.json"
     command = [sys.executable, "-m", "factorax.cli", "evaluate", str(folder)]
     command += ["--sim", "sumo", "--episodes", str(training.in_sumo), "--json"]
-    _process(f"{training.name} in SUMO", command, log, stop=stop, look=lambda: None)
+    run_process(f"{training.name} in SUMO", command, log, stop=stop)
     return json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["return"]
 
 

@@ -1,0 +1,100 @@
+"""Scores in SUMO, measured after training: in the same command, or by a later one where SUMO is installed.
+
+Policies and controllers are played by processes of their own, because libsumo runs one simulation per process. One
+process scores all seeds of a training; ``python -m factorax.experiments.harness.sumo_scores EPISODES FOLDER…`` is what
+it runs.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...problems.registry import find_problem, in_sumo
+from ...runs.controllers import controller_returns
+from ...runs.folder import load, read_config
+from .parts import Arrays, Part
+from .table import Table
+from .trainings import Training, run_process
+
+ON_CPU = {"JAX_PLATFORMS": "cpu"}
+"""SUMO takes most of the time, and small networks gain nothing from a GPU."""
+
+
+def missing_scores(
+    table: Table, plan: Sequence[Training], controllers: Mapping[str, str], *, out: Path, episodes: int
+) -> list[Part]:
+    """Returns parts for the rows whose column ``"sumo"`` is NaN: one for each training, and for each controller.
+
+    - `plan`: the trainings, whose folders are in ``out/runs``. Runs without a checkpoint there are left out.
+    - `controllers`: from a value of the column ``"method"`` to the controller and the problem, as in
+      ``"gap-out traffic:3x3"``. The rows of a controller are its episodes, in order.
+
+    There are none where SUMO is not installed.
+    """
+    if find_spec("libsumo") is None:
+        return []
+    lacking = np.isnan(table["sumo"])
+    parts = []
+    for training in plan:
+        rows = {}
+        for i, folder in enumerate(training.folders(out / "runs" / training.name)):
+            of_seed = (table["method"] == training.method) & (table["seed"] == training.seed + i)
+            if (of_seed & lacking).any() and (folder / "checkpoints" / "last.safetensors").exists():
+                rows[folder] = np.flatnonzero(of_seed)
+        if rows:
+            parts.append(_part(training.name, [str(folder) for folder in rows], list(rows.values()), episodes))
+    for method, controller in controllers.items():
+        rows_of = np.flatnonzero((table["method"] == method) & lacking)
+        if rows_of.size:
+            name = method.replace(" ", "-").replace(",", "")
+            parts.append(_part(name, [controller], [rows_of], rows_of.size, by_episode=True))
+    return parts
+
+
+def _part(
+    name: str, players: Sequence[str], rows: Sequence[np.ndarray], episodes: int, *, by_episode: bool = False
+) -> Part:
+    """Returns the part that fills in the rows of every player: the mean over episodes, or a row for each episode."""
+
+    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+        log = checkpoint.parent / f"{name}.jsonl"
+        command = [sys.executable, "-m", __name__, str(episodes), *players]
+        look = lambda: tick(min(len(_scores(log)) / len(players), 1.0))  # noqa: E731
+        run_process(f"{name} in SUMO", command, log, stop=stop, look=look, variables=ON_CPU)
+        values = [
+            np.array(returns) if by_episode else np.full(len(of_player), np.mean(returns))
+            for returns, of_player in zip(_scores(log), rows, strict=True)
+        ]
+        return {"rows": np.concatenate(rows), "sumo": np.concatenate(values)}
+
+    return Part(f"{name} in SUMO", episodes * len(players), compute)
+
+
+def _scores(log: Path) -> list[list[float]]:
+    """Returns the complete lines that a process has printed: the returns of the episodes of one player each."""
+    lines = log.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("[") and line.endswith("]")]
+
+
+def returns_in_sumo(player: str, episodes: int) -> list[float]:
+    """Returns the return of every episode in SUMO, with most probable actions: of the folder of a run, or of a
+    controller and a problem, as in ``"gap-out traffic:3x3"``."""
+    if " " in player and not Path(player).exists():
+        controller, problem = player.split(" ")
+        return controller_returns(controller, problem, episodes=episodes, sumo=True).tolist()
+    model = load(Path(player)).on(find_problem(in_sumo(read_config(Path(player))["problem"])))
+    try:
+        return model.evaluate(episodes)["episodes"].tolist()
+    finally:
+        model.close()
+
+
+if __name__ == "__main__":
+    for each in sys.argv[2:]:
+        print(json.dumps(returns_in_sumo(each, int(sys.argv[1]))), flush=True)
