@@ -23,6 +23,7 @@ def reproduce(
     budget: Literal["quick", "paper"] = "quick",
     seed: Seed = 0,
     sim: Literal["lanes", "sumo"] | None = None,
+    preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
     days: Annotated[int | None, Range(0, 366)] = None,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
@@ -36,6 +37,8 @@ def reproduce(
         budget: quick takes seconds to a minute; paper has the paper's sizes.
         seed: Random seed of all centres and all noise.
         sim: The simulator that traffic is trained in; lanes if left out.
+        preset: The settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, the paper's to the letter, if left
+            out.
         days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
         out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
@@ -55,8 +58,9 @@ def reproduce(
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 
-    change = {key: value for key, value in (("sim", sim), ("days", days)) if value is not None}
-    suffix = ([sim] if sim else []) + ([f"{days}-days"] if days is not None else [])
+    changes = {"sim": sim, "preset": preset, "days": days}
+    change = {key: value for key, value in changes.items() if value is not None}
+    suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else [])
     out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
     options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
     summary = run(experiment, budget=budget, seed=seed, out=out, **options)

@@ -90,8 +90,12 @@ def train(
         text = f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it"
         console.print(text, soft_wrap=True, highlight=False)
     if networks:
+        from ..learning.named_networks import folder_name
+
         folder = out or Path("runs") / name
-        outs = {each: [folder / _slug(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks}
+        outs = {
+            each: [folder / folder_name(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks
+        }
         options.pop("network")
         with _hint_at_presets(problem, used):
             models = runs.train_networks(problem, config, outs, **options)
@@ -204,9 +208,6 @@ def _read_score(path: Path, timesteps: int) -> Any:
 
 
 def _suffix(network: str) -> str:
-    return "" if network == "own" else f"-{_slug(network)}"
+    from ..learning.named_networks import folder_name
 
-
-def _slug(network: str) -> str:
-    """Returns the name of a network, or of its file, as a part of the name of a folder."""
-    return Path(network).stem.replace(":", "-")
+    return "" if network == "own" else f"-{folder_name(network)}"

@@ -28,13 +28,13 @@ from .harness.trainings import Training, train
 
 PRESET = "traffic-full"
 NEAR, GLOBAL, VANILLA = "near streets", "global reward", "vanilla PPO"
-METHODS: Mapping[str, tuple[str, ...]] = {
-    NEAR: ("--network", "incident"),
-    "row and column, falling off": ("--network", "decay:0.5"),
-    "row and column": ("--network", "corridor"),
-    GLOBAL: ("--network", "complete"),
-    VANILLA: ("--network", "complete", "--estimator", "vanilla"),
+NETWORKS: Mapping[str, str] = {
+    NEAR: "incident",
+    "row and column, falling off": "decay:0.5",
+    "row and column": "corridor",
+    GLOBAL: "complete",
 }
+METHODS = (*NETWORKS, VANILLA)
 NO_BONUS, QUARTER, CRITIC = "no entropy bonus", "a quarter of the steps", "a critic of streets"
 SHORT_SIGHT, LONG_SIGHT = "discount 0.9", "discount 0.99"
 ABLATIONS: Mapping[str, tuple[Any, ...]] = {
@@ -59,7 +59,7 @@ class Settings:
     """Sizes of the experiment."""
 
     grids: tuple[str, ...] = ("3x3", "2x6")
-    methods: tuple[str, ...] = tuple(METHODS)
+    methods: tuple[str, ...] = METHODS
     ablations: tuple[str, ...] = tuple(ABLATIONS)
     """With near streets, on the first of the grids."""
     steps: int = 9_600_000
@@ -72,7 +72,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
     """Returns the runs in order of importance: the methods on each grid, then the ablations."""
     s = settings
 
-    def one(grid: str, name: str, *options: Any) -> Training:
+    def one(grid: str, name: str, *options: Any, networks: dict[str, str] | None = None) -> Training:
         return train(
             f"{grid}, {name}",
             f"traffic:{grid},slots=20",
@@ -80,11 +80,16 @@ def plan(settings: Settings, seed: int) -> list[Training]:
             seed=seed * s.seeds,
             seeds=s.seeds,
             steps=round(s.steps * SHARE.get(name, 1.0)),
+            networks=networks,
             preset=PRESET,
         )
 
-    runs = [one(grid, method, *METHODS[method]) for grid in s.grids for method in s.methods]
-    return runs + [one(s.grids[0], name, *METHODS[NEAR], *ABLATIONS[name]) for name in s.ablations]
+    runs = []
+    for grid in s.grids:
+        networks = {f"{grid}, {method}": NETWORKS[method] for method in s.methods if method in NETWORKS}
+        runs.append(one(grid, "networks", networks=networks))
+        runs += [one(grid, VANILLA, "--estimator", "vanilla")] if VANILLA in s.methods else []
+    return runs + [one(s.grids[0], name, "--network", NETWORKS[NEAR], *ABLATIONS[name]) for name in s.ablations]
 
 
 def _parts(settings: Settings, seed: int) -> list[Part]:

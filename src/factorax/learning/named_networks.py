@@ -1,6 +1,7 @@
 """Influence networks by name: what `FactoredPPO`, the command line and run folders understand."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from .._checks import checked, did_you_mean, nearest
@@ -17,6 +18,15 @@ def is_file(network: str) -> bool:
     """Whether this names a file, and not a network that the problem knows."""
     network = network.removeprefix("adaptive:")
     return "." in network.partition(":")[0] or os.sep in network or "/" in network
+
+
+def folder_name(network: str) -> str:
+    """Returns the name of a network, or of its file, as a part of the name of a folder.
+
+    >>> folder_name("decay:0.5"), folder_name("nets/K.json")
+    ('decay-0.5', 'K')
+    """
+    return (Path(network).stem if is_file(network) else network).replace(":", "-").replace(",", "-")
 
 
 def find_network(problem: Any, name: str) -> Any:

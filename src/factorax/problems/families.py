@@ -123,8 +123,8 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 def parse_value(text: str) -> int | float | bool | str:
     """Returns the number or truth value that a text stands for, else the text itself."""
-    if text in ("true", "false"):
-        return text == "true"
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     for kind in (int, float):
         try:
             return kind(text)

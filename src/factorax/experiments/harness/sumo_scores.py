@@ -43,8 +43,9 @@ def missing_scores(
     parts = []
     for training in plan:
         rows = {}
-        for i, folder in enumerate(training.folders(out / "runs" / training.name)):
-            of_seed = (table["method"] == training.method) & (table["seed"] == training.seed + i)
+        folders = training.folders(out / "runs" / training.name)
+        for (method, seed), folder in zip(training.labels, folders, strict=True):
+            of_seed = (table["method"] == method) & (table["seed"] == seed)
             if (of_seed & lacking).any() and (folder / "checkpoints" / "last.safetensors").exists():
                 rows[folder] = np.flatnonzero(of_seed)
         if rows:

@@ -1,12 +1,14 @@
 """What the experiments ``traffic-3x3`` and ``traffic-2x6`` share: runs, tables, figures.
 
-All methods have the paper's settings. A minibatch of 125 steps holds what n lights did in them: n times the paper's
-minibatch, and for every method as many gradient steps. *Small batches* has the paper's number of samples in a minibatch
-instead, and so n times the gradient steps.
+The preset ``traffic-paper`` is the paper's PPO to the letter, that of RLlib 0.7: minibatches of 128 samples of single
+lights, so that a shared policy makes n times as many gradient steps as a joint one. With
+``traffic-paper-large-minibatches`` a minibatch of 125 steps holds what n lights did in them: n times the paper's
+samples, and for every policy as many gradient steps.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,12 +16,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ...learning.presets import read_preset
 from ...problems.traffic import LaneSimulator, Traffic
 from ...problems.traffic.controllers import CONTROLLERS
 from ...problems.traffic.episode import play
 from ...runs import plots
 from ...runs.statistics import Interval, iqm
-from . import trainings
+from . import sumo_scores, trainings
 from .claims import Claim
 from .experiment import Experiment
 from .parts import Arrays, Part
@@ -28,21 +31,25 @@ from .trainings import Training, train
 
 LINES = ("gap-out", "always", "actuated")
 """Reference controllers; those with fixed times are far below."""
-SHARED = ("--policy", "shared", "--identity", "0", "--critic", "factor")
-_PAPER = {
-    "n_steps": 400,
-    "n_epochs": 10,
-    "learning_rate": 5e-4,
-    "gamma": 0.999,
-    "gae_lambda": 0.97,
-    "clip_range": 0.3,
-    "kl_coef_target": 0.02,
-    "vf_coef": 1.0,
-    "max_grad_norm": 1e9,
-    "bootstrap": "never",
-}
-Options = Mapping[str, tuple[str, ...]]
-"""From the name of a method to its options of ``factorax train``."""
+LITERAL = "traffic-paper"
+CHOSEN_BY = (
+    "the paper: the settings of PPO where it names them, and RLlib 0.7 where it does not; we: the number of "
+    "iterations, which the paper does not name, ten seeds, and that whole 95 % intervals must be apart"
+)
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method changes in the preset."""
+
+    network: str = "complete"
+    options: tuple[str, ...] = ()
+    """Options of ``factorax train``."""
+    problem: str = ""
+    """Options of the problem, with a comma in front."""
+
+
+Methods = Mapping[str, Method]
 
 
 @dataclass(frozen=True)
@@ -50,65 +57,75 @@ class Settings:
     """Sizes of the experiment."""
 
     methods: tuple[str, ...]
-    iterations: int = 200
+    iterations: int = 150
     n_envs: int = 50
-    seeds: int = 5
+    seeds: int = 10
+    preset: str = LITERAL
+    """The settings of PPO."""
     sim: str = "lanes"
     """What policies are trained in; all are scored in SUMO as well, where it is installed."""
     in_sumo: int = 5
     """Episodes of that."""
 
 
-def plan(rows: int, columns: int, options: Options) -> Callable[[Settings, int], list[Training]]:
-    """Returns the function from (settings, seed) to the runs on a grid."""
+def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int], list[Training]]:
+    """Returns the function from (settings, seed) to the runs on a grid. Methods that differ in their networks alone are
+    trained together."""
 
     def trainings_of(settings: Settings, seed: int) -> list[Training]:
-        head = "sumo" if settings.sim == "sumo" else "traffic"
-        common = [text for name, value in _PAPER.items() for text in (f"--{name.replace('_', '-')}", value)]
-        common += ["--n-envs", settings.n_envs, "--hidden", 32, 32, 32]
-        first = seed * settings.seeds
+        groups: dict[tuple[tuple[str, ...], str], dict[str, str]] = {}
+        for name in settings.methods:
+            method = methods[name]
+            groups.setdefault((method.options, method.problem), {})[name] = method.network
         runs = []
-        for method in settings.methods:
-            steps = settings.iterations * settings.n_envs * _PAPER["n_steps"]
-            arguments = *common, "--batch-size", _batch(method, rows * columns), *options[method]
-            problem = f"{head}:{rows}x{columns},action=gaussian"
-            if head == "sumo":
-                arguments += "--rollouts", "processes"
-                runs += [
-                    train(method, problem, *arguments, seed=first + i, steps=steps, in_sumo=settings.in_sumo)
-                    for i in range(settings.seeds)
-                ]
-            else:
-                seeds, in_sumo = settings.seeds, settings.in_sumo
-                runs.append(train(method, problem, *arguments, seed=first, steps=steps, seeds=seeds, in_sumo=in_sumo))
+        for (options, extra), networks in groups.items():
+            arguments: tuple[Any, ...] = ("--n-envs", settings.n_envs, *options)
+            if settings.preset == LITERAL and "joint" not in options:  # lights share the reward, as Flow's agents do
+                arguments += ("--reward-scale", 1 / (rows * columns))
+            runs += _together(settings, seed, f"{rows}x{columns},action=gaussian{extra}", arguments, networks)
         return runs
 
     return trainings_of
 
 
-def _batch(method: str, lights: int) -> int:
-    """Returns the steps in a minibatch: 125, or few enough that all lights together have about 128 samples."""
-    few = min((size for size in (8, 10, 16, 20) if size * lights >= 128), default=20)
-    return few if "small batches" in method else 125
+def _together(
+    settings: Settings, seed: int, problem: str, arguments: tuple[Any, ...], networks: dict[str, str]
+) -> list[Training]:
+    """Returns one training of all networks and seeds; in SUMO one for each."""
+    first, steps = seed * settings.seeds, read_preset(settings.preset).settings["n_steps"]
+    common: dict[str, Any] = {"steps": settings.iterations * settings.n_envs * steps, "preset": settings.preset}
+    if settings.sim == "sumo":
+        in_workers = *arguments, "--rollouts", "processes", "--network"
+        return [
+            train(name, f"sumo:{problem}", *in_workers, network, seed=first + i, **common)
+            for name, network in networks.items()
+            for i in range(settings.seeds)
+        ]
+    several = networks if len(networks) > 1 else None
+    arguments += () if several else ("--network", *networks.values())
+    common |= {"seed": first, "seeds": settings.seeds, "networks": several}
+    return [train(next(iter(networks)), f"traffic:{problem}", *arguments, **common)]
 
 
 def experiment(
     rows: int,
     columns: int,
     *,
-    options: Options,
+    methods: Methods,
     quick: tuple[str, ...],
     figure_of_paper: str,
     result_of_paper: str,
     claims: Callable[[Settings, dict[str, Any]], list[Claim]],
+    draw: Callable[[Settings, Table, dict[str, Any]], Figure] | None = None,
 ) -> Experiment:
     """Returns the experiment on one grid.
 
-    - `options`: of every method of the paper's budget; `quick`: the methods of the quick one.
+    - `methods`: those of the paper's budget; `quick`: the names of those of the quick one.
     - `figure_of_paper`, `result_of_paper`: which figure of the paper it reproduces, and what that shows.
+    - `draw`: as `Experiment.draw`; learning curves and final policies if left out.
     """
     size = f"{rows}x{columns}"
-    runs = plan(rows, columns, options)
+    runs = plan(rows, columns, methods)
 
     def parts(settings: Settings, seed: int) -> list[Part]:
         return [*trainings.trainings(runs)(settings, seed), _controllers(rows, columns)]
@@ -128,34 +145,27 @@ def experiment(
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
         """Interquartile means over seeds, of training, of final policies in the lane simulator, and of them in SUMO."""
-        methods = trainings.summary(table, settings.methods)
-        for method, row in methods.items():
+        by_method = trainings.summary(table, settings.methods)
+        for method, row in by_method.items():
             for score in ("sampled", "sumo"):
                 values = trainings.finals(table, method, score)
                 row[score] = None if np.isnan(values).any() else vars(iqm(values))
             row["area"] = vars(iqm(_area(table, method)))
-        lines = {name: float(where(table, method=name)["final"].mean()) for name in LINES}
-        return {"methods": methods, "controllers": lines, "grid": size}
+        controllers = {name: float(where(table, method=name)["final"].mean()) for name in LINES}
+        return {"methods": by_method, "controllers": controllers, "grid": size}
 
-    def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
+    def missing(settings: Settings, seed: int, table: Table, out: Path) -> list[Part]:
+        return sumo_scores.missing_scores(table, runs(settings, seed), {}, out=out, episodes=settings.in_sumo)
+
+    def draw_curves(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         """Learning curves, and what final policies reach in SUMO."""
         figure, (left, right) = plots.canvas(2, width=11, height=4.2)
-        for method, colour in zip(settings.methods, plots.PALETTE, strict=False):
-            group = trainings.group(where(table, method=method), method)
-            points = [iqm(column) for column in group.returns.T]
-            left.plot(group.steps / 1e6, [p.mean for p in points], color=colour, label=method)
-            if len(group.returns) > 1:
-                low, high = [p.low for p in points], [p.high for p in points]
-                left.fill_between(group.steps / 1e6, low, high, color=colour, alpha=0.2, linewidth=0)
-        _lines(left, summary["controllers"])
-        left.set(xlabel="steps of all environments, millions", ylabel="return of an episode", title="while training")
-        left.set_ylim(_floor(summary), _ceiling(summary))
+        curves(left, table, settings.methods)
+        lines(left, summary["controllers"])
+        left.set_ylim(floor(summary), ceiling(summary))
         _dots(right, settings, table, summary)
         plots.legend_beside(right, handles=left.get_legend_handles_labels()[0])
-        title = (
-            f"{size} traffic lights, {settings.seeds} seeds, trained in {settings.sim}. The paper: {result_of_paper}"
-        )
-        figure.suptitle(title, fontsize=10)
+        figure.suptitle(title(settings, size, result_of_paper), fontsize=10)
         return figure
 
     return Experiment(
@@ -163,14 +173,15 @@ def experiment(
         title=f"PPO on a grid of {size} traffic lights, by what a light is credited with",
         paper=figure_of_paper,
         budgets={
-            "quick": Settings(methods=quick, iterations=20, n_envs=10, seeds=2, in_sumo=2),
-            "paper": Settings(methods=tuple(options)),
+            "quick": Settings(methods=quick, iterations=10, n_envs=10, seeds=2, in_sumo=2),
+            "paper": Settings(methods=tuple(methods)),
         },
         parts=parts,
         tabulate=tabulate,
         summarise=summarise,
-        draw=draw,
+        draw=draw or draw_curves,
         claims=claims,
+        missing=missing,
     )
 
 
@@ -195,16 +206,43 @@ def _area(table: Table, method: str) -> np.ndarray:
     return trainings.group(where(table, method=method), method).returns.mean(axis=1)
 
 
-def _floor(summary: dict[str, Any]) -> float:
+def final_score(summary: dict[str, Any]) -> Any:
+    """Returns the score that final policies are shown by: that in SUMO if all have one, else that in lanes."""
+    return "sumo" if all(row["sumo"] is not None for row in summary["methods"].values()) else "final"
+
+
+def title(settings: Settings, size: str, result_of_paper: str) -> str:
+    """Returns the title of a figure."""
+    return (
+        f"{size} traffic lights, {settings.seeds} seeds, preset {settings.preset}, trained in {settings.sim}. "
+        f"The paper: {result_of_paper}"
+    )
+
+
+def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
+    """Draws learning curves: interquartile means over seeds, and their intervals."""
+    for method, colour in zip(methods, plots.PALETTE, strict=False):
+        group = trainings.group(where(table, method=method), method)
+        points = [iqm(column) for column in group.returns.T]
+        ax.plot(group.steps / 1e6, [p.mean for p in points], color=colour, label=method)
+        if len(group.returns) > 1:
+            low, high = [p.low for p in points], [p.high for p in points]
+            ax.fill_between(group.steps / 1e6, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.set(xlabel="steps of all environments, millions", ylabel="return of an episode", title="while training")
+
+
+def floor(summary: dict[str, Any]) -> float:
     """Returns the lower limit of figures: a policy that has collapsed may have a return of −10,000."""
     return 1.6 * min(summary["controllers"].values())
 
 
-def _ceiling(summary: dict[str, Any]) -> float:
+def ceiling(summary: dict[str, Any]) -> float:
+    """Returns the upper limit of figures."""
     return 0.6 * max(summary["controllers"].values())
 
 
-def _lines(ax: Axes, controllers: dict[str, float]) -> None:
+def lines(ax: Axes, controllers: dict[str, float]) -> None:
+    """Draws the returns of controllers."""
     for (name, value), style in zip(controllers.items(), ("--", ":", "-."), strict=True):
         ax.axhline(
             value, color="#777777", linestyle=style, linewidth=1, label=f"{name}, {value:.0f}".replace(" -", " −")
@@ -213,20 +251,19 @@ def _lines(ax: Axes, controllers: dict[str, float]) -> None:
 
 def _dots(ax: Axes, settings: Settings, table: Table, summary: dict[str, Any]) -> None:
     """Draws the final policies of every method: in SUMO if it is installed, else in the lane simulator."""
-    in_sumo = all(row["sumo"] is not None for row in summary["methods"].values())
-    score, floor = ("sumo" if in_sumo else "final"), _floor(summary)
+    score, bottom = final_score(summary), floor(summary)
     for i, (method, colour) in enumerate(zip(settings.methods, plots.PALETTE, strict=False)):
         values = trainings.finals(table, method, score)
         middle = Interval(**summary["methods"][method][score])
-        in_view = values >= floor
+        in_view = values >= bottom
         ax.scatter(np.full(in_view.sum(), i), values[in_view], color=colour, s=14, alpha=0.5)
         ax.errorbar(
             i + 0.2, middle.mean, [[middle.mean - middle.low], [middle.high - middle.mean]], fmt="o", color=colour
         )
         for k, value in enumerate(np.sort(values[~in_view])):  # collapsed: annotated with their returns
             text = f"{value:,.0f}".replace("-", "−")
-            ax.annotate(f"↓ {text}", (i + 0.15, floor * (0.98 - 0.06 * k)), ha="right", fontsize=7, color=colour)
-    _lines(ax, summary["controllers"])
+            ax.annotate(f"↓ {text}", (i + 0.15, bottom * (0.98 - 0.06 * k)), ha="right", fontsize=7, color=colour)
+    lines(ax, summary["controllers"])
     ax.set_xticks([])
-    ax.set_ylim(floor, _ceiling(summary))
-    ax.set(title="final policies, " + ("in SUMO" if in_sumo else "in lanes"))
+    ax.set_ylim(bottom, ceiling(summary))
+    ax.set(title="final policies, " + ("in SUMO" if score == "sumo" else "in lanes"))

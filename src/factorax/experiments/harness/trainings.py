@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from ...learning.named_networks import folder_name
 from ...runs.compare import Group
 from ...runs.folder import read_metrics
 from ...runs.statistics import Interval, iqm, probability_of_improvement
@@ -26,7 +26,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 @dataclass(frozen=True)
 class Training:
-    """One method with one seed, or with several that one process trains at once."""
+    """One method with one seed, or several seeds and networks that one process trains at once."""
 
     method: str
     seed: int
@@ -36,17 +36,26 @@ class Training:
     arguments: tuple[str, ...]
     seeds: int = 1
     """Number of seeds, from `seed` on."""
-    in_sumo: int = 0
-    """Number of episodes over which the final policies are also scored in SUMO, where it is installed."""
+    networks: tuple[tuple[str, str], ...] = ()
+    """Methods that differ in their networks alone, with the names of these: one process trains all of them."""
 
     @property
     def name(self) -> str:
         """The name of its folder."""
-        return f"{self.method}-{self.seed}".replace(" ", "-").replace(",", "")
+        return f"{self.method}-{self.seed}".replace(" = ", "-").replace(" ", "-").replace(",", "")
 
     def folders(self, out: Path) -> list[Path]:
-        """Returns the folders of the runs, one for each seed."""
+        """Returns the folders of the runs, one for each method and seed."""
+        if self.networks:
+            named = [folder_name(network) for _, network in self.networks]
+            return [out / name / f"seed-{self.seed + i}" for name in named for i in range(self.seeds)]
         return [out] if self.seeds == 1 else [out / f"seed-{self.seed + i}" for i in range(self.seeds)]
+
+    @property
+    def labels(self) -> list[tuple[str, int]]:
+        """Method and seed of every folder."""
+        methods = [method for method, _ in self.networks] or [self.method]
+        return [(method, self.seed + i) for method in methods for i in range(self.seeds)]
 
 
 def train(
@@ -56,12 +65,15 @@ def train(
     seed: int,
     steps: int,
     seeds: int = 1,
-    in_sumo: int = 0,
+    networks: Mapping[str, str] | None = None,
     preset: str = "none",
 ) -> Training:
-    """Returns runs of ``factorax train`` with these options of the command line."""
+    """Returns runs of ``factorax train`` with these options of the command line.
+
+    `networks`: names of networks by the methods that have them, if one process trains several.
+    """
     arguments = ["train", problem, "--preset", preset, "--seed", seed, "--total-timesteps", steps, "--seeds", seeds]
-    arguments += options
+    arguments += [*options, *(("--networks", *networks.values()) if networks else ())]
     return Training(
         method=method,
         seed=seed,
@@ -69,7 +81,7 @@ def train(
         module="factorax.cli",
         arguments=tuple(map(str, arguments)),
         seeds=seeds,
-        in_sumo=in_sumo,
+        networks=tuple(networks.items()) if networks else (),
     )
 
 
@@ -86,7 +98,7 @@ def trainings(
             out = checkpoint.parent.parent / "runs" / training.name
             return run(training, out, tick, stop) | measured(out)
 
-        return Part(training.name, training.steps * training.seeds, compute)
+        return Part(training.name, training.steps * len(training.labels), compute)
 
     return lambda settings, seed: [part(training) for training in plan(settings, seed)]
 
@@ -99,9 +111,6 @@ def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threa
     log = out.parent / f"{training.name}.log"
     run_process(training.name, command, log, stop=stop, look=lambda: tick(_done(training, folders)))
     results = [_result(folder) for folder in folders]
-    if training.in_sumo and find_spec("libsumo") is not None:
-        for folder, result in zip(folders, results, strict=True):
-            result["sumo"] = _score_in_sumo(folder, training, stop)
     shortest = min(len(result["steps"]) for result in results)
     together = {name: np.stack([r[name][:shortest] for r in results]) for name in ("steps", "returns")}
     return together | {name: np.array([r[name] for r in results]) for name in _SCORES}
@@ -154,15 +163,6 @@ def _result(folder: Path) -> dict[str, Any]:
     }
 
 
-def _score_in_sumo(folder: Path, training: Training, stop: threading.Event) -> float:
-    """Returns the return of most probable actions, from a separate process: libsumo runs one simulation per process."""
-    log = folder / "sumo.json"
-    command = [sys.executable, "-m", "factorax.cli", "evaluate", str(folder)]
-    command += ["--sim", "sumo", "--episodes", str(training.in_sumo), "--json"]
-    run_process(f"{training.name} in SUMO", command, log, stop=stop)
-    return json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["return"]
-
-
 def _done(training: Training, folders: Sequence[Path]) -> float:
     return min(_steps_so_far(folders[-1]) / training.steps, 1.0)
 
@@ -179,12 +179,12 @@ def curves(plan: Sequence[Training], results: list[Arrays], points: int = 100) -
     """Returns a row for each run and point of its curve: the mean return since the previous point, and final scores."""
     columns: dict[str, list[Any]] = {name: [] for name in ("method", "seed", "steps", "return", *_SCORES)}
     for training, result in zip(plan, results, strict=True):
-        for i in range(training.seeds):
+        for i, (method, seed) in enumerate(training.labels):
             scores = [float(result[name][i]) for name in _SCORES]
             parts = min(points, len(result["steps"][i]))
             split = (np.array_split(result[k][i], parts) for k in ("steps", "returns"))
             for steps, returns in zip(*split, strict=True):
-                row = (training.method, training.seed + i, int(steps[-1]), float(returns.mean()), *scores)
+                row = (method, seed, int(steps[-1]), float(returns.mean()), *scores)
                 for name, value in zip(columns, row, strict=True):
                     columns[name].append(value)
     return {name: np.array(values) for name, values in columns.items()}
