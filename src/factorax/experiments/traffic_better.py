@@ -257,7 +257,7 @@ def _ablation_claims(settings: Settings, summary: dict[str, Any], note: str, cho
         )
     others = [name for name in rows if name not in needed]
     if others:
-        small = [_small(Interval(**rows[name]["loss"])) for name in others]
+        small: list[Verdict] = [_small(Interval(**rows[name]["loss"])) for name in others]
         claims.append(
             _claim(
                 f"On {grid} lights the discount and the kind of critic matter little.",
