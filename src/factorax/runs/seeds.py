@@ -108,13 +108,13 @@ def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
     if len(firsts) == 1:
         return None
     for name, model in firsts.items():
-        if not isinstance(model.network, InfluenceNetwork):
+        if not isinstance(model.spec.network, InfluenceNetwork):
             raise ValueError(f"networks: got {name!r}, which varies; want fixed ones, or one alone as --network")
         if model.state.missing_edges is not None:
             raise ValueError("check_network: got True with several networks, want False (--no-check-network)")
         if model.config.estimator != "factored":
             raise ValueError(f"networks: got estimator={model.config.estimator!r}, which has no network; want one run")
-    return ChosenNetwork([model.network for model in firsts.values()])
+    return ChosenNetwork([model.spec.network for model in firsts.values()])
 
 
 class _Seeds:

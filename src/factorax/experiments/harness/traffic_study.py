@@ -57,7 +57,7 @@ class Settings:
     """Sizes of the experiment."""
 
     methods: tuple[str, ...]
-    iterations: int = 150
+    iterations: int = 120
     n_envs: int = 50
     seeds: int = 10
     preset: str = LITERAL

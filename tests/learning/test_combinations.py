@@ -1,0 +1,39 @@
+"""Settings that do not go together are named, with what would."""
+
+import pytest
+
+from factorax.learning import Config
+
+FACTORS = {"minibatch_of": "factors", "policy": "shared", "critic": "factor"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gae_steps": 100}, "gae_steps: got 100, want a divisor of n_steps = 256"),
+        ({"shuffle": "rollout", "architecture": "gru"}, "shuffle: got 'rollout' with architecture='gru', want 'epoch'"),
+        ({"shuffle": "rollout", "batch_size": 4096}, "batch_size: got 4096, want a divisor"),
+        (FACTORS | {"policy": "joint"}, "minibatch_of: got 'factors' with policy='joint', want policy='shared'"),
+        (FACTORS | {"critic": "target"}, "with critic='target', want critic='factor' or critic='none'"),
+        (FACTORS | {"estimator": "vanilla"}, "with estimator='vanilla', want estimator='factored'"),
+        (FACTORS | {"objective": "natural"}, "with objective='natural', want objective='ppo' or objective='a2c'"),
+        (FACTORS | {"trunk": "shared"}, "with trunk='shared', want trunk='separate'"),
+        (FACTORS | {"target_kl": 0.1}, "with target_kl"),
+    ],
+)
+def test_what_does_not_go_together(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Config(**settings)
+
+
+def test_a_minibatch_need_not_divide_what_is_shuffled_once():
+    assert Config(shuffle="rollout", batch_size=100).batch_size == 100
+
+
+@pytest.mark.parametrize(
+    ("settings", "want"),
+    [({}, False), ({"estimator": "vanilla"}, True), ({"kl_of": "action"}, True)],
+)
+def test_the_divergence_is_that_of_what_the_ratio_is_of(settings, want):
+    assert Config(**settings).kl_is_of_action is want
+    assert Config(**settings | {"kl_of": "factor"}).kl_is_of_action is False

@@ -1,0 +1,49 @@
+"""Networks side by side: each run as if it were alone."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from factorax import runs
+from factorax.learning import Config
+
+CONFIG = Config(
+    n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), policy="shared", seed=3, total_timesteps=80,
+    check_network=False,
+)  # fmt: skip
+PROBLEM = "queues:1x2"
+
+
+@pytest.mark.slow
+def test_every_network_is_as_if_alone(tmp_path):
+    outs = {name: [tmp_path / name / f"seed-{s}" for s in (3, 4)] for name in ("own", "complete")}
+    models = runs.train_networks(PROBLEM, CONFIG, outs, progress_bar=False)
+    assert [model.config.seed for model in models] == [3, 4, 3, 4]
+    alone = runs.train(PROBLEM, dataclasses.replace(CONFIG, seed=4), tmp_path / "alone", progress_bar=False)
+    curves = [[row["train/loss"] for row in runs.read_metrics(out)] for out in (outs["own"][1], tmp_path / "alone")]
+    assert curves[0] == pytest.approx(curves[1], rel=1e-3, abs=1e-4)
+    for mine, theirs in zip(jax.tree.leaves(models[1].state.agent), jax.tree.leaves(alone.state.agent), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
+    losses = [[row["train/loss"] for row in runs.read_metrics(out[0])] for out in outs.values()]
+    assert losses[0] != losses[1]
+    loaded = runs.load(outs["complete"][0])
+    assert loaded.network.density == 1
+    again = runs.train_networks(PROBLEM, CONFIG, outs, progress_bar=False)  # finished: nothing is left to do
+    assert [model.num_timesteps for model in again] == [80] * 4
+
+
+@pytest.mark.parametrize(
+    ("networks", "changes", "message"),
+    [
+        (("own", "adaptive"), {}, "networks: got 'adaptive', which varies"),
+        (("own", "complete"), {"check_network": True}, "check_network: got True with several networks"),
+        (("own", "complete"), {"estimator": "vanilla"}, "networks: got estimator='vanilla'"),
+    ],
+)
+def test_what_cannot_be_trained_together_is_named(networks, changes, message, tmp_path):
+    outs = {name: [tmp_path / name] for name in networks}
+    with pytest.raises(ValueError, match=message):
+        runs.train_networks(PROBLEM, dataclasses.replace(CONFIG, **changes), outs, progress_bar=False)
+    assert not any(tmp_path.iterdir())
