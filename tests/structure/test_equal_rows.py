@@ -91,7 +91,7 @@ def test_salts_give_independent_hashes():
 
 @pytest.mark.parametrize("size", [10, 100, 1000])
 def test_every_edge_is_hashed_once_and_compared_at_most_once(size, monkeypatch):
-    """The minimum factorisation is linear in the edges, plus a sort of one hash a row (polynomial, as Sec. 4.2 says)."""
+    """The minimum factorisation takes time linear in the edges, and a sort of one hash for each row."""
     counts = {"hashed": 0, "compared": 0}
     mix, equal = equal_rows._mix, equal_rows._rows_equal
 

@@ -1,9 +1,12 @@
 """Claims: verdicts, the table that ships with the library, and those of folders."""
 
+import ast
 import dataclasses
 import json
 import re
 import shlex
+import subprocess
+import sys
 import typing
 from pathlib import Path
 
@@ -141,7 +144,7 @@ def test_a_place_in_the_paper_exists():
         cited = re.findall(r"Sec\. ([\d.]*\d)", row.where)
         assert set(cited) <= sections, row
         assert set(re.findall(r"App\. (\w)", row.where)) <= set("ABCDE"), row
-        assert cited or re.search(r"Abstract|App\.|Fig\.|Table|Thm\.|Prop\.|Cor\.|Lemma|Def\.", row.where), row
+        assert cited or re.search(r"Abstract|App\.|Figs?\.|Table|Thm\.|Prop\.|Cor\.|Lemma", row.where), row
 
 
 def test_every_published_command_runs_an_experiment_or_an_example_or_a_test():
@@ -152,6 +155,33 @@ def test_every_published_command_runs_an_experiment_or_an_example_or_a_test():
         got = parsed(row.command)
         assert got["name"] in experiments.NAMES
         assert got["budget"] in experiments.find(got["name"]).budgets
+
+
+def named_tests():
+    """The test file and the name that each command of the mathematics gives to pytest."""
+    commands = [shlex.split(row.command) for row in published() if row.experiment == MATHEMATICS]
+    for program, path, option, name in commands:
+        assert (program, option) == ("pytest", "-k")
+        yield path, name
+
+
+def test_the_theorems_come_first_and_every_command_names_a_test():
+    assert published()[0].experiment == MATHEMATICS
+    for path, name in named_tests():
+        nodes = ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8")))
+        names = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        assert any(name in each for each in names if each.startswith(("test_", "Test"))), (path, name)
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_theorems_are_collected():
+    wanted = set(named_tests())
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, *sorted({path for path, _ in wanted})], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    collected_tests = done.stdout.splitlines()
+    for path, name in wanted:
+        assert any(line.startswith(f"{path}::") and name in line for line in collected_tests), (path, name)
 
 
 def test_what_is_published_has_the_paper_s_sizes():

@@ -84,7 +84,8 @@ def by_source(claims: Iterable[Claim]) -> dict[Source, list[Claim]]:
 def published() -> list[Claim]:
     """Returns the claims table that ships with the library: mathematics, and experiments with the paper's budget."""
     files = resources.files(__package__ or "").joinpath("published").iterdir()
-    texts = [file.read_text(encoding="utf-8") for file in sorted(files, key=lambda file: file.name)]
+    order = sorted(files, key=lambda file: (file.name != f"{MATHEMATICS}.json", file.name))
+    texts = [file.read_text(encoding="utf-8") for file in order]
     return [Claim(**row) for text in texts for row in json.loads(text)]
 
 
