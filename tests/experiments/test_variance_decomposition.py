@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gaussian_grid import grid
 from scipy import integrate, stats
 
 from factorax.experiments import variance_decomposition
@@ -14,19 +15,6 @@ from factorax.experiments.variance_decomposition import FIGURE, PROBLEMS, TERMS,
 
 every_problem = pytest.mark.parametrize("problem", PROBLEMS)
 every_separable_problem = pytest.mark.parametrize("problem", FIGURE)
-
-
-def grid(kinks, reach=9.0, order=24):
-    """Nodes and weights for the standard normal in each of n directions, exact on either side of a kink."""
-    x, w = np.polynomial.legendre.leggauss(order)
-    nodes, weights = [], []
-    for kink in kinks:
-        edges = np.unique([-reach, (kink - reach) / 2, kink, 0.0, (kink + reach) / 2, reach])  # a norm has its at 0
-        half = np.diff(edges)[:, None] / 2
-        z = (edges[:-1, None] + half * (1 + x)).ravel()
-        nodes.append(z)
-        weights.append((half * w).ravel() * stats.norm.pdf(z))
-    return nodes, weights
 
 
 def by_integration(problem, n, seed):

@@ -60,8 +60,8 @@ def exact(name: str, n: int, seed: int) -> dict[str, float]:
     """
     bandit = _problem(name, n, seed)
     phi = stats.norm.pdf
+    c = bandit.best
     if name != "relu":
-        c = bandit.best
         first = -(c * (2 * stats.norm.cdf(c) - 1) + 2 * phi(c))  # −E|a − c|, of a folded normal
         second, curvature = 1 + c**2, -2 * phi(c)
     else:
@@ -89,13 +89,13 @@ def _penalty(c: np.ndarray) -> tuple[float, np.ndarray]:
     low, high = max(0.0, np.sqrt(n + 1) - 9), np.sqrt(n + 1) + 9
     r = low + (high - low) * (node + 1) / 2
     p = stats.chi.pdf(r, n + 1) * weight * (high - low) / 2
-    covariance = 0.0
+    covariance = np.zeros(n)
     for ends in ((-9.0, c), (c, 9.0)):  # either side of the kink
-        half = ((ends[1] - ends[0]) / 2)[:, None]
+        half = np.reshape(ends[1] - ends[0], (-1, 1)) / 2
         x = np.reshape(ends[0], (-1, 1)) + half * (node + 1)
         h = np.sqrt(x[..., None] ** 2 + r**2) @ p
-        covariance = covariance + ((h - scored) * np.abs(x - c[:, None]) * stats.norm.pdf(x) * half) @ weight
-    return float(scored), np.asarray(covariance)
+        covariance += ((h - scored) * np.abs(x - c[:, None]) * stats.norm.pdf(x) * half) @ weight
+    return float(scored), covariance
 
 
 def _gaussian(mu: jax.Array, obs: None, action: jax.Array) -> jax.Array:
