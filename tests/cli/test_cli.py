@@ -256,14 +256,13 @@ def test_ctrl_c_is_no_traceback(factorax, computed, monkeypatch):
 def test_claims_are_printed_with_their_verdicts(factorax):
     code, output, _ = factorax("claims")
     assert code == 0
-    flat = " ".join(output.split())
+    assert output.startswith(HEADINGS["paper"])
+    parts = dict(zip(HEADINGS, output.split(HEADINGS["ours"] + " ("), strict=True))
     for row in published():
+        flat = " ".join(parts[row.source].split())
         assert " ".join(row.claim.split()) in flat
         assert row.command in flat
-    assert output.count("holds") >= len(published())
-    first, second = (output.index(heading) for heading in HEADINGS.values())
-    ours, papers = (next(row for row in published() if row.source == source) for source in ("ours", "paper"))
-    assert first < output.index(papers.claim[:20]) < second < output.index(ours.claim[:20])
+    assert output.count("holds") + output.count("does not hold") >= len(published())
 
 
 def test_claims_say_who_chose_what_and_what_would_settle_them(factorax):
