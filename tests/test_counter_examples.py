@@ -156,6 +156,7 @@ def test_a_target_must_have_the_right_mean_given_state_and_action():
     assert p @ (q * z) > 0.5
 
 
+@pytest.mark.slow
 def test_the_score_of_the_marginal_law_is_no_control_variate():
     """Lemma A.1 as printed has ∇ln P(X), of the law of X alone; its mean given Z is not zero."""
     p_z, y, shift = np.array([0.5, 0.5]), np.array([-1.0, 1.0]), jnp.array([0.0, 2.0])
@@ -220,6 +221,7 @@ def test_the_minimum_factorisation_need_not_maximise_the_quadratic_term():
     assert terms[2] > 1.4 * terms[3]
 
 
+@pytest.mark.slow
 def test_the_variance_is_of_degree_two_in_the_baselines_and_its_gradient_of_degree_one():
     """App. A.1 counts up to 2ⁿ solutions of equations of degree 2; they are linear, and all have the same variance."""
     problem = sample_problems.finite(sample_problems.CHAIN, sizes=(2, 2, 2), share=True)
@@ -255,6 +257,7 @@ def test_the_covariance_with_the_own_baseline_does_not_vanish_without_shared_par
     assert abs(exact - (p @ b) * (p @ (k * norm))) > 0.01
 
 
+@pytest.mark.slow
 def test_the_coupled_search_bandit_is_not_a_collection_of_forks():
     """Sec. 5.1 calls it n forks, with a penalty ζ(aᵢ) for each; Fig. 6 and ζ_k(a) have one node that all share."""
     n = 4

@@ -41,6 +41,7 @@ def test_a_control_variate_given_the_condition():
     np.testing.assert_allclose((p_z[:, None] * p_x * y[:, None] * score).sum(axis=1), 0, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
 def test_alpha_is_the_trace_of_the_fisher_matrix(share):
     """αᵢ = E|zᵢ|² = tr Fᵢ, with the Fisher matrix as the expected negative Hessian of ln πᵢ (footnote of Cor. 4.1)."""
@@ -53,6 +54,7 @@ def test_alpha_is_the_trace_of_the_fisher_matrix(share):
         np.testing.assert_allclose(jnp.trace(fisher), report.alpha.value[i], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_linear_term_grows_in_either_direction():
     """Without bounds on the targets 2 E[|zᵢ|² kᵢ] E[bᵢ] is of any size and sign (Sec. 4.1)."""
     logits = jnp.zeros((2, 2))
