@@ -8,13 +8,14 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-from factorax.experiments.harness.claims import Claim, published
+from factorax.experiments import NAMES
+from factorax.experiments.harness.claims import HEADINGS, MATHEMATICS, Claim, by_source, published
 
 PAGE = Path(__file__).parent / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
-PAGES = {"ev2gym_chargers": "ev2gym.md"}
-"""Of the examples that make claims."""
+LINKS = {MATHEMATICS: "[Counter-examples](departures.md)", "ev2gym_chargers": "[The example](ev2gym.md)"}
+"""Pages of what is not an experiment."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$#~])")
 
 
@@ -30,31 +31,42 @@ def count(claims: list[Claim]) -> str:
     return f"Of {len(claims)} claims {holds}, {partly} and {fails}."
 
 
-def row(claim: Claim) -> str:
-    """A row of a list-table: the verdict; the claim, its place and the paper's figure; ours, and why."""
+def row(claim: Claim, command: bool) -> str:
+    """A row of a list-table: the verdict; the claim, its place and who chose what; what was measured, and why."""
+    place = [f"{escape(claim.where)}. Paper: {escape(claim.paper)}."] if claim.source == "paper" else []
+    chosen = [f"Chosen by {escape(claim.chosen_by)}"] if claim.chosen_by else []
+    note = [f"*{escape(claim.note)}*"] if claim.note else []
+    partly = claim.verdict == "holds in part" and claim.would_settle
+    settle = [f"*Would settle it:* {escape(claim.would_settle)}"] if partly else []
     cells = (
         [f"**{claim.verdict}**"],
-        [escape(claim.claim), f"{escape(claim.where)}. Paper: {escape(claim.paper)}."],
-        [escape(claim.ours), *([f"*{escape(claim.note)}*"] if claim.note else [])],
+        [escape(claim.claim), *place, *chosen],
+        [escape(claim.ours), *note, *settle, *([f"`{claim.command}`"] if command else [])],
     )
     marks = ("* - ", "  - ", "  - ")
     return "".join(mark + "\n\n    ".join(cell) + "\n" for mark, cell in zip(marks, cells, strict=True))
 
 
+def section(name: str, claims: list[Claim]) -> str:
+    """The claims that one experiment, one example or the tests of the mathematics decide."""
+    link = f"[The figure](experiments.md#{name})" if name in NAMES else LINKS[name]
+    commands = {claim.command for claim in claims}
+    head = f"{link} · `{claims[0].command}`" if len(commands) == 1 else link
+    rows = "".join(row(claim, len(commands) > 1) for claim in claims)
+    table = (
+        ":::{list-table}\n:header-rows: 1\n:widths: 14 38 48\n:width: 100%\n\n"
+        f"* - verdict\n  - claim\n  - measured\n{rows}:::"
+    )
+    return f"### {name}\n\n{head}\n\n{table}"
+
+
 def render(claims: list[Claim]) -> str:
-    """The whole of it, a section for each experiment."""
-    sections = [count(claims)]
-    for command, group in groupby(claims, key=lambda claim: claim.command):
-        program, what, *rest = command.split()
-        name = rest[0] if program == "factorax" else Path(what).stem
-        link = f"[The figure](experiments.md#{name})" if program == "factorax" else f"[The example]({PAGES[name]})"
-        rows = "".join(map(row, group))
-        table = (
-            ":::{list-table}\n:header-rows: 1\n:widths: 14 38 48\n:width: 100%\n\n"
-            f"* - verdict\n  - claim\n  - measured\n{rows}:::"
-        )
-        sections.append(f"## {name}\n\n{link} · `{command}`\n\n{table}")
-    return "\n\n".join(sections) + "\n"
+    """The whole of it: the paper's statements, then ours, with a section for each experiment."""
+    parts = []
+    for source, part in by_source(claims).items():
+        groups = groupby(part, key=lambda claim: claim.experiment)
+        parts += [f"## {HEADINGS[source]}", count(part), *(section(name, list(group)) for name, group in groups)]
+    return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 """What the paper states and is not so: each counter-example, by exact enumeration (see docs/departures.md)."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,8 @@ import sample_problems
 
 import factorax as fx
 from factorax.gradients import joint_actions, nonnegative_translation, score_matrix, separable_baseline, variance_report
+from factorax.problems import search_bandit
+from factorax.structure import gallery
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +104,19 @@ class TestTranslation:
         shifted = variance_report(sample_problems.independent, logits, psi=nonnegative_translation(psi), **arguments)
         assert shifted.total_vanilla.value > 1000 * raw.total_vanilla.value
 
+    @pytest.mark.parametrize("eps", [0.1, 10.0])
+    @pytest.mark.filterwarnings("ignore:the translation makes")
+    def test_a_factor_that_drops_nothing_has_no_strict_version(self, eps):
+        """The footnote: with α > 0, β > 0 and a small ε added, ΔV > 0. Not if a factor keeps all targets: ΔV = 0."""
+        net, theta = fx.InfluenceNetwork([[1, 1], [0, 1]]), jnp.array([0.5, -0.5])
+        report, psi, p = exact_report(lambda a: nonnegative_translation(far_apart(a)) + eps, net, theta)
+        z = score_matrix(coin, theta, actions=joint_actions(coin, theta, (2, 2))[0])
+        beta = p @ ((z**2).sum(axis=1) * fx.credit(net, psi))
+        assert (report.alpha.value > 0.1).all()
+        assert (beta > 0).all()
+        np.testing.assert_allclose(report.delta.value[0], 0, atol=1e-12)
+        assert report.delta.value[1] > 0
+
     def test_it_warns_that_it_is_a_diagnostic(self):
         with pytest.warns(UserWarning, match="a diagnostic, not a way to train"):
             nonnegative_translation(jnp.ones((3, 2)))
@@ -125,3 +142,134 @@ def test_a_baseline_of_the_whole_action_biases():
     assert np.abs(as_printed).max() > 0.05
     b = separable_baseline(lambda a: -jnp.abs(a - 0.3) / 2, 2.0 * actions - 1, jnp.tanh(theta / 2))
     np.testing.assert_allclose(jnp.einsum("s,sti,si->t", p, z, b), 0, atol=1e-12)
+
+
+def test_a_target_must_have_the_right_mean_given_state_and_action():
+    """Sec. 2.1 asks for E[ψ(s, a)] = q over states and actions: the constant E[q] has it, and no gradient."""
+    theta = jnp.array([0.5])
+    actions, p = joint_actions(coin, theta, (2,))
+    q = jnp.array([1.0, 4.0])[actions[:, 0]]
+    constant = jnp.full_like(q, p @ q)
+    z = score_matrix(coin, theta, actions=actions)[:, 0, 0]
+    np.testing.assert_allclose(p @ constant, p @ q)
+    np.testing.assert_allclose(p @ (constant * z), 0, atol=1e-15)
+    assert p @ (q * z) > 0.5
+
+
+@pytest.mark.slow
+def test_the_score_of_the_marginal_law_is_no_control_variate():
+    """Lemma A.1 as printed has ∇ln P(X), of the law of X alone; its mean given Z is not zero."""
+    p_z, y, shift = np.array([0.5, 0.5]), np.array([-1.0, 1.0]), jnp.array([0.0, 2.0])
+
+    def law(theta):
+        return jax.nn.sigmoid(theta + shift)  # P(X = 1 | Z)
+
+    def log_marginal(theta):
+        one = p_z @ law(theta)
+        return jnp.log(jnp.stack([1 - one, one]))
+
+    chance, score = law(0.3), jax.jacobian(log_marginal)(0.3)
+    assert abs(p_z @ (y * ((1 - chance) * score[0] + chance * score[1]))) > 0.1
+    # With the score of the law given Z the lemma is right, see test_theorems.py.
+    given = jax.jacobian(lambda theta: jnp.log(jnp.stack([1 - law(theta), law(theta)])))(0.3)
+    np.testing.assert_allclose(p_z @ (y * ((1 - chance) * given[0] + chance * given[1])), 0, atol=1e-15)
+
+
+def test_a_joint_policy_need_not_be_a_product():
+    """Eq. 5 for "any" joint policy: a table of rank 2 is no product over two factors; with one factor it always is."""
+    correlated = np.array([[0.4, 0.1], [0.1, 0.4]])
+    assert np.linalg.matrix_rank(correlated) == 2
+    product = np.outer(correlated.sum(axis=1), correlated.sum(axis=0))
+    assert np.abs(product - correlated).max() > 0.1  # a product must have these marginals
+    assert np.linalg.matrix_rank(correlated.reshape(1, -1)) == 1
+
+
+def biclique_cover_number(matrix):
+    """The bipartite dimension: the fewest bicliques that cover every edge."""
+    n = len(matrix)
+    subsets = [list(rows) for k in range(1, n + 1) for rows in itertools.combinations(range(n), k)]
+    bicliques = []
+    for rows in subsets:
+        cover = np.zeros_like(matrix)
+        cover[rows] = matrix[rows].all(axis=0)
+        bicliques.append(cover)
+    sizes = range(1, n + 1)
+    return next(k for k in sizes if any((sum(c) >= matrix).all() for c in itertools.combinations(bicliques, k)))
+
+
+def test_the_bipartite_dimension_is_not_the_number_of_factors():
+    """Sec. 4.2: rows {1}, {2}, {1, 2} have three factors, and two bicliques that cover every edge."""
+    matrix = np.array([[1, 0], [0, 1], [1, 1]])
+    assert biclique_cover_number(matrix) == 2
+    assert len(fx.InfluenceNetwork(matrix).minimum_factorisation()) == 3
+    assert biclique_cover_number(np.eye(3, dtype=int)) == 3
+
+
+def test_the_minimum_factorisation_need_not_maximise_the_quadratic_term():
+    """Sec. 4.2: ψ₂ and ψ₃ cancel in what a₁ drops; a coarser factorisation, that drops ψ₃ alone, has a larger term."""
+    M, theta = 10.0, jnp.zeros(3)
+    actions, p = joint_actions(coin, theta, (2, 2, 2))
+    psi = jnp.array([0.0, M, -M]) + 0.1 * (2.0 * actions - 1)
+    net = fx.InfluenceNetwork.identity(3)
+    terms = {}
+    for groups in ([[0], [1], [2]], [[0, 1], [2]]):
+        sigma = fx.Factorisation(groups, 3)
+        coarse = net.factor(sigma).to_dense()[sigma.group_of]  # the factor's targets, for each of its actions
+        dropped = fx.factor_baseline(fx.InfluenceNetwork(coarse), psi)
+        terms[len(groups)] = float((0.25 * (p @ dropped**2)).sum())
+    assert net.minimum_factorisation() == fx.Factorisation([[0], [1], [2]], 3)
+    assert terms[2] > 1.4 * terms[3]
+
+
+@pytest.mark.slow
+def test_the_variance_is_of_degree_two_in_the_baselines_and_its_gradient_of_degree_one():
+    """App. A.1 counts up to 2ⁿ solutions of equations of degree 2; they are linear, and all have the same variance."""
+    problem = sample_problems.finite(sample_problems.CHAIN, sizes=(2, 2, 2), share=True)
+    z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
+    k, p = fx.credit(problem.net, problem.psi, problem.lam), problem.probabilities
+
+    def variance(b):  # a constant for each factor
+        g = jnp.einsum("sti,si->st", z, k - b)
+        return p @ (g**2).sum(axis=1) - ((p @ g) ** 2).sum()
+
+    gradient, (x, y) = jax.grad(variance), np.random.default_rng(0).normal(size=(2, 3))
+    np.testing.assert_allclose(gradient(x + y) + gradient(jnp.zeros(3)), gradient(x) + gradient(y), atol=1e-10)
+    hessian = jax.hessian(variance)(jnp.zeros(3))
+    assert np.linalg.eigvalsh(hessian).min() > 1e-6  # so the solution is one
+    best = -np.linalg.solve(hessian, gradient(jnp.zeros(3)))
+    np.testing.assert_allclose(gradient(best), 0, atol=1e-10)
+    assert all(variance(best + d) > variance(best) for d in np.eye(3))
+
+
+def test_the_covariance_with_the_own_baseline_does_not_vanish_without_shared_parameters():
+    """App. A.1 lets Cov[xᵢ, yᵢ] go to zero with ⟨zᵢ, zⱼ⟩, and splits it into a product. Neither is so.
+
+    It has ⟨zᵢ, zᵢ⟩, and is what the baseline of Wu et al. is made of.
+    """
+    problem = sample_problems.finite(sample_problems.CHAIN, sizes=(2, 2, 2), seed=1)
+    z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
+    p, norm = problem.probabilities, (z**2).sum(axis=1)[:, 0]
+    assert np.abs(jnp.einsum("s,sti,stl->il", p, z, z) * (1 - jnp.eye(3))).max() < 1e-15  # no parameters are shared
+    k = fx.credit(problem.net, problem.psi, problem.lam)[:, 0]
+    b = jnp.where(problem.actions[:, 1] == 1, 1.0, -2.0)  # a function of another action, as a baseline may be
+    exact = p @ (k * b * norm)
+    assert abs(exact) > 0.01
+    assert abs(exact - (p @ b) * (p @ (k * norm))) > 0.01
+
+
+@pytest.mark.slow
+def test_the_coupled_search_bandit_is_not_a_collection_of_forks():
+    """Sec. 5.1 calls it n forks, with a penalty ζ(aᵢ) for each; Fig. 6 and ζ_k(a) have one node that all share."""
+    n = 4
+    net, forks = gallery.search_bandit(n), fx.patterns.block([(1, 2)] * n)
+    assert net.to_dense()[:, -1].all()
+    assert (net.shape, len(net.components())) == ((n, n + 1), 1)
+    assert (forks.shape, len(forks.components())) == ((n, 2 * n), n)
+    assert net.factor(net.minimum_factorisation()).coparent_condition().sum() == 0
+    assert forks.coparent_condition().all()
+    # The norm is no sum over actions, so no choice of ζ(aᵢ) makes forks of it.
+    bandit = search_bandit(np.ones(n), k=n, penalty=1.0, scale=1.0)
+    mixed = jax.hessian(lambda a: bandit.targets(a)[-1])(jnp.array([1.0, 2.0, 3.0, 4.0]))
+    assert np.abs(mixed[~np.eye(n, dtype=bool)]).min() > 0.01
+    # Without a penalty every action has one target, and a fork has two.
+    assert (search_bandit(np.ones(n)).network.to_dense().sum(axis=1) == 1).all()

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 RUNNER = ROOT / "docs" / "run_page.py"
 
 
-def _load_runner():
-    spec = spec_from_file_location("run_page", RUNNER)
+def _load(path):
+    spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -26,7 +26,7 @@ def _load_runner():
     return module
 
 
-run_page = _load_runner()
+run_page = _load(RUNNER)
 PAGES = {
     str(path.relative_to(ROOT)): path
     for path in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -124,6 +124,30 @@ def test_output_without_code_is_not_shown():
         text = path.read_text(encoding="utf-8")
         compared = [block for block in run_page.blocks(text) if block.shown is not None]
         assert text.count("\n```text\n") == len(compared), path.name
+
+
+def test_the_table_of_claims_has_two_parts_and_every_claim():
+    table = _load(ROOT / "docs" / "claims_table.py")
+    claims = table.published()
+    page = table.render(claims)
+    papers, ours = page.split("\n## " + table.HEADINGS["ours"])
+    for part, source in ((papers, "paper"), (ours, "ours")):
+        rows = [claim for claim in claims if claim.source == source]
+        assert part.count("* - **") == len(rows)
+        for claim in rows:
+            assert table.escape(claim.claim) in part
+            assert claim.command in part
+            assert table.escape(claim.chosen_by) in part
+            if claim.verdict == "holds in part":
+                assert table.escape(claim.would_settle) in part
+
+
+def test_every_experiment_is_on_its_page_with_a_figure():
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for name in ("variance-decomposition", "variance-growth", "noise-ball", "kappa-hop"):
+        assert f"\n### {name}\n" in page
+        assert f"(images/experiments/{name}.png)" in page
+        assert (ROOT / "docs" / "images" / "experiments" / f"{name}.png").is_file()
 
 
 @pytest.mark.torch

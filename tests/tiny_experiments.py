@@ -29,7 +29,7 @@ ROWS = {
     "search-stability": 2 * 2 * 2,  # methods, step sizes, seeds
     "search-rate": 2 * 2,
     "search-discrepancy": 2 * 2 * 2 * 2,
-    "variance-decomposition": 2 * 4 * 4,
+    "variance-decomposition": 3 * 4 * 4,
 }
 VALUES = ("gap", "squared_error", "iterations_per_second", "value")
 FILES = ["config.json", "data.csv", "figure.pdf", "figure.png", "summary.json"]

@@ -66,8 +66,9 @@ def credit(net: Any, psi: Any, weights: Any = None) -> Any:
 def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
     """[(1 − K)(λ∘ψ)]: for every factor, the weighted sum of the targets it does *not* influence (Def. 4.1, eq. 6).
 
-    bᵢ = Σⱼ λⱼ ψⱼ − kᵢ, to be subtracted from the scalar objective; `credit` is what remains. Arguments, shapes and
-    array libraries as in `credit`.
+    bᵢ = Σⱼ λⱼ ψⱼ − kᵢ, to be subtracted from the scalar objective; `credit` is what remains. If the network is true,
+    no dropped target depends on the factor's own action, and E[zᵢ bᵢ] = 0: a valid control variate (Lemma 4.1).
+    Arguments, shapes and array libraries as in `credit`.
 
     >>> factor_baseline(InfluenceNetwork([[1, 1], [0, 1]]), np.array([10.0, 1.0]))
     array([ 0., 10.])

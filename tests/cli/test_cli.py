@@ -16,7 +16,7 @@ import pytest
 
 from factorax.experiments import NAMES, search_aliasing, search_throughput
 from factorax.experiments.harness import experiment
-from factorax.experiments.harness.claims import Claim, published
+from factorax.experiments.harness.claims import HEADINGS, Claim, published
 from factorax.experiments.harness.experiment import reproduce
 from factorax.experiments.harness.parts import Part
 
@@ -256,17 +256,39 @@ def test_ctrl_c_is_no_traceback(factorax, computed, monkeypatch):
 def test_claims_are_printed_with_their_verdicts(factorax):
     code, output, _ = factorax("claims")
     assert code == 0
-    flat = " ".join(output.split())
+    assert output.startswith(HEADINGS["paper"])
+    parts = dict(zip(HEADINGS, output.split(HEADINGS["ours"] + " ("), strict=True))
     for row in published():
+        flat = " ".join(parts[row.source].split())
         assert " ".join(row.claim.split()) in flat
         assert row.command in flat
-    assert output.count("holds") >= len(published())
+    assert output.count("holds") + output.count("does not hold") >= len(published())
+
+
+def test_claims_say_who_chose_what_and_what_would_settle_them(factorax):
+    words = {"chosen_by": "ten seeds, ours", "would_settle": "a hundred seeds"}
+    row = Claim("FPG wins.", "Sec. 5", "curves", "1.5 [0.5, 2.5]", "holds in part", command="factorax", **words)
+    Path("run").mkdir()
+    for verdict, settles in (("holds in part", True), ("holds", False)):
+        content = {"claims": [dataclasses.replace(row, verdict=verdict).as_dict()]}
+        Path("run/summary.json").write_text(json.dumps(content))
+        _, output, _ = factorax("claims", "--results", "run")
+        assert "chosen by ten seeds, ours" in output
+        assert ("would settle it a hundred seeds" in output) == settles
+        assert HEADINGS["paper"] in output
+        assert HEADINGS["ours"] not in output  # there are none
 
 
 def test_claims_for_programs_are_those_published(factorax):
     code, output, _ = factorax("claims", "--json")
     assert code == 0
-    assert json.loads(output) == [row.as_dict() for row in published()]
+    parts = json.loads(output)
+    assert list(parts) == ["paper", "ours"]
+    assert {source: {row["source"] for row in rows} for source, rows in parts.items()} == {
+        "paper": {"paper"},
+        "ours": {"ours"},
+    }
+    assert sorted(row["claim"] for rows in parts.values() for row in rows) == sorted(row.claim for row in published())
 
 
 def test_claims_of_one_s_own_experiments(factorax, computed):
@@ -276,7 +298,7 @@ def test_claims_of_one_s_own_experiments(factorax, computed):
     assert code == 0
     rows = [row for seed in (1, 0) for row in json.loads(Path(f"run {seed}/summary.json").read_bytes())["claims"]]
     assert len(rows) == 6
-    assert json.loads(output) == rows
+    assert json.loads(output) == {"paper": rows, "ours": []}
     code, _, error = factorax("claims", "--results", "run 1", "run 2")
     assert code == 2
     assert one_line(error)

@@ -87,3 +87,27 @@ def test_salts_give_independent_hashes():
     csr = canonical(np.eye(50))
     first, second = (equal_rows._hash_rows(csr, salt) for salt in (0, 1))
     assert len(np.unique(np.concatenate([first, second]))) == 100
+
+
+@pytest.mark.parametrize("size", [10, 100, 1000])
+def test_every_edge_is_hashed_once_and_compared_at_most_once(size, monkeypatch):
+    """The minimum factorisation takes time linear in the edges, and a sort of one hash for each row."""
+    counts = {"hashed": 0, "compared": 0}
+    mix, equal = equal_rows._mix, equal_rows._rows_equal
+
+    def counting_mix(x):
+        counts["hashed"] += x.size
+        return mix(x)
+
+    def counting_equal(matrix, twin):
+        counts["compared"] += int(np.diff(matrix.indptr)[twin != np.arange(len(twin))].sum())
+        return equal(matrix, twin)
+
+    monkeypatch.setattr(equal_rows, "_mix", counting_mix)
+    monkeypatch.setattr(equal_rows, "_rows_equal", counting_equal)
+    rng = np.random.default_rng(size)
+    matrix = sparse.csr_array(rng.random((size, 20)) < 0.5)
+    matrix = sparse.csr_array(sparse.vstack([matrix, matrix]))
+    assert len(set(equal_rows.group_equal_rows(matrix))) <= size
+    assert counts["hashed"] == matrix.nnz
+    assert matrix.nnz / 2 <= counts["compared"] <= matrix.nnz

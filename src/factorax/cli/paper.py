@@ -12,7 +12,7 @@ from rich.table import Table
 
 from .. import experiments
 from .._checks import Range
-from ..experiments.harness.claims import Claim, collected, published
+from ..experiments.harness.claims import HEADINGS, Claim, by_source, collected, published
 from .arguments import OutputFolder, Seed
 
 
@@ -78,29 +78,45 @@ def claims(
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
     results: tuple[Path, ...] = (),
 ) -> None:
-    """Show what the paper says, what was measured, and whether it holds.
+    """Show what the paper says, what we say, what was measured, and whether it holds.
 
     Args:
-        json_: Print JSON.
+        json_: Print JSON: an object with the keys "paper" and "ours", a list of claims each.
         results: Folders of your own experiments; the table that ships with factorax if left out.
     """
     rows = collected(results) if results else published()
     if json_:
-        print(json.dumps([row.as_dict() for row in rows], indent=2, ensure_ascii=False))
+        content = {source: [row.as_dict() for row in part] for source, part in by_source(rows).items()}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         _show(Console(), rows, commands=True)
 
 
 def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
-    """Prints one claim below the other, its verdict in front."""
+    """Prints the paper's statements, then ours: one claim below the other, its verdict in front."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in rows:
-        lines = [f"[bold]{escape(row.claim)}[/] [dim]{escape(row.where)}[/]", f"[dim]paper[/] {escape(row.paper)}"]
-        lines += [f"[dim]ours[/]  {escape(row.ours)}"]
-        lines += [f"[dim]{escape(row.note)}[/]"] if row.note else []
-        lines += [f"[dim]$ {escape(row.command)}[/]"] if commands else []
-        table.add_row(f"[{colours[row.verdict]}]{row.verdict}[/]", "\n".join(lines) + "\n")
-    console.print(table, highlight=False, emoji=False)
+    for source, part in by_source(rows).items():
+        if not part:
+            continue
+        console.print(f"[bold underline]{HEADINGS[source]}[/] ({len(part)})\n", highlight=False)
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for row in part:
+            table.add_row(f"[{colours[row.verdict]}]{row.verdict}[/]", "\n".join(_lines(row, commands)) + "\n")
+        console.print(table, highlight=False, emoji=False)
+
+
+def _lines(row: Claim, commands: bool) -> list[str]:
+    """The lines of one claim; those that say nothing are left out."""
+    said = {
+        "paper": row.paper if row.source == "paper" else "",
+        "ours": row.ours,
+        "chosen by": row.chosen_by,
+        "would settle it": row.would_settle if row.verdict == "holds in part" else "",
+    }
+    place = row.where if row.source == "paper" else ""
+    lines = [f"[bold]{escape(row.claim)}[/] [dim]{escape(place)}[/]".rstrip()]
+    lines += [f"[dim]{name}[/] {escape(text)}" for name, text in said.items() if text]
+    lines += [f"[dim]{escape(row.note)}[/]"] if row.note else []
+    return lines + ([f"[dim]$ {escape(row.command)}[/]"] if commands else [])

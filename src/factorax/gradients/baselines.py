@@ -1,7 +1,9 @@
 """Baselines to subtract in addition to the factor baseline: b(s), bⱼ(s) and bᵢ(s, āᵢ).
 
-A per-target baseline is subtracted from ψ, any other from the credit (the `baseline` of an estimator). For the
-baselines that minimise the variance see `factorax.gradients.optimal`.
+A per-target baseline is subtracted from ψ, any other from the credit (the `baseline` of an estimator). None of them
+depends on the action aᵢ of its own factor: given the state and the others' actions, E[zᵢ bᵢ] = 0 (Lemma A.1, which the
+paper prints with the score of a marginal law; it holds for the score of the conditional one). For the baselines that
+minimise the variance see `factorax.gradients.optimal`.
 """
 
 from collections.abc import Callable
@@ -48,7 +50,7 @@ def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, re
     """bᵢ(s, āᵢ) of a separable function b(a) = Σᵢ fᵢ(aᵢ), in O(n): the total, with one term exchanged.
 
     bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the whole action is no valid baseline, for it depends on
-    aᵢ too; with aᵢ replaced by anything that does not depend on it (its mean, say) it is.
+    aᵢ too; with aᵢ replaced by anything that does not depend on it (its mean, say) it is, by Lemma A.1.
 
     **Arguments**
 

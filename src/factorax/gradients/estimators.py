@@ -30,8 +30,8 @@ def factored(
 ) -> Any:
     """The factored policy gradient (Prop. 1): the batch mean of g = Σᵢ zᵢ ([K(λ∘ψ)]ᵢ − bᵢ).
 
-    Unbiased if the policy is a product over factors and `net` is true to the targets. A spurious edge costs variance;
-    a missing one biases factor i by exactly −E[zᵢ Σ_missing λⱼ ψⱼ] (`bias_report`).
+    Unbiased if the policy is a product over factors and `net` is true to the targets (Lemma 4.1). A spurious edge costs
+    variance; a missing one biases factor i by exactly −E[zᵢ Σ_missing λⱼ ψⱼ] (`bias_report`).
 
     **Arguments**
 
@@ -45,7 +45,7 @@ def factored(
     - `weights`: the multipliers λ, shape ``(n_targets,)``.
     - `obs`: observations, a pytree with the same batch axes; left out if there are none.
     - `baseline`: a value to subtract from the credit of each factor, shape ``(..., n)``, or ``(..., 1)`` for a scalar
-      b(s). It may depend on the observation and on the actions of *other* factors.
+      b(s). It may depend on the observation and on the actions of *other* factors (Lemma A.1).
     - `probabilities`: weights of the samples instead of an equal share each, the shape of the batch axes. With every
       joint action listed once (`joint_actions`) the result is the expected gradient, exactly.
 

@@ -18,6 +18,9 @@ def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None,
     0 the terms of ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ bᵢ] cannot be negative. Both versions that the paper prints fail, in
     its statement and in its proof.
 
+    The inequality is strict for a factor that drops a target, if αᵢ > 0 and ε sign(λⱼ) is added to every shifted
+    target: ΔVᵢ ≥ αᵢ ε² (Σ |λⱼ| over the dropped j)². The paper's footnote forgets the factors that drop none.
+
     The comparison is with the vanilla gradient *of the shifted targets*, which can be a thousand times noisier than the
     original one: a warning says so. Use it to understand ΔV, not to train.
 

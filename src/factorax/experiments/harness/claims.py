@@ -1,7 +1,8 @@
-"""What the paper says, what was measured, and whether it holds: one row per claim."""
+"""What the paper says and what we say, what was measured, and whether it holds: one row per claim."""
 
 import dataclasses
 import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -13,11 +14,15 @@ from ...runs.statistics import Interval
 
 Verdict = Literal["holds", "holds in part", "does not hold"]
 Source = Literal["paper", "ours"]
+HEADINGS: dict[Source, str] = {"paper": "The paper's statements", "ours": "Our own statements"}
+"""The two parts of the table, in their order."""
+MATHEMATICS = "mathematics"
+"""The name under which theorems and definitions are listed, whose commands run tests."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper that an experiment can test."""
+    """A statement, of the paper or of our own, that an experiment or an exact test decides."""
 
     claim: str
     """The statement, in our words."""
@@ -35,9 +40,25 @@ class Claim:
     source: Source = "paper"
     """Whose statement it is."""
     chosen_by: str = ""
-    """Who chose the grid, the threshold or the budget that the verdict depends on, and which."""
+    """Who chose the grid, the threshold or the budget that the verdict depends on, and which; empty if it depends on
+    none, as in mathematics."""
     would_settle: str = ""
-    """What would settle it, where it holds in part."""
+    """What would settle it if it holds in part; not shown with other verdicts."""
+
+    @property
+    def experiment(self) -> str:
+        """What decides the claim: an experiment's name, an example's, or ``"mathematics"`` for a test.
+
+        >>> Claim("", "", "", "", "holds", command="factorax reproduce search-rate --budget paper").experiment
+        'search-rate'
+        >>> Claim("", "", "", "", "holds", command="python examples/ev2gym_chargers.py compare").experiment
+        'ev2gym_chargers'
+        >>> Claim("", "", "", "", "holds", command="pytest tests/test_counter_examples.py -k sign").experiment
+        'mathematics'
+        """
+        program, argument, *rest = [*shlex.split(self.command), "", ""]
+        names = {"factorax": rest[0], "python": Path(argument).stem, "pytest": MATHEMATICS}
+        return names.get(program, self.command)
 
     def as_dict(self) -> dict[str, str]:
         """Returns the claim as a dictionary for JSON."""
@@ -54,10 +75,17 @@ def above(interval: Interval, bound: float) -> Verdict:
     return "holds" if interval.low > bound else "does not hold" if interval.high < bound else "holds in part"
 
 
+def by_source(claims: Iterable[Claim]) -> dict[Source, list[Claim]]:
+    """Returns the paper's statements and ours apart, in the order of `HEADINGS`; both keys are always there."""
+    claims = list(claims)
+    return {source: [claim for claim in claims if claim.source == source] for source in HEADINGS}
+
+
 def published() -> list[Claim]:
-    """Returns the claims table that ships with the library: every experiment with the paper's budget."""
+    """Returns the claims table that ships with the library: mathematics, and experiments with the paper's budget."""
     files = resources.files(__package__ or "").joinpath("published").iterdir()
-    texts = [file.read_text(encoding="utf-8") for file in sorted(files, key=lambda file: file.name)]
+    order = sorted(files, key=lambda file: (file.name != f"{MATHEMATICS}.json", file.name))
+    texts = [file.read_text(encoding="utf-8") for file in order]
     return [Claim(**row) for text in texts for row in json.loads(text)]
 
 
@@ -69,9 +97,10 @@ def collected(folders: Iterable[Path]) -> list[Claim]:
         try:
             content: Any = read_json(path)
             rows = [Claim(**row) for row in content["claims"]]
-            odd = [row.verdict for row in rows if row.verdict not in get_args(Verdict)]
-            if odd:
-                raise ValueError(f"the verdict {odd[0]!r}")
+            for name, allowed in (("verdict", get_args(Verdict)), ("source", get_args(Source))):
+                odd = [getattr(row, name) for row in rows if getattr(row, name) not in allowed]
+                if odd:
+                    raise ValueError(f"the {name} {odd[0]!r}")
             claims += rows
         except FileNotFoundError:
             raise FileNotFoundError(f"{path}: no summary; want a folder that an experiment has finished in") from None
