@@ -110,8 +110,10 @@ ROWS = [
             ["a"],
         ],
         k=[-1, 3, True, 1.5, "1", None],
-        penalty=[-0.1, 1.1, NAN, "0", None, True],
+        penalty=[-0.1, NAN, INF, "0", None, True],
+        norm=[0, 3, 1.5, "1", None, True],
         zeta=[3, "norm"],
+        best=[[0.0, 0.0]],
         scale=[NAN, INF, "1", True, 1j],
     ),
     *bad(
