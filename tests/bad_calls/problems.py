@@ -44,6 +44,14 @@ def no_space():
 ROWS = [
     *bad("problems.chain", problems.chain, n=NOT_COUNTS, delay=NOT_COUNTS, horizon=NOT_COUNTS),
     *bad("problems.contextual_bandit", problems.contextual_bandit, n=NOT_COUNTS),
+    *bad(
+        "problems.contextual_search",
+        problems.contextual_search,
+        n=NOT_COUNTS,
+        features=NOT_COUNTS,
+        norm=[0, 3, "1", True],
+        seed=[-1, "s"],
+    ),
     *bad("problems.queues", problems.queues, rows=NOT_COUNTS, columns=NOT_COUNTS, horizon=NOT_COUNTS, hops=NOT_WHOLE),
     *bad(
         "problems.find_problem",
