@@ -1,12 +1,16 @@
 """Search with states: the update and the error in closed form, both norms, and verdicts from hand-made tables."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from factorax.experiments import search_states
 from factorax.experiments.harness.noise import gaussian_pair
+from factorax.experiments.harness.sweep import Stopped
 from factorax.experiments.harness.table import from_rows
 
 N, FEATURES = 3, 2
@@ -52,8 +56,6 @@ def test_the_mean_error_is_its_expectation():
 
 def test_the_gradient_is_unbiased_with_and_without_factoring():
     """Update of one state: ∂/∂Θ E[ψ] = (2Φ(dᵢ) − 1)/n · (−s), d = (Θ − W) s, at Θ = 0; 40,000 keys, 4.5 errors."""
-    from scipy import stats
-
     state_of = lambda pair: gaussian_pair(KEY, pair, N + FEATURES)[0][N:]  # noqa: E731
     s = np.asarray(state_of(jnp.asarray(0)))
     drift = (np.asarray(W) * 0 - np.asarray(W)) @ s
@@ -83,6 +85,19 @@ def test_verdicts():
     assert "FPG has a diverged run with 0 of 2 step sizes, VPG with 1" in one.ours
     assert one.note.endswith("The best step size of FPG and VPG is at the edge of the grid.")
     assert all(claim.chosen_by for claim in (one, two))
+
+
+def test_stopped_and_continued_is_the_same_to_the_bit(tmp_path):
+    settings = search_states.Settings(n=3, features=2, step_sizes=(0.1, 50.0), seeds=3, steps=60, every=20)
+    part, path = search_states.parts(settings, 0)[0], tmp_path / "part.npz"
+    whole = part.compute(tmp_path / "none.npz", lambda done: None, threading.Event())
+    assert np.isfinite(whole["gap"][:, 0]).all()
+    stop, ticks = threading.Event(), []
+    with pytest.raises(Stopped):
+        part.compute(path, lambda done: stop.set(), stop)
+    resumed = part.compute(path, ticks.append, threading.Event())
+    np.testing.assert_array_equal(resumed["gap"], whole["gap"])
+    assert ticks == [2 / 3, 1.0]
 
 
 def test_bad_settings_are_named():

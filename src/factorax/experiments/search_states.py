@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .._credit import credit
+from .._files import write_whole
 from ..problems import search_bandit
 from ..problems.search_with_states import draw_targets
 from ..runs import plots
@@ -78,24 +79,40 @@ def advance(
 
 
 def _learn(
-    settings: Settings, method: BanditMethod, norm: Literal[1, 2], seed: int, tick: Callable[[float], Any], stop: Any
+    settings: Settings,
+    method: BanditMethod,
+    norm: Literal[1, 2],
+    seed: int,
+    checkpoint: Path,
+    tick: Callable[[float], Any],
+    stop: threading.Event,
 ) -> Arrays:
-    """The mean error of every seed and step size, ``(S, G)``; infinite for runs that have diverged."""
-    sizes = jnp.asarray(settings.step_sizes, jnp.float32)
-    errors = []
-    for r in range(settings.seeds):
-        key = jnp.array([seed, r], jnp.uint32)
-        targets = jnp.asarray(draw_targets(settings.n, settings.features, [seed, r]), jnp.float32)
-        theta, sound = jnp.zeros((len(sizes), *targets.shape)), jnp.ones(len(sizes), bool)
-        for start in range(0, settings.steps, settings.every):
-            options = {"estimator": method.estimator, "norm": norm, "steps": settings.every}
-            theta = advance(theta, key, targets, jnp.where(sound, sizes, 0), start, **options)
-            sound &= mean_error(theta, targets) <= DIVERGED  # false for NaN too
-            if stop.is_set():
-                raise Stopped
-        errors.append(np.where(sound, mean_error(theta, targets), np.inf))
-        tick((r + 1) / settings.seeds)
-    return {"gap": np.stack(errors)}
+    """The mean error of every seed and step size, ``(S, G)``; infinite for runs that have diverged.
+
+    When stopped, what was learnt is written to the checkpoint, and a further call continues from there.
+    """
+    S, G = settings.seeds, len(settings.step_sizes)
+    sizes = np.asarray(settings.step_sizes, np.float32)
+    targets = np.stack([draw_targets(settings.n, settings.features, [seed, r]) for r in range(S)]).astype(np.float32)
+    keys = np.array([[seed, r] for r in range(S)], np.uint32)
+    first, theta, sound = 0, np.zeros((S, G, *targets.shape[1:]), np.float32), np.ones((S, G), bool)
+    if checkpoint.exists():
+        with np.load(checkpoint, allow_pickle=False) as stored:
+            first, theta, sound = int(stored["first"]), stored["theta"], stored["sound"]
+    options = {"estimator": method.estimator, "norm": norm, "steps": settings.every}
+    errors = np.zeros((S, G), np.float32)
+    for start in range(first, settings.steps, settings.every):
+        for r in range(S):
+            theta[r] = advance(theta[r], keys[r], targets[r], np.where(sound[r], sizes, 0), start, **options)
+            errors[r] = mean_error(theta[r], targets[r])
+        sound &= errors <= DIVERGED  # false for NaN too
+        tick((start + settings.every) / settings.steps)
+        if stop.is_set():
+            state = {"first": start + settings.every, "theta": theta, "sound": sound}
+            write_whole(checkpoint, lambda file, state=state: np.savez(file, allow_pickle=False, **state))
+            raise Stopped
+    errors = np.stack([mean_error(theta[r], targets[r]) for r in range(S)])
+    return {"gap": np.where(sound, errors, np.inf)}
 
 
 def _keys() -> list[tuple[Literal[1, 2], BanditMethod]]:
@@ -109,7 +126,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
     def part(norm: Literal[1, 2], method: BanditMethod) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return _learn(settings, method, norm, seed, tick, stop)
+            return _learn(settings, method, norm, seed, checkpoint, tick, stop)
 
         return Part(f"{method.label} p={norm}", 1.0, compute)
 
