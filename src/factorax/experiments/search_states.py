@@ -177,6 +177,9 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             ax.plot(settings.step_sizes, mid, label=label, **style)
             ax.fill_between(settings.step_sizes, low, high, color=plots.COLOURS[label], alpha=0.25, linewidth=0)
         ax.set(xscale="log", yscale="log", xlabel="step size η", title=f"Cost = ‖a − π*(s)‖ of p = {norm}")
+        if not any(grids.whole(c) for c in summary["cells"] if c["norm"] == norm):
+            # Logarithmic axes without data have no limits of their own.
+            ax.set(xlim=(min(settings.step_sizes) / 2, 2 * max(settings.step_sizes)), ylim=(0.1, 10.0))
         ax.title.set_fontsize(10)
         plots.plain_log_ticks(ax.yaxis)
     axes[0].set_ylabel("mean error of the mean action,\nE‖(Θ − W) s‖₁ / n")
