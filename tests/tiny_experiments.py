@@ -20,16 +20,18 @@ TINY = {
     "search-stability": SIZES | {"dimensions": (3,), "step_sizes": (0.01, 50.0)},
     "search-rate": SIZES | {"dimensions": (3,), "step_sizes": (1.0,), "tolerance": 2.0},
     "search-discrepancy": SIZES | {"dimensions": (3,), "step_sizes": (0.1, 1.0)},
+    "search-states": SIZES | {"n": 3, "features": 2, "step_sizes": (0.01, 50.0)},
     "variance-decomposition": {"dimensions": (2,), "samples": 200, "batches": 4},
 }
 ROWS = {
-    "search-baselines": 6 * 2 * 5,  # methods, VPG with two step sizes; seeds; records
+    "search-baselines": 11 * 2 * 5,  # methods and step sizes, four of them with undivided rewards; seeds; records
     "search-throughput": 6 * 2,
     "search-aliasing": 2 * 2 * 5,
     "search-stability": 2 * 2 * 2,  # methods, step sizes, seeds
     "search-rate": 2 * 2,
     "search-discrepancy": 2 * 2 * 2 * 2,
     "variance-decomposition": 3 * 4 * 4,
+    "search-states": 2 * 2 * 2 * 2,  # norms, methods, step sizes, seeds
 }
 VALUES = ("gap", "squared_error", "iterations_per_second", "value")
 FILES = ["config.json", "data.csv", "figure.pdf", "figure.png", "summary.json"]

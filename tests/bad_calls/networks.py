@@ -161,5 +161,6 @@ ROWS = [
         {"n": 3, "k": 1},
         n=NOT_COUNTS,
         k=[-1, 4, True, 1.5, "1"],
+        norm=[0, 3, 1.5, "1", None, True],
     ),
 ]

@@ -44,6 +44,14 @@ def no_space():
 ROWS = [
     *bad("problems.chain", problems.chain, n=NOT_COUNTS, delay=NOT_COUNTS, horizon=NOT_COUNTS),
     *bad("problems.contextual_bandit", problems.contextual_bandit, n=NOT_COUNTS),
+    *bad(
+        "problems.contextual_search",
+        problems.contextual_search,
+        n=NOT_COUNTS,
+        features=NOT_COUNTS,
+        norm=[0, 3, "1", True],
+        seed=[-1, "s"],
+    ),
     *bad("problems.queues", problems.queues, rows=NOT_COUNTS, columns=NOT_COUNTS, horizon=NOT_COUNTS, hops=NOT_WHOLE),
     *bad(
         "problems.find_problem",
@@ -110,8 +118,10 @@ ROWS = [
             ["a"],
         ],
         k=[-1, 3, True, 1.5, "1", None],
-        penalty=[-0.1, 1.1, NAN, "0", None, True],
+        penalty=[-0.1, NAN, INF, "0", None, True],
+        norm=[0, 3, 1.5, "1", None, True],
         zeta=[3, "norm"],
+        best=[[0.0, 0.0]],
         scale=[NAN, INF, "1", True, 1j],
     ),
     *bad(

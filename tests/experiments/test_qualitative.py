@@ -94,4 +94,4 @@ def test_vpg_s_largest_step_size_falls_with_the_number_of_actions_and_fpg_s_does
     diverged = {(c["method"], c["n"], c["step_size"]): c["diverged"] for c in summary["cells"]}
     assert diverged["VPG", 100, 0.2] == 8
     assert {key for key, count in diverged.items() if count} == {("VPG", 100, 0.2)}
-    assert verdicts[1] == "holds"
+    assert verdicts[2] == "holds"

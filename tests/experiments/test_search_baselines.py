@@ -23,10 +23,11 @@ def test_the_step_at_which_a_curve_is_halved(curve, want):
     assert search_baselines._halved(np.array([0, 100, 200, 300]), np.array(curve)) == pytest.approx(want)
 
 
-def curves(method, step_size, *gaps):
+def curves(method, step_size, *gaps, rewards="divided by n"):
     for seed, curve in enumerate(gaps):
         for t, gap in enumerate(curve):
-            yield {"method": method, "step_size": step_size, "seed": seed, "step": 10 * t, "gap": gap}
+            head = {"rewards": rewards, "method": method, "step_size": step_size}
+            yield head | {"seed": seed, "step": 10 * t, "gap": gap}
 
 
 def test_curves_are_summarised_without_those_that_diverge():
@@ -39,6 +40,11 @@ def test_curves_are_summarised_without_those_that_diverge():
         *curves("VPG b(s,a)", 0.5, [4.0, 2.0, 1.0], [2.0, 3.0, INF]),
         *curves("FPG", 0.5, *fast),
         *curves("FPG b(s)", 0.5, *fast),
+        *curves("VPG b(s,a) as printed", 0.5, *slow),
+        *curves("VPG", 0.001, [4.0, INF, INF], [2.0, 3.0, INF], rewards="undivided"),
+        *curves("VPG", 0.5, [4.0, INF, INF], [2.0, INF, INF], rewards="undivided"),
+        *curves("FPG", 0.001, *fast, rewards="undivided"),
+        *curves("FPG", 0.5, *slow, rewards="undivided"),
     ]
     summary = search_baselines.summarise(settings, from_rows(rows))
     assert summary["VPG η=0.5"] == {"diverged": 2, "runs": 2, "divergence seen at step": 10}
@@ -52,6 +58,28 @@ def test_curves_are_summarised_without_those_that_diverge():
     assert fpg["final gap"]["mean"] == 0.5
     assert fpg["gap over the second half"] == pytest.approx(vars(gamma_mean([0.75, 0.5])))
     assert fpg["steps to halve the gap"]["mean"] == pytest.approx(20 / 3)
-    verdicts = [claim.verdict for claim in search_baselines.claims(settings, summary)]
-    assert verdicts[0] == "holds"
-    assert len(verdicts) == 5
+    claims = search_baselines.claims(settings, summary)
+    divided, undivided, *_ = claims
+    assert len(claims) == 8
+    assert (divided.verdict, undivided.verdict) == ("holds", "does not hold")
+    assert undivided.ours.startswith(
+        "η = 0.5: 2 of 2 runs of VPG diverge; η = 0.001: 2 of 2 runs of VPG diverge; η = 0.5"
+    )
+    assert claims[4].verdict == "does not hold"  # as printed it is no better than b(s)
+    assert all(claim.chosen_by for claim in claims)
+    assert all(bool(claim.would_settle) == (claim.verdict == "holds in part") for claim in claims)
+
+
+def test_the_gap_of_undivided_rewards_is_in_the_same_unit():
+    settings = search_baselines.Settings(n=4, seeds=1, steps=2, every=2, step_size=0.5)
+    jobs = search_baselines.jobs(settings)
+    results = [
+        {"step": np.array([2]), "gap": np.full((1, 1, len(job.step_sizes)), 8.0)}
+        | {"measure": np.full((1, 1, len(job.step_sizes)), 8.0)}
+        for job in jobs
+    ]
+    table = search_baselines.tabulate(settings, 0, results)
+    for rewards, gap in (("divided by n", 8.0), ("undivided", 2.0)):
+        assert set(table["gap"][(table["rewards"] == rewards) & (table["step"] == 2)]) == {gap}
+    start = table["step"] == 0
+    np.testing.assert_allclose(table["gap"][start], table["gap"][0])

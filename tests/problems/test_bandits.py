@@ -13,7 +13,10 @@ from factorax.problems import BanditEnv, draw_centre, relu_bandit, search_bandit
 BANDITS = {
     "search": search_bandit([1.0, -2.0, 0.5]),
     "search, penalty on two": search_bandit([1.0, -2.0, 0.5], k=2, penalty=0.3),
-    "search, own penalty": search_bandit(4, k=4, penalty=1.0, zeta=lambda a: a.max(axis=-1)),
+    "search, strong penalty": search_bandit([1.0, -2.0, 0.5], k=2, penalty=1.2),
+    "search, distance in ℓ₂": search_bandit([1.0, -2.0, 0.5], k=2, penalty=0.3, norm=2),
+    # Its slope is at most 1, in one coordinate at a time: the centre stays best.
+    "search, own penalty": search_bandit(4, k=4, penalty=1.0, zeta=lambda a: a.max(axis=-1), best=draw_centre(4)),
     "relu": relu_bandit([1, -1, -1, 1]),
     "separable": separable_bandit(lambda a: -((a - 2.0) ** 2), best=[2.0] * 3),
 }
@@ -37,9 +40,8 @@ def test_numpy_and_jax_agree_and_batches_are_rows(bandit):
     np.testing.assert_allclose(bandit.reward(actions), psi @ bandit.weights)
 
 
-@pytest.mark.parametrize("name", [name for name in BANDITS if "own" not in name])
-def test_no_action_beats_the_best(name):
-    bandit = BANDITS[name]
+@pytest.mark.parametrize("bandit", BANDITS.values(), ids=BANDITS.keys())
+def test_no_action_beats_the_best(bandit):
     near = bandit.best + np.random.default_rng(0).normal(size=(2000, bandit.n)) * np.logspace(-4, 1, 2000)[:, None]
     assert bandit.gap(near).min() >= -1e-12
     assert bandit.gap(bandit.best) == 0
@@ -51,6 +53,23 @@ def test_targets_by_hand():
     np.testing.assert_allclose(bandit.reward(np.array([3.0, 4.0, 0.5])), -(8 + 0.3 * 5) / 3)
     assert bandit.network.targets == ("Delta1", "Delta2", "Delta3", "zeta")
     np.testing.assert_allclose(search_bandit([1.0, 2.0], scale=1.0).targets(np.zeros(2)), [-1.0, -2.0])
+    together = search_bandit([3.0, -4.0, 12.0], k=1, penalty=2.0, norm=2)
+    np.testing.assert_allclose(together.targets(np.array([0.0, 0.0, 12.0])), np.array([-5.0, 0.0]) / 3)
+    np.testing.assert_array_equal(together.network.to_dense(), [[1, 1], [1, 0], [1, 0]])
+    assert together.network.targets == ("Delta", "zeta")
+
+
+def test_a_penalty_of_ones_own_needs_its_best_action():
+    """With ζ = 10 ‖a‖₂ the centre was taken for the best action, though zero is better: its gap was −3.84."""
+    c, steep = np.array([0.9, -0.8, 0.7]), lambda a: 10 * np.linalg.norm(a, axis=-1)
+    with pytest.raises(ValueError, match=r"best: got None, want the action that maximises the reward, shape \(3,\)"):
+        search_bandit(c, k=3, penalty=1.0, zeta=steep)
+    with pytest.raises(ValueError, match=r"best: got .*, and None without"):
+        search_bandit(c, k=3, penalty=1.0, best=c)
+    wrong, right = (search_bandit(c, k=3, penalty=1.0, zeta=steep, best=best) for best in (c, np.zeros(3)))
+    np.testing.assert_allclose(wrong.gap(np.zeros(3)), (2.4 - 10 * np.linalg.norm(c)) / 3)
+    np.testing.assert_allclose(wrong.gap(np.zeros(3)), -3.8428, atol=1e-4)
+    np.testing.assert_allclose(right.gap(c), 3.8428, atol=1e-4)
 
 
 def test_centres_are_drawn_from_the_interval_and_by_seed():
@@ -87,8 +106,10 @@ def test_stock_vectorisers_carry_the_vector():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="k: got 4, want a number from 0 to n = 3"):
         search_bandit(3, k=4)
-    with pytest.raises(ValueError, match=r"penalty: got 2\.0, want a number from 0 to 1"):
-        search_bandit(3, k=1, penalty=2.0)
+    with pytest.raises(ValueError, match=r"penalty: got -1\.0, want a number of at least 0"):
+        search_bandit(3, k=1, penalty=-1.0)
+    with pytest.raises(ValueError, match="norm: got 3, want 1 or 2"):
+        search_bandit(3, norm=3)
     with pytest.raises(ValueError, match=r"centre: got .*, shape \(2, 2\), want"):
         search_bandit(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="signs: got"):

@@ -15,6 +15,7 @@ BANDITS = (
     "search-stability",
     "search-rate",
     "search-discrepancy",
+    "search-states",
     "variance-decomposition",
 )
 DISCOVERY = ("discover-exact", "discover-samples", "discover-others")

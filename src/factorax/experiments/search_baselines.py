@@ -1,7 +1,6 @@
 """Fig. 4a: how VPG and FPG converge on the search bandit, with the baselines that are used in practice."""
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,11 @@ from matplotlib.figure import Figure
 from ..runs import plots
 from ..runs.statistics import Interval, gamma_mean
 from .harness import curves
-from .harness.bandit_engine import METHODS, BanditMethod
+from .harness.bandit_engine import AS_PRINTED, METHODS, BanditMethod
 from .harness.claims import Claim, verdict
 from .harness.experiment import Experiment
 from .harness.parts import Arrays, sweeps
+from .harness.search_claims import DIVERGENCE, SCALE, chosen, settled
 from .harness.sweep import Job, Search
 from .harness.table import Table, from_rows, where
 
@@ -32,39 +32,56 @@ class Settings:
     """Of VPG without a baseline, which diverges at the other: it is run with both."""
 
 
+UNDIVIDED = "undivided"
+
+
 def jobs(settings: Settings) -> list[Job]:
-    """One for each method."""
-    plain = BanditMethod("vpg")
+    """One for each method; then VPG and FPG with undivided rewards, as the paper prints them."""
+    plain, both = BanditMethod("vpg"), (settings.low_step_size, settings.step_size)
+    divided = {method: both if method == plain else (settings.step_size,) for method in (*METHODS, AS_PRINTED)}
+    undivided = {plain: both, BanditMethod("fpg"): both}
     return [
         Job(
-            problem=Search(settings.n),
+            problem=Search(settings.n, scale=scale),
             method=method,
-            step_sizes=(settings.low_step_size, settings.step_size) if method == plain else (settings.step_size,),
+            step_sizes=step_sizes,
             seeds=settings.seeds,
             steps=settings.steps,
             every=settings.every,
         )
-        for method in METHODS
+        for scale, group in ((None, divided), (1.0, undivided))
+        for method, step_sizes in group.items()
     ]
 
 
+def _rewards(job: Job) -> str:
+    return "divided by n" if job.problem == Search(job.problem.n) else UNDIVIDED
+
+
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each method, step size, seed and recorded step."""
-    pairs = zip(jobs(settings), results, strict=True)
-    table = from_rows(chain.from_iterable(curves.rows(job, seed, result) for job, result in pairs))
+    """A row for each method, step size, seed and recorded step; gaps are divided by n, whether rewards are or not."""
+    rows = []
+    for job, result in zip(jobs(settings), results, strict=True):
+        unit = 1 / settings.n if _rewards(job) == UNDIVIDED else 1.0
+        for row in curves.rows(job, seed, result):
+            rows.append({"rewards": _rewards(job)} | row | {"gap": unit * row["gap"]})
+    table = from_rows(rows)
     del table["measure"]  # the gap once more
     return table
 
 
-def _each(settings: Settings, table: Table) -> dict[tuple[str, float], tuple[np.ndarray, np.ndarray]]:
-    keys = [(job.method.label, step_size) for job in jobs(settings) for step_size in job.step_sizes]
-    return {key: curves.matrix(where(table, method=key[0], step_size=key[1]), "gap") for key in keys}
+def _each(settings: Settings, table: Table) -> dict[tuple[str, float, str], tuple[np.ndarray, np.ndarray]]:
+    keys = [(job.method.label, size, _rewards(job)) for job in jobs(settings) for size in job.step_sizes]
+    return {
+        (label, size, rewards): curves.matrix(where(table, method=label, step_size=size, rewards=rewards), "gap")
+        for label, size, rewards in keys
+    }
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
     """The gap at the end, the spread over seeds, and when half of the way was gone."""
     summary = {}
-    for (label, step_size), (step, gap) in _each(settings, table).items():
+    for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
         end = gap[:, -1]
         sound = np.isfinite(end)
         entry: dict[str, Any] = {"diverged": int((~sound).sum()), "runs": len(end)}
@@ -77,7 +94,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
             entry["gap over the second half"] = vars(gamma_mean(tail))
             if (gap[sound].min(axis=1) <= gap[sound][:, 0] / 2).all():
                 entry["steps to halve the gap"] = vars(gamma_mean([_halved(step, curve) for curve in gap[sound]]))
-        summary[f"{label} η={step_size:g}"] = entry
+        summary[f"{label} η={step_size:g}" + (f" {UNDIVIDED}" if rewards == UNDIVIDED else "")] = entry
     return summary
 
 
@@ -89,9 +106,11 @@ def _halved(step: np.ndarray, curve: np.ndarray) -> float:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Mean and standard error over seeds, on a logarithmic scale."""
+    """Mean and standard error over seeds, on a logarithmic scale; with rewards divided by n."""
     figure, (ax,) = plots.canvas()
-    for (label, step_size), (step, gap) in _each(settings, table).items():
+    for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
+        if rewards == UNDIVIDED:
+            continue
         diverges = not np.isfinite(gap).all()
         name = f"{label}, η = {step_size:g}" + (" (diverges)" if diverges else "")
         style = {"linestyle": ":" if diverges else "-", "marker": "x" if diverges else None, "markevery": [-1]}
@@ -111,6 +130,14 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     def entry(label: str, step_size: float = settings.step_size) -> dict[str, Any]:
         return summary[f"{label} η={step_size:g}"]
 
+    def lost(label: str, rewards: str = "") -> str:
+        """How many runs of a method diverge at either step size."""
+        shown = []
+        for size in (settings.step_size, settings.low_step_size):
+            e = summary[f"{label} η={size:g}{rewards}"]
+            shown.append(f"η = {size:g}: {e['diverged']} of {e['runs']} runs of {label} diverge")
+        return "; ".join(shown)
+
     def gap(label: str, step_size: float = settings.step_size, what: str = "final gap") -> str:
         e = entry(label, step_size)
         if what not in e:
@@ -122,15 +149,30 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
     low, high = entry("VPG", settings.low_step_size), entry("VPG")
     value, action, fpg, fpg_value = (entry(m.label) for m in METHODS[1:])
-    return [
+    printed = entry(AS_PRINTED.label)
+    whole = [summary[f"VPG η={size:g} {UNDIVIDED}"] for size in (settings.low_step_size, settings.step_size)]
+    sizes = "step sizes, rates of the baselines, 1000 episodes of pre-training, 10 seeds"
+    steps = f"{settings.steps:,} steps (the paper does not say how many)"
+    rows = [
         Claim(
             claim="Without a baseline VPG is stable only with an extremely small step size.",
             where=f"{where_}; App. D",
             paper="stable at 0.001; 0.5 for the others",
-            ours=f"η = {settings.step_size:g}: {high['diverged']} of {high['runs']} runs diverge; "
-            f"η = {settings.low_step_size:g}: {low['diverged']} of {low['runs']}",
+            ours=lost("VPG"),
             verdict=verdict(high["diverged"] == high["runs"], low["diverged"] == 0),
-            note="Rewards divided by n, as everywhere here; undivided, VPG diverges at both.",
+            note="Rewards divided by n, as everywhere here.",
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, {DIVERGENCE}"),
+        ),
+        Claim(
+            claim="With the rewards as printed, not divided by n, VPG without a baseline is stable at a step size of "
+            f"{settings.low_step_size:g}.",
+            where=f"{where_}; App. D",
+            paper="stable at 0.001",
+            ours=f"{lost('VPG', ' ' + UNDIVIDED)}; {lost('FPG', ' ' + UNDIVIDED)}",
+            verdict=verdict(whole[0]["diverged"] == 0),
+            note="Undivided rewards with a step size of η are, for all methods but b(s,a), exactly rewards divided by "
+            "n with one of nη.",
+            chosen_by=chosen(paper=sizes, us=f"{steps}, {DIVERGENCE}"),
         ),
         Claim(
             claim="A baseline improves VPG dramatically.",
@@ -138,6 +180,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             paper="curves only",
             ours=f"final gaps {gap('VPG', settings.low_step_size)}; {gap('VPG b(s)')}; {gap('VPG b(s,a)')}",
             verdict=verdict(below(value, low), below(action, low)),
+            note="VPG without a baseline at its own step size, the others at theirs.",
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}"),
         ),
         Claim(
             claim="The action-dependent baseline b(s,a) is better asymptotically than b(s).",
@@ -147,6 +191,34 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             f"{gap('VPG b(s,a)', what='gap over the second half')}",
             verdict=verdict(below(action, value, "gap over the second half")),
             note="With aᵢ replaced by its mean in factor i's baseline; as printed, b(s,a) biases the gradient.",
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, the second half of them, how aᵢ is replaced"),
+        ),
+        Claim(
+            claim="As printed, as a function of the whole action, b(s,a) is better asymptotically than b(s).",
+            where=f"{where_}; App. D",
+            paper="curves only",
+            ours=f"mean gap over the second half: {gap('VPG b(s)', what='gap over the second half')}; "
+            f"{gap(AS_PRINTED.label, what='gap over the second half')}",
+            verdict=verdict(below(printed, value, "gap over the second half")),
+            note="In expectation μᵢ moves by 2η (Φ(μᵢ − wᵢ) − Φ(μᵢ − cᵢ)) / n instead of 2η (½ − Φ(μᵢ − cᵢ)) / n, "
+            "exactly: by nothing, for any μ, once w has learnt c.",
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, the second half of them"),
+        ),
+        Claim(
+            claim="As printed, b(s,a) makes VPG slower and less consistent than with aᵢ replaced by its mean.",
+            where="App. D",
+            paper="not compared",
+            ours=f"steps to halve the gap: {gap(AS_PRINTED.label, what='steps to halve the gap')}; "
+            f"{gap('VPG b(s,a)', what='steps to halve the gap')}; final gaps {gap(AS_PRINTED.label)}; "
+            f"{gap('VPG b(s,a)')}; spread over seeds "
+            + ", ".join(f"{e.get('spread over seeds', float('nan')):.2g}" for e in (printed, action)),
+            verdict=verdict(
+                below(action, printed, "steps to halve the gap"),
+                below(action, printed),
+                action.get("spread over seeds", np.inf) < printed.get("spread over seeds", np.inf),
+            ),
+            source="ours",
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}"),
         ),
         Claim(
             claim="FPG learns faster, with and without b(s).",
@@ -158,6 +230,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             verdict=verdict(
                 *(below(f, v, "steps to halve the gap") for f in (fpg, fpg_value) for v in (low, value, action))
             ),
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, half of the first gap as the measure of speed"),
         ),
         Claim(
             claim="FPG converges more consistently and is stable asymptotically, with and without b(s).",
@@ -178,8 +251,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 "VPG with b(s,a) comes to rest where FPG without a baseline does: w has then learnt the centre, and "
                 "the baseline takes off what K leaves out. It needs longer, and a baseline of just this form."
             ),
+            chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, how aᵢ is replaced in b(s,a)"),
+            would_settle="The paper's b(s,a): how it was kept from biasing the gradient, and the number of steps. "
+            "Where VPG with b(s,a) ends depends on both.",
         ),
     ]
+    return settled(rows)
 
 
 EXPERIMENT = Experiment(

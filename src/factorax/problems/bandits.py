@@ -6,16 +6,20 @@ and its multipliers λ are attributes. The functions work on NumPy, JAX and PyTo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 
-from .._checks import Range, Share, check_function, check_number, checked, real_array, shown
+from .._checks import NotNegative, Range, check_function, check_number, checked, real_array, shown
 from .._credit import credit
 from ..structure import InfluenceNetwork, gallery
 from ..structure.checks import as_network
 from ..structure.partition import as_index
+from .search_optimum import best_action
+
+ROUNDING = 1e-5
+"""By how much a gap may be below 0 in single precision, relative to 1 + |reward of the best action|."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,11 @@ class Bandit:
         return credit(total, self.targets(action), self.weights)[..., 0]
 
     def gap(self, action: Any) -> Any:
-        """How far the reward of an action is below the best: ≥ 0, shape ``(...)``."""
+        """How far the reward of an action is below the best, shape ``(...)``.
+
+        It is at least 0 but for rounding, if `best` is right: a gap below −`ROUNDING` (1 + |reward of `best`|) says
+        that it is wrong.
+        """
         return self.reward(self.best) - self.reward(action)
 
 
@@ -80,7 +88,9 @@ def search_bandit(
     *,
     k: int = 0,
     penalty: float = 0.0,
+    norm: Literal[1, 2] = 1,
     zeta: Callable[[Any], Any] | None = None,
+    best: Any = None,
     scale: float | None = None,
 ) -> Bandit:
     """Find a point c in ℝⁿ: ψᵢ = −|aᵢ − cᵢ| / n, and a penalty −λ ζ(a₁ … a_k) / n on the first k actions.
@@ -92,9 +102,14 @@ def search_bandit(
     - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre`
       draws others). It may be traced by JAX, so that one compiled program serves many centres.
     - `k`: how many actions the penalty touches; with 0 there is none, and no target for it.
-    - `penalty`: its multiplier λ, in [0, 1]: then c remains the best action.
+    - `penalty`: its multiplier λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
+      (`factorax.problems.search_optimum`).
+    - `norm`: p of the distance ‖a − c‖ₚ (App. D, "Implications for MDPs", has any p ≥ 1). With 2 the distance is one
+      target of all actions, −‖a − c‖₂ / n: nothing can be factored.
     - `zeta`: ζ, from the first k actions ``(..., k)`` to ``(...)``; their Euclidean norm if left out.
-    - `scale`: a factor on all targets in place of 1/n.
+    - `best`: the action that maximises the reward, shape ``(n,)``. It is needed with a `zeta` of one's own, and known
+      without.
+    - `scale`: a factor on all targets in place of 1/n; 1 leaves them undivided, as the paper prints them.
 
     >>> bandit = search_bandit([1.0, -2.0], k=1, penalty=0.5)
     >>> bandit.network.to_dense().astype(int)
@@ -102,6 +117,8 @@ def search_bandit(
            [0, 1, 0]])
     >>> bandit.targets(np.array([3.0, -2.0]))
     array([-1. , -0. , -1.5])
+    >>> search_bandit([3.0, -4.0], norm=2, scale=1.0).targets(np.zeros(2))
+    array([-5.])
     """
     c = draw_centre(as_index(centre, "centre", least=1)) if np.ndim(centre) == 0 else _vector(centre, "centre")
     if c.ndim != 1 or not (is_jax_array(c) or np.isfinite(c).all()):
@@ -109,22 +126,35 @@ def search_bandit(
     n, k = len(c), as_index(k, "k")
     if not 0 <= k <= n:
         raise ValueError(f"k: got {k}, want a number from 0 to n = {n}")
-    check_number("penalty", penalty, Share)
+    check_number("penalty", penalty, NotNegative)
     check_number("scale", scale, float | None)
+    if isinstance(norm, bool) or norm not in (1, 2):
+        raise ValueError(f"norm: got {shown(norm)}, want 1 or 2")
     if zeta is not None:
         check_function("zeta", zeta, "a function of the first k actions")
+    if (zeta is None) != (best is None):
+        raise ValueError(
+            f"best: got {shown(best)}, want the action that maximises the reward, shape ({n},), with a zeta of your "
+            "own, and None without"
+        )
     factor = 1 / n if scale is None else scale
-    norm = zeta or (lambda first: array_namespace(first).linalg.vector_norm(first, axis=-1))
+    length = lambda x: array_namespace(x).linalg.vector_norm(x, axis=-1)  # noqa: E731
+    penalise = zeta or length
 
     def targets(action: Any) -> Any:
         xp = array_namespace(action)
-        distance = -factor * xp.abs(action - xp.asarray(c, dtype=action.dtype))
+        offset = action - xp.asarray(c, dtype=action.dtype)
+        distance = -factor * (xp.abs(offset) if norm == 1 else length(offset)[..., None])
         if k == 0:
             return distance
-        return xp.concat([distance, -factor * norm(action[..., :k])[..., None]], axis=-1)
+        return xp.concat([distance, -factor * penalise(action[..., :k])[..., None]], axis=-1)
 
-    weights = np.ones(n) if k == 0 else np.append(np.ones(n), penalty)
-    return Bandit(network=gallery.search_bandit(n, k), weights=weights, targets=targets, best=c)
+    network = gallery.search_bandit(n, k, norm)
+    weights = np.ones(network.shape[1])
+    if k:
+        weights[-1] = penalty
+    best = best_action(c, k=k, penalty=penalty, norm=norm) if best is None else _vector(best, "best")
+    return Bandit(network=network, weights=weights, targets=targets, best=best)
 
 
 def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:

@@ -1,6 +1,6 @@
 """The bandits as Gymnasium environments: one step an episode, the vector of targets in `info`."""
 
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -46,9 +46,12 @@ class BanditEnv(gym.Env[np.int64, np.ndarray]):
         return np.int64(0), float(self.bandit.weights @ psi), True, False, {"vector_reward": psi.astype(np.float32)}
 
 
-def make_search_bandit(n: int = 1000, k: int = 0, penalty: float = 0.0, seed: int = 0) -> BanditEnv:
-    """``gymnasium.make("factorax/SearchBandit-v0", n=…, k=…, penalty=…, seed=…)``; `seed` draws the centre."""
-    return BanditEnv(search_bandit(draw_centre(n, seed), k=k, penalty=penalty))
+def make_search_bandit(
+    n: int = 1000, k: int = 0, penalty: float = 0.0, seed: int = 0, norm: Literal[1, 2] = 1, scale: float | None = None
+) -> BanditEnv:
+    """``gymnasium.make("factorax/SearchBandit-v0", n=…, k=…, penalty=…, seed=…)``; `seed` draws the centre, and the
+    rest is as in `search_bandit`."""
+    return BanditEnv(search_bandit(draw_centre(n, seed), k=k, penalty=penalty, norm=norm, scale=scale))
 
 
 def make_relu_bandit(n: int = 1000, seed: int = 0) -> BanditEnv:

@@ -18,6 +18,7 @@ COLOURS = {
     "VPG": "#D55E00",
     "VPG b(s)": "#E69F00",
     "VPG b(s,a)": "#CC79A7",
+    "VPG b(s,a) as printed": "#000000",
     "FPG": "#0072B2",
     "FPG b(s)": "#009E73",
 }

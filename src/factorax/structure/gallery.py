@@ -29,16 +29,19 @@ def three_actions() -> InfluenceNetwork:
     return InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]], targets=["psi0", "psi1", "psi2"])
 
 
-def search_bandit(n: int, k: int | None = None) -> InfluenceNetwork:
+def search_bandit(n: int, k: int | None = None, norm: int = 1) -> InfluenceNetwork:
     """Each aᵢ moves its own distance Δᵢ, and the first k also the common penalty ζ (App. D).
 
-    All n of them share the penalty if k is left out; with k = 0 there is no penalty.
+    All n of them share the penalty if k is left out; with k = 0 there is no penalty. With the distance ‖a − c‖₂ (`norm`
+    is 2) all actions move one distance Δ.
     """
     n = as_index(n, "n", least=1)
     k = n if k is None else as_index(k, "k")
     if not 0 <= k <= n:
         raise ValueError(f"k: got {k}, want a number from 0 to n = {n}")
-    distances = [(f"a{i}", f"Delta{i}") for i in range(1, n + 1)]
+    if isinstance(norm, bool) or norm not in (1, 2):
+        raise ValueError(f"norm: got {norm!r}, want 1 or 2")
+    distances = [(f"a{i}", f"Delta{i}" if norm == 1 else "Delta") for i in range(1, n + 1)]
     penalty = [(f"a{i}", "zeta") for i in range(1, k + 1)]
     return InfluenceNetwork.from_edges(distances + penalty)
 

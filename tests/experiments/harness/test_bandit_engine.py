@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from factorax.experiments.harness import bandit_engine
-from factorax.experiments.harness.bandit_engine import METHODS, BanditLearner, BanditMethod
+from factorax.experiments.harness.bandit_engine import AS_PRINTED, METHODS, BanditLearner, BanditMethod
 from factorax.experiments.harness.noise import gaussian_pair
 from factorax.problems import draw_centre, relu_bandit, search_bandit, separable_bandit
 
@@ -151,6 +151,52 @@ def test_the_expected_update_is_the_gradient(method, baseline):
     assert (error < 0.01).all()
     # 4.5 standard errors for fifteen numbers: 99.99%.
     assert (np.abs(updates.mean(axis=0) - exact) < 4.5 * error).all()
+
+
+def test_the_baseline_of_the_whole_action_biases_the_update():
+    """E[εᵢ b(a)] = −(2Φ(μᵢ − wᵢ) − 1)/n is not 0: the expected update is 2(Φ(μᵢ − wᵢ) − Φ(μᵢ − cᵢ))/n."""
+    mu, centre, w = np.array([0.5, 0.2, -0.4]), np.array([1.5, -0.5, 0.3]), np.array([2.0, 1.3, -1.0])
+    exact = 2 * (stats.norm.cdf(mu - w) - stats.norm.cdf(mu - centre)) / 3
+    true = (2 * stats.norm.cdf(centre - mu) - 1) / 3
+    updates = first_updates(AS_PRINTED, mu, centre, 50_000, w)
+    error = updates.std(axis=0) / np.sqrt(len(updates))
+    # 4.5 standard errors for three numbers: 99.99%.
+    assert (np.abs(updates.mean(axis=0) - exact) < 4.5 * error).all()
+    assert (np.abs(exact - true) > 20 * error).all()
+    # With w = c nothing is left of any update, let alone of its mean.
+    np.testing.assert_allclose(first_updates(AS_PRINTED, mu, centre, 100, centre), 0, atol=1e-6)
+
+
+def test_undivided_rewards_are_a_step_size_n_times_as_large():
+    """Credit is linear in the targets: scale 1 with η/n is scale 1/n with η. Not so for b(s,a), with its own 1/n."""
+    n = 6
+    keys, centres = setting(n)
+    for method in (VPG, VPG_S, FPG, FPG_S):
+        divided, gap, _ = learn(search(method), keys, centres, ETAS, STEPS)
+        undivided = compiled(lambda centre: search_bandit(centre, scale=1.0), method)
+        whole, whole_gap, _ = learn(undivided, keys, centres, np.divide(ETAS, n), STEPS)
+        np.testing.assert_allclose(whole.mu, divided.mu, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(whole_gap, n * gap, rtol=1e-3)
+
+
+def test_with_the_distance_in_l2_factoring_changes_nothing():
+    keys, centres = setting(6)
+    factored, vanilla = (
+        learn(compiled(lambda centre: search_bandit(centre, norm=2), method), keys, centres, ETAS, STEPS)[0].mu
+        for method in (FPG, VPG)
+    )
+    assert np.abs(factored).max() > 0.1
+    np.testing.assert_allclose(factored, vanilla, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("best", "want"), [(0.0, "as it is"), (1.0, "negative")])
+def test_a_gap_is_negative_only_if_the_best_action_is_wrong(best, want):
+    """−(a − 0)² with a best action of 1 gives a gap of −1 + μ² at first: it is not hidden as rounding."""
+    keys = setting(3)[0]
+    make = lambda instance: separable_bandit(lambda a: -(a**2) / 3, best=jnp.full(3, best) + 0 * instance)  # noqa: E731
+    _, gap, _ = learn(compiled(make, FPG), keys, np.zeros((3, 3), np.float32), (1e-6,), 2)
+    np.testing.assert_allclose(gap, -1.0 if want == "negative" else 0.0, atol=1e-4)
+    assert (gap >= 0).all() == (want != "negative")
 
 
 def test_the_variance_of_an_update():

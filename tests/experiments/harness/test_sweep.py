@@ -279,3 +279,25 @@ def test_jobs_have_a_name_and_a_cost():
     assert replace(LEARNT, problem=Search(50)).name == "VPG b(s,a) n=50 η≤0.1"
     assert replace(PLAIN, seeds=6, steps=240).cost == 4 * PLAIN.cost
     assert replace(PLAIN, problem=Search(1000)).cost > 10 * PLAIN.cost
+
+
+@dataclasses.dataclass(frozen=True)
+class WronglyBest(Search):
+    """Its best action is the centre, though the penalty is strong: zero is better."""
+
+    def make(self, centre):
+        return dataclasses.replace(super().make(centre), best=centre)
+
+
+def test_a_wrong_best_action_is_an_error():
+    """It was clipped to a gap of 0 as if by rounding."""
+    job = Job(WronglyBest(3, k=3, penalty=10.0), FPG, (0.001,), seeds=2, steps=20, every=20)
+    with pytest.raises(ValueError, match=r"problem: the gap of FPG n=3 k=3 .* came to -.*; want `best` of the bandit"):
+        run(job, 0)
+    right = run(replace(job, problem=Search(3, k=3, penalty=10.0)), 0)
+    assert (right["gap"] >= 0).all()
+    assert (right["gap"] > 0).any()
+
+
+def test_options_of_the_problem_are_in_its_name():
+    assert Search(4, norm=2, scale=1.0).label == "n=4 p=2 scale=1"

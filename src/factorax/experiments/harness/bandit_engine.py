@@ -11,7 +11,7 @@ method: so it is drawn once for all of them, and methods are compared on equal t
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from ..._credit import credit
 from ...gradients import running_value, separable_baseline
 from ...problems import Bandit
+from ...problems.bandits import ROUNDING
 from ...structure import InfluenceNetwork
 from .noise import gaussian_pair
 
@@ -29,7 +30,7 @@ NOISE_CPU, NOISE_GPU = 2**17, 2**26  # normals drawn at a time: those of a CPU s
 UNROLL_CPU, UNROLL_GPU = 1, 4  # pairs of steps to an iteration of the compiled loop: a GPU pays for every launch
 
 Estimator = Literal["vpg", "fpg"]
-Baseline = Literal["none", "b(s)", "b(s,a)"]
+Baseline = Literal["none", "b(s)", "b(s,a)", "b(s,a) as printed"]
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,14 @@ class BanditMethod:
     estimator: Estimator
     """``"vpg"`` credits every action with the whole reward, ``"fpg"`` with the targets it influences."""
     baseline: Baseline = "none"
-    """Learnt: ``"b(s)"``, a running value (one number for VPG, one a target for FPG); ``"b(s,a)"``, −‖a − w‖₁/n."""
+    """Learnt: ``"b(s)"``, a running value (one number for VPG, one a target for FPG); ``"b(s,a)"``, −‖a − w‖₁/n with aᵢ
+    replaced by its mean for factor i; ``"b(s,a) as printed"``, that of the whole action, which biases the gradient."""
 
     def __post_init__(self) -> None:
-        for name, options in (("estimator", ("vpg", "fpg")), ("baseline", ("none", "b(s)", "b(s,a)"))):
-            if getattr(self, name) not in options:
-                raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(options)}")
-        if self.estimator == "fpg" and self.baseline == "b(s,a)":
+        for name, kind in (("estimator", Estimator), ("baseline", Baseline)):
+            if getattr(self, name) not in get_args(kind):
+                raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(get_args(kind))}")
+        if self.estimator == "fpg" and self.baseline.startswith("b(s,a)"):
             raise ValueError("baseline: b(s,a) stands in for what FPG leaves out already; want none or b(s) with fpg")
 
     @property
@@ -61,6 +63,8 @@ METHODS = (
     BanditMethod("fpg"),
     BanditMethod("fpg", "b(s)"),
 )
+"""Those of Table 1."""
+AS_PRINTED = BanditMethod("vpg", "b(s,a) as printed")
 
 
 class Runs(NamedTuple):
@@ -92,7 +96,7 @@ class BanditLearner:
         """Runs that have learnt nothing, for S instances, shape ``(S, n)``."""
         S, n = jnp.shape(instances)
         bandit = self.make(jnp.zeros(n, jnp.float32))
-        width = {"none": 0, "b(s)": _objective(bandit, self.method)[0].shape[1], "b(s,a)": n}[self.method.baseline]
+        width = {"none": 0, "b(s)": _objective(bandit, self.method)[0].shape[1]}.get(self.method.baseline, n)
         cells = (S, n_step_sizes)
         return Runs(
             mu=jnp.zeros((*cells, n), jnp.float32),
@@ -114,7 +118,8 @@ class BanditLearner:
         - `steps`: even. Memory does not grow with it.
 
         **Returns** the runs, their gaps and their measures, both ``(S, G)``. A diverged run is no longer active, and
-        both are infinite.
+        both are infinite. A gap that is negative only by rounding is 0; one that is below that says that the bandit's
+        best action is wrong, and is returned as it is.
         """
         n, S = runs.mu.shape[-1], len(keys)
         alone = jax.default_backend() == "cpu"
@@ -148,7 +153,9 @@ class BanditLearner:
             return jax.lax.scan(two_steps, carry, eps, unroll=unroll)
 
         (runs, _), _ = jax.lax.scan(one_chunk, (runs, jnp.asarray(start, jnp.int32)), length=steps // chunk)
-        gap = jnp.maximum(bandit.gap(runs.mu), 0)  # negative only by rounding
+        gap = bandit.gap(runs.mu)
+        rounding = ROUNDING * (1 + jnp.abs(bandit.reward(jnp.asarray(bandit.best))))
+        gap = jnp.where(gap < -rounding, gap, jnp.maximum(gap, 0))
         measure = gap if self.measure is None else self.measure(bandit, runs.mu)
         sound = gap <= DIVERGED  # false for NaN too
         runs = runs._replace(active=runs.active & sound)
@@ -169,8 +176,10 @@ class BanditLearner:
             # As printed, b(s, a) depends on the whole action and is no control variate: factor i gets it with its own
             # action replaced by the mean. The subgradient is without its 1/n, with which w does not learn.
             terms = lambda a: -jnp.abs(a - value) / bandit.n  # noqa: E731
-            k = credit(net, psi, weights) - separable_baseline(terms, action, mu)
-            error = psi - terms(action).sum(keepdims=True)
+            whole = terms(action).sum(keepdims=True)
+            printed = self.method.baseline == "b(s,a) as printed"
+            k = credit(net, psi, weights) - (whole if printed else separable_baseline(terms, action, mu))
+            error = psi - whole
             value = value + RATE * error * jnp.sign(action - value)
         mu = mu + jnp.where(run.active, step_size, 0) * eps * k
         if self.tolerance is None:

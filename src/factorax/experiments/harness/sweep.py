@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -59,11 +59,16 @@ class Search:
     n: int
     k: int = 0
     penalty: float = 0.0
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
+    scale: float | None = None
+    """A factor on all targets in place of 1/n; with 1 they are undivided."""
 
     @property
     def label(self) -> str:
         """For people and file names."""
-        return f"n={self.n}" + (f" k={self.k}" if self.k else "")
+        parts = [f"n={self.n}"] + [f"k={self.k}"] * (self.k > 0) + [f"p={self.norm}"] * (self.norm != 1)
+        return " ".join(parts + ([] if self.scale is None else [f"scale={self.scale:g}"]))
 
     def draw(self, seed: Sequence[int]) -> np.ndarray:
         """A centre, ``(n,)``."""
@@ -71,7 +76,7 @@ class Search:
 
     def make(self, centre: Any) -> Bandit:
         """The bandit with this centre."""
-        return search_bandit(centre, k=self.k, penalty=self.penalty)
+        return search_bandit(centre, k=self.k, penalty=self.penalty, norm=self.norm, scale=self.scale)
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,11 @@ def run(
         runs, gap, measure = advance(
             state.runs, keys, centres, step_sizes[state.columns], state.done * job.every, steps=job.every
         )
+        if (lowest := float(np.min(gap))) < 0:
+            raise ValueError(
+                f"problem: the gap of {job.name} came to {lowest:.3g}, below 0 by more than rounding; want `best` "
+                "of the bandit to be the action that maximises the reward"
+            )
         state = state.after(runs, np.asarray(gap), np.asarray(measure))
         tick(state.done * job.every / job.steps)
         stopping = stop is not None and stop.is_set()

@@ -1,0 +1,33 @@
+"""What the claims of the search experiments have in common: who chose what, and what would settle them."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from .claims import Claim
+
+DIVERGENCE = "that a gap above 10⁶ has diverged"
+SCALE = "the division of rewards by n"
+GRID = "the grid of dimensions and step sizes (the paper does not say its own)"
+MORE_SEEDS = "More seeds: the intervals include the threshold."
+
+
+def chosen(*, paper: str = "", us: str = "") -> str:
+    """Returns who chose what a verdict depends on.
+
+    >>> chosen(paper="step sizes", us="number of steps")
+    'The paper: step sizes. We: number of steps.'
+    """
+    return " ".join(f"{who}: {what}." for who, what in (("The paper", paper), ("We", us)) if what)
+
+
+def settled(claims: Iterable[Claim], otherwise: str = MORE_SEEDS) -> list[Claim]:
+    """Returns the claims such that those which hold in part say what would settle them, and no others do.
+
+    `otherwise` is for those that have nothing of their own to say.
+    """
+    return [
+        dataclasses.replace(
+            claim, would_settle=(claim.would_settle or otherwise) if claim.verdict == "holds in part" else ""
+        )
+        for claim in claims
+    ]
