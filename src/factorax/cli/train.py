@@ -65,6 +65,7 @@ def train(
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
             in, incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates it during training,
             starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE.
+            curriculum:incident,corridor,complete trains with each for an equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options. own (those for the problem, if there are
             any), none, or a name, such as traffic-full.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network's name unless it is own,
@@ -191,4 +192,5 @@ def _read_score(path: Path, timesteps: int) -> Any:
 
 
 def _suffix(network: str) -> str:
-    return "" if network == "own" else f"-{Path(network).stem.replace(':', '-')}"
+    stem = network if network.startswith("curriculum:") else Path(network).stem
+    return "" if network == "own" else f"-{stem.replace(':', '-').replace(',', '-')}"

@@ -19,7 +19,7 @@ BANDITS = (
 )
 DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-gradients", "traffic-city")
-NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks")
+NAMES = (*BANDITS, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks", "curriculum")
 
 
 def find(name: str) -> "Experiment":
