@@ -42,7 +42,7 @@ SMALL = Settings(dimensions=(10,), samples=(300,), repeats=1, gated=0, gated_nul
 def test_the_verdict_on_false_edges_is_by_the_exact_interval(hits, verdict):
     rates = [vars(binomial_share(each, 2000)) | {"sets": 2000} for each in hits]
     null = {
-        NULLS[0]: {m: rates[0] for m in METHODS[:-1]} | {"dependence": rates[1]},
+        NULLS[0]: dict.fromkeys(METHODS[:-1], rates[0]) | {"dependence": rates[1]},
         NULLS[1]: {"dependence": rates[2]},
     }
     cell = {"n": 10, "samples": 300, "precision": 1.0, "recall": 1.0, "coupled": 1.0, "seconds": 1.0}
