@@ -7,6 +7,7 @@ from ._credit import credit as credit
 from ._credit import factor_baseline as factor_baseline
 from ._lazy import loaded_when_needed
 from .structure import BaseNetwork as BaseNetwork
+from .structure import Curriculum as Curriculum
 from .structure import Factorisation as Factorisation
 from .structure import InfluenceNetwork as InfluenceNetwork
 from .structure import LaggedNetwork as LaggedNetwork

@@ -24,6 +24,7 @@ from ._checks import real_array, shown
 from .structure import forms
 from .structure.base_network import BaseNetwork
 from .structure.checks import HINT, network_of
+from .structure.curriculum import Curriculum
 from .structure.k_array import KArray
 from .structure.lagged import LaggedNetwork
 from .structure.network import InfluenceNetwork
@@ -94,8 +95,8 @@ def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
 
 
 @_application.register
-def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
-    raise TypeError("net: got NetworkSchedule, want an InfluenceNetwork; take a point of it with .at(step)")
+def _(net: NetworkSchedule | Curriculum) -> Callable[[Any, Any], Any]:
+    raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; take a point of it with .at(step)")
 
 
 @_application.register
@@ -124,9 +125,11 @@ def _(net: InfluenceNetwork) -> Callable[[Any, Any], Any]:
 
 @_application.register
 def _(net: Blend) -> Callable[[Any, Any], Any]:
+    start, end = _application(net.start), _application(net.end)
+
     def apply(x: Any, xp: Any) -> Any:
         w: Any = float(net.w) if is_numpy_array(net.w) or is_numpy_array(x) else net.w
-        return (1 - w) * _apply(net.start.form, x, xp) + w * _apply(net.end.form, x, xp)
+        return (1 - w) * start(x, xp) + w * end(x, xp)
 
     return apply
 

@@ -139,8 +139,6 @@ ROWS = [
         TEST,
         batch=[*NOT_BATCHES, SHORT, WITHOUT],
         waves=NOT_COUNTS,
-        redraws=[*NOT_COUNTS, 19],
-        seed=NOT_SEEDS,
         state_features=NOT_FLAGS,
     ),
     *bad(

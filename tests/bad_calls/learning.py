@@ -252,6 +252,7 @@ ROWS = [
             Given("no-such.json", head="network"),
             Given("n-level:x", "'n': 'x'", "network"),
         ],
+        steps=[each for each in NOT_COUNTS if each is not None],
     ),
     *bad("learning.find_network", find_network, {"name": "complete"}, problem=[None, 3, object()]),
     *bad(

@@ -50,8 +50,8 @@ def test_an_effect_that_changes_sign_with_the_state():
 @pytest.mark.slow
 def test_delays_are_found_in_returns_alone():
     problem = chain(4, delay=2)
-    assert not fx.discover(problem, "dependence", samples=4000, horizon=1, redraws=40).found(0.001).any()
-    found = fx.discover(problem, "dependence", samples=4000, horizon=3, redraws=40)
+    assert not fx.discover(problem, "dependence", samples=4000, horizon=1).found(0.001).any()
+    found = fx.discover(problem, "dependence", samples=4000, horizon=3)
     assert found.kind == "return"
     assert found.network(0.001) == problem.network
 

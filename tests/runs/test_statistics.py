@@ -9,6 +9,7 @@ from scipy import optimize, special, stats
 
 from factorax.runs.statistics import (
     Interval,
+    binomial_share,
     gamma_mean,
     gamma_shape,
     iqm,
@@ -206,3 +207,25 @@ def test_the_difference_of_interquartile_means_against_every_resample_there_is()
         assert below <= limit <= above
     back = iqm_difference(b, a)
     assert back.mean == -got.mean
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 20), (1, 20), (14, 200), (100, 2000), (20, 20)])
+def test_the_share_has_the_exact_interval_of_scipy(hits, trials):
+    wanted = stats.binomtest(hits, trials).proportion_ci(0.95, method="exact")
+    np.testing.assert_allclose(numbers(binomial_share(hits, trials)), [hits / trials, *wanted], atol=1e-12)
+
+
+def test_the_exact_interval_covers_every_share():
+    """By enumeration: of all outcomes of 30 trials, those whose interval contains p have 95 % or more."""
+    intervals = [binomial_share(hits, 30) for hits in range(31)]
+    for p in np.linspace(0.01, 0.99, 99):
+        covered = [interval.low <= p <= interval.high for interval in intervals]
+        assert stats.binom.pmf(np.arange(31), 30, p)[covered].sum() >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "message"), [(3, 2, "hits: got 3"), (-1, 2, "hits: got -1"), (0, 0, "trials: got 0")]
+)
+def test_shares_that_cannot_be_are_named(hits, trials, message):
+    with pytest.raises(ValueError, match=message):
+        binomial_share(hits, trials)

@@ -66,6 +66,7 @@ def train(
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
             in, incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates it during training,
             starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE.
+            curriculum:incident,corridor,complete trains with each for an equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options. own (those for the problem, if there are
             any), none, or a name, such as traffic-full.
         out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network's name unless it is own,

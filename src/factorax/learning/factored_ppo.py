@@ -100,7 +100,7 @@ class FactoredPPO:
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):
-            network = find_network(problem, network)
+            network = find_network(problem, network, steps=self.config.total_timesteps)
         self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **own)
         self.config = self.learner.config
         self.program = Program(self.learner)

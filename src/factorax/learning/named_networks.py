@@ -4,18 +4,21 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .._checks import checked, did_you_mean, nearest
+from .._checks import Count, checked, did_you_mean, nearest
 from ..problems.families import parse_value
 from ..spaces import ActionSpace
 from ..spec import declared_network, opened
-from ..structure import InfluenceNetwork
+from ..structure import Curriculum, InfluenceNetwork
 from .adaptive import AdaptiveNetwork
 
 _ALWAYS = ("own", "complete", "adaptive")
+CURRICULUM = "curriculum:"
 
 
 def is_file(network: str) -> bool:
     """Whether this names a file, and not a network that the problem knows."""
+    if network.startswith(CURRICULUM):
+        return False
     network = network.removeprefix("adaptive:")
     return "." in network.partition(":")[0] or os.sep in network or "/" in network
 
@@ -29,29 +32,35 @@ def folder_name(network: str) -> str:
     return (Path(network).stem if is_file(network) else network).replace(":", "-").replace(",", "-")
 
 
-def find_network(problem: Any, name: str) -> Any:
+def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
     """Returns the network of this name for a problem of `find_problem`; None for the problem's own network.
+
+    `steps`: the steps of training, which a curriculum divides into equal stages.
 
     - ``own``: the problem's; ``complete``: all edges;
     - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
       ``adaptive:K.json``: with these;
     - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
       one; ``n-level-all-rows:2`` is ``n-level:2`` with windows that span all rows;
+    - ``curriculum:incident,corridor,complete``: a `Curriculum` of these, of two or more networks of the problem;
     - a file that `InfluenceNetwork.save` wrote.
 
     >>> from factorax.problems import find_problem
     >>> find_network(find_problem("traffic:2x6"), "n-level:1")
     InfluenceNetwork(12 actions → 64 targets, 216 edges, density 0.281)
     """
+    checked("steps", steps, Count | None)
     if not checked("network", name, str):
         raise ValueError("network: got '', want own, complete, or a file that InfluenceNetwork.save wrote")
     if name == "own":
         return None
     head, _, rest = name.partition(":")
+    if head == "curriculum":
+        return _curriculum(problem, name, rest, steps)
     if head == "adaptive":
         if not rest:
             return head
-        if rest.partition(":")[0] == "adaptive":
+        if rest.partition(":")[0] in ("adaptive", "curriculum"):
             raise ValueError(f"network: got {name!r:.60}, want adaptive: once, before another network")
         initial = find_network(problem, rest)
         return AdaptiveNetwork(_own(problem) if initial is None else initial.static)
@@ -84,11 +93,36 @@ def find_network(problem: Any, name: str) -> Any:
             raise ValueError(f"{error if own else f'network: got {name!r} ({error})'}; {hint}") from error
 
 
-def _own(problem: Any) -> InfluenceNetwork:
+def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curriculum:
+    """Returns the curriculum of networks whose names are separated by commas."""
+    want = "two or more networks of the problem, separated by commas, as in curriculum:own,complete"
+    names = stages.split(",")
+    if len(names) < 2 or not all(names):
+        raise ValueError(f"network: got {name!r:.60}, want {want}")
+    if steps is None:
+        raise ValueError(f"network: got {name!r:.60} where the steps of training are not known; want a fixed network")
+    networks = []
+    for stage in names:
+        if is_file(stage):
+            raise ValueError(
+                f"network: got {stage!r:.60} in a curriculum, want {want}; for files there is fx.Curriculum in Python"
+            )
+        network = _own(problem, name) if stage == "own" else find_network(problem, stage)
+        if not isinstance(network, InfluenceNetwork):
+            raise ValueError(f"network: got {stage!r:.60} in a curriculum, which varies itself; want {want}")
+        if stage == "complete" and networks:  # which has no names of its own
+            network = network.relabel(networks[0].actions, networks[0].targets)
+        networks.append(network)
+    if names[0] == "complete":
+        networks[0] = networks[0].relabel(networks[1].actions, networks[1].targets)
+    return Curriculum(networks, steps=steps)
+
+
+def _own(problem: Any, name: str = "adaptive:own") -> InfluenceNetwork:
     with opened(problem) as source:
         network = declared_network(source)
     if network is None:
-        raise ValueError("network: got adaptive:own, and the problem has no network; want adaptive")
+        raise ValueError(f"network: got {name!r:.60}, and the problem has no network; want adaptive")
     return network.static
 
 

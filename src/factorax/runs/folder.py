@@ -26,7 +26,7 @@ from ..learning.factored_ppo import FactoredPPO
 from ..learning.limits import checked_settings, no_larger_than
 from ..learning.logger import checked_formats, configure
 from ..learning.metrics import Metrics
-from ..learning.named_networks import is_file
+from ..learning.named_networks import CURRICULUM, is_file
 from ..learning.stored import (
     LARGEST_CONFIG,
     NETWORK_COPY,
@@ -250,7 +250,8 @@ def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
         }
         for key in sorted(stored["config"].keys() | requested["config"].keys()):
             a, b = stored["config"].get(key), requested["config"].get(key)
-            longer = key == "total_timesteps" and not requested["config"]["anneal"]  # not a change of settings
+            ends = requested["config"]["anneal"] or requested["network"].startswith(CURRICULUM)  # with the steps
+            longer = key == "total_timesteps" and not ends  # not a change of settings
             if a != b and not longer and key not in WHO_STEPS:
                 changed[key] = (a, b)
         if changed:

@@ -4,12 +4,12 @@ interquartile means, and the probability that one method beats another."""
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import optimize, special, stats
 
-from .._checks import Seed, checked, real_array, shown
+from .._checks import Count, Range, Seed, checked, real_array, shown
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,23 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
         return Interval(mean, mean, mean)
     half = _student(confidence, len(x)) * float(x.std(ddof=1)) / math.sqrt(len(x))
     return Interval(mean, mean - half, mean + half)
+
+
+def binomial_share(hits: int, trials: int, confidence: float = 0.95) -> Interval:
+    """Returns the share of trials that were hits, with the exact interval of Clopper and Pearson (1934).
+
+    The interval contains the true share with at least this confidence, for any number of trials.
+
+    >>> print(binomial_share(0, 100))
+    0 [0, 0.0362]
+    """
+    checked("trials", trials, Count)
+    checked("hits", hits, Annotated[int, Range(0, trials)])
+    _check(confidence)
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
+    high = float(stats.beta.isf(tail, hits + 1, trials - hits)) if hits < trials else 1.0
+    return Interval(hits / trials, low, high)
 
 
 def interquartile_mean(x: np.ndarray) -> float:

@@ -4,6 +4,7 @@ from . import gallery as gallery
 from . import patterns as patterns
 from .base_network import BaseNetwork as BaseNetwork
 from .closure import close_over as close_over
+from .curriculum import Curriculum as Curriculum
 from .drawing import draw as draw
 from .export import to_dot as to_dot
 from .export import to_tikz as to_tikz

@@ -26,16 +26,17 @@ class Blend:
     """(1 − w) K₀ + w K₁: a point on the way from one network to another.
 
     `factorax.credit` takes it in place of a network. `w` may be a traced JAX scalar: training with a schedule
-    compiles once.
+    compiles once. `start` may be a blend itself, as in a `Curriculum` of more than two networks.
     """
 
-    start: InfluenceNetwork
+    start: "InfluenceNetwork | Blend"
     end: InfluenceNetwork
     w: Any
 
     def __post_init__(self) -> None:
-        if not isinstance(self.start, InfluenceNetwork) or not isinstance(self.end, InfluenceNetwork):
-            object.__setattr__(self, "start", as_network(self.start, "start"))
+        if not isinstance(self.start, InfluenceNetwork | Blend) or not isinstance(self.end, InfluenceNetwork):
+            start = self.start if isinstance(self.start, Blend) else as_network(self.start, "start")
+            object.__setattr__(self, "start", start)
             object.__setattr__(self, "end", as_network(self.end, "end"))
         if self.start.shape != self.end.shape:
             raise ValueError(f"start, end: got {self.start!r} and {self.end!r}; want the same actions and targets")
@@ -54,10 +55,10 @@ class Blend:
 
     def network(self) -> InfluenceNetwork:
         """This point as a (soft) network of its own."""
-        w = float(self.w)
-        mixed = (1 - w) * self.start.matrix.astype(np.float64) + w * self.end.matrix.astype(np.float64)
+        w, start = float(self.w), as_fixed(self.start, "start")
+        mixed = (1 - w) * start.matrix.astype(np.float64) + w * self.end.matrix.astype(np.float64)
         mixed.data = np.clip(mixed.data, 0, 1)  # (1 − w) + w may round to a hair above 1
-        return InfluenceNetwork(mixed, self.start.actions, self.start.targets)
+        return InfluenceNetwork(mixed, start.actions, start.targets)
 
 
 def as_fixed(net: Any, argument: str) -> InfluenceNetwork:

@@ -6,7 +6,7 @@ import pytest
 from factorax.experiments import find
 from factorax.experiments.harness import trainings
 from factorax.experiments.harness.trainings import train
-from factorax.experiments.harness.uav_study import Settings, plan
+from factorax.experiments.harness.uav_study import METHODS, Settings, plan
 
 
 def table(**ends):
@@ -30,6 +30,8 @@ def test_the_claim_of_uav(ends, verdict):
     (claim,) = experiment.claims(settings, experiment.summarise(settings, rows))
     assert claim.verdict == verdict
     assert "30 actions, 10 targets" in claim.claim
+    assert (claim.source, bool(claim.chosen_by)) == ("ours", True)
+    assert bool(claim.would_settle) == (verdict == "holds in part")
     figure = experiment.draw(settings, rows, experiment.summarise(settings, rows))
     assert len(figure.axes[0].lines) == 4
 
@@ -39,3 +41,13 @@ def test_the_runs_of_uav_differ_in_the_method_alone():
     assert [t.seed for t in runs] == [2, 3] * 4
     assert len({t.name for t in runs}) == 8
     assert all("rddl:UAV_ippc2023/5" in t.arguments for t in runs)
+
+
+@pytest.mark.parametrize("critic", ["target", "factor"])
+def test_all_methods_of_ours_have_the_same_critic_and_settings(critic):
+    """What is left after the method's own options is equal, option by option."""
+    runs = plan("4")(Settings(steps=800, seeds=1, methods=METHODS[:3], critic=critic), 0)
+    own = {"--variance-report", "--network", "complete", "--estimator", "vanilla"}
+    rest = [tuple(word for word in t.arguments if word not in own) for t in runs]
+    assert len(set(rest)) == 1
+    assert all(t.arguments[t.arguments.index("--critic") + 1] == critic for t in runs)
