@@ -267,6 +267,9 @@ def ant_by_terms(by_agent: np.ndarray) -> tuple[Problem, Callable[..., Any]]:
 
 
 TASKS = {"spread": spread, "ant": ant}
+OURS = ["own reward, local critic", "own reward", "own control cost", "complete K", "vanilla"]
+ORDER = ["JaxMARL IPPO", "JaxMARL MAPPO", *OURS]
+"""Of methods in tables and figures."""
 TITLES = {"spread": "MPE simple_spread, 3 agents", "ant": "MABrax ant_4x2"}
 STEPS = {"spread": 2_000_000, "ant": 2_000_000}
 
@@ -293,17 +296,14 @@ def merged(files: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for file in files:
         for task, results in file.items():
+            before = found.get(task, results)
+            for setting in ("steps", "seeds", "episodes"):
+                if before[setting] != results[setting]:
+                    values = f"{before[setting]} and {results[setting]}"
+                    raise ValueError(f"{task}: got {setting} {values}, want the same for all; use another --out")
             methods = found.get(task, {}).get("methods", {}) | results["methods"]
-            found[task] = results | {"methods": {name: methods[name] for name in sorted(methods, key=_order(task))}}
+            found[task] = results | {"methods": {name: methods[name] for name in sorted(methods, key=ORDER.index)}}
     return found
-
-
-def _order(task: str) -> Callable[[str], int]:
-    names = {
-        "spread": ["JaxMARL IPPO", "JaxMARL MAPPO", "own reward, local critic", "own reward", "complete K", "vanilla"],
-        "ant": ["JaxMARL IPPO", "own control cost", "complete K", "vanilla"],
-    }[task]
-    return lambda name: names.index(name) if name in names else len(names)
 
 
 def interval(samples: Any) -> tuple[float, float]:
@@ -380,12 +380,13 @@ def main() -> None:
     for task in given.what:
         steps = int(given.steps or STEPS[task])
         run = Run(given.jaxmarl, steps, given.seeds, given.episodes or (1000 if task == "spread" else 64))
+        about = {"device": jax.devices()[0].device_kind, "versions": versions(), "steps": steps}
+        about |= {"seeds": run.seeds, "episodes": run.episodes}
+        merged([read(given.out), {task: about | {"methods": {}}}])  # raises now if it will later
         for name, method in TASKS[task](run).items():
             if given.methods and not any(name.startswith(word) for word in given.methods):
                 continue
             trained = method()
-            about = {"device": jax.devices()[0].device_kind, "versions": versions(), "steps": steps}
-            about |= {"seeds": run.seeds, "episodes": run.episodes}
             found = merged([read(given.out), {task: about | {"methods": {name: trained}}}])
             given.out.write_text(json.dumps(found) + "\n", encoding="utf-8")
             mean, half = interval(trained["final"])
