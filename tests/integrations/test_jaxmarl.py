@@ -5,18 +5,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from integrations.jax_cases import KEY, TINY, keys_of, play, random_actions, same_types
+from integrations.jax_cases import KEY, TINY, contains, keys_of, play, random_actions, same_types
 
 import factorax as fx
 from factorax.integrations import from_jaxmarl
+from factorax.learning import Learner
 from factorax.learning.config import Config
 from factorax.problems.registry import find_problem
 from factorax.runs.seeds import train_seeds
+from factorax.spec import Spec
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("jaxmarl", reason="JaxMARL is an extra: factorax[jax-envs]", exc_type=ImportError)
 
 SPREAD = "MPE_simple_spread_v3"
+
+
+def map_of(name):
+    from jaxmarl.environments.smax import map_name_to_scenario
+
+    return map_name_to_scenario(name)
 
 
 def make(name, **settings):
@@ -134,6 +142,37 @@ def test_the_dead_do_not_act_and_share_the_reward(battle):
     np.testing.assert_array_equal(after.factor_mask, [True, False, True])
     assert after.target_terminated is None
     assert (after.psi == after.psi[0]).all()
+
+
+def test_unavailable_actions_are_never_chosen(battle):
+    problem, step, state, action = battle
+    spec = Spec.of(problem)
+    assert spec.action_mask.choices == (8, 8, 8)
+    new = step(KEY, with_health(state, unit_1=0.0), action)
+    env = make("HeuristicEnemySMAX", scenario=map_of("3m"), max_steps=2)
+    available = env.get_avail_actions(new.state[0])
+    np.testing.assert_array_equal(new.obs["action_mask"], np.concatenate([available[agent] for agent in env.agents]))
+    np.testing.assert_array_equal(new.obs["action_mask"][8:16], [0, 0, 0, 0, 1, 0, 0, 0])  # the dead stay
+    assert contains(problem.observation_space, new.obs)
+    assert problem.local(new.obs).shape == (3, new.obs["observation"].size // 3)
+
+    learner = Learner.of(problem, None, Config(**TINY, policy="shared"))
+    rows = jnp.broadcast_to(spec.observations.row(new.obs, jnp), (64, spec.n_inputs))
+    chosen = np.asarray(learner.act(learner.init(0), KEY, rows)).astype(int)
+    assert (chosen[:, 1] == 4).all()
+    assert np.asarray(new.obs["action_mask"]).reshape(3, 8)[np.arange(3), chosen].all()
+
+
+def test_legal_moves_of_hanabi():
+    problem, env = from_jaxmarl("hanabi"), make("hanabi")
+    state, first = jax.jit(problem.reset)(KEY)
+    legal = env.get_legal_moves(state[0])
+    np.testing.assert_array_equal(first["action_mask"], np.concatenate([legal[agent] for agent in env.agents]))
+    assert 0 < first["action_mask"].sum() < first["action_mask"].size
+
+
+def test_no_mask_where_the_environment_has_none():
+    assert [Spec.of(from_jaxmarl(name)).action_mask for name in (SPREAD, "overcooked", "jaxnav")] == [None] * 3
 
 
 def own_environment(**attributes):

@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from integrations.jax_cases import TINY, contains, keys_of, play, random_actions, same_types
+from integrations.jax_cases import KEY, TINY, contains, keys_of, play, random_actions, same_types
 
 import factorax as fx
 from factorax.integrations import from_jumanji
 from factorax.problems.registry import find_problem
+from factorax.spec import Spec
 
 pytestmark = [pytest.mark.jaxenvs, pytest.mark.filterwarnings("ignore")]
 jumanji = pytest.importorskip("jumanji", reason="Jumanji is an extra: factorax[jax-envs]", exc_type=ImportError)
@@ -51,6 +52,28 @@ def test_every_agent_has_a_target():
     assert not steps[1].target_terminated.any()
     rescue = from_jumanji("SearchAndRescue-v0", network=[[1, 0], [1, 0], [0, 1], [0, 1]])
     assert rescue.network.shape == (4, 2)
+
+
+@pytest.mark.parametrize(("name", "choices"), [("Snake-v1", (4,)), ("Connector-v3", (5,) * 10)])
+def test_masks_are_applied(name, choices):
+    spec = Spec.of(from_jumanji(name))
+    assert spec.action_mask.choices == choices
+    _, first = jax.jit(spec.problem.reset)(KEY)
+    parameters = spec.action_mask.applied(
+        jnp.zeros((len(choices), max(choices))), spec.observations.row(first, jnp), jnp
+    )
+    np.testing.assert_array_equal(parameters.reshape(first["action_mask"].shape) == 0, first["action_mask"])
+
+
+@pytest.mark.parametrize("name", ["Minesweeper-v0", "Sudoku-very-easy-v0", "Tetris-v0", "MultiCVRP-v0"])
+def test_masks_of_combinations_are_observed(name):
+    problem = from_jumanji(name)
+    assert Spec.of(problem).action_mask is None
+    _, first = jax.jit(problem.reset)(KEY)
+    assert contains(problem.observation_space, first)
+    env = jumanji.make(name)
+    expected = env.reset(jax.random.key_data(KEY))[1].observation
+    np.testing.assert_array_equal(first["joint_action_mask"], expected.action_mask)
 
 
 def counting(terminates_at=99, truncates_at=99, agents=None):

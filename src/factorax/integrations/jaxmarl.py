@@ -30,6 +30,8 @@ from .factors import Rows, fit
 
 _NEEDED = ("reset", "step_env", "agents", "action_space")
 _EXAMPLE = "MPE_simple_spread_v3"
+_SAY_WHICH_ACTIONS = ("get_avail_actions", "get_legal_moves")
+"""Methods of environments that say which actions are available, from a state."""
 _ENDS_BY_TIME_ALONE = ("CoinGame",)
 """Classes of environments that end after a number of steps, and do not say how many."""
 
@@ -58,19 +60,20 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
     **The problem**
 
     - **Observation**: those of all agents, one after the other, each padded with zeros to the longest; `Problem.local`
-      gives each agent its own. If they have several axes they are stacked, ``(agents, ...)``.
+      gives each agent its own. If they have several axes they are stacked, ``(agents, ...)``. Where the environment
+      says which actions are available, it is a Dict of this ``observation`` and an ``action_mask``.
     - **Action**: a MultiDiscrete or a Box with the components of all agents, in their order; a Dict by agent if they
       have different kinds. All components of an agent form one factor.
     - **Targets**: the reward of every agent. Where all agents get the same reward, as in MABrax, they hold the same
       numbers, and no network can tell them apart: `from_brax` has the terms of that reward instead.
-    - **Masks**: an agent that was done before a step did not act in it (`Step.factor_mask`).
+    - **Masks**: an agent that was done before a step did not act in it (`Step.factor_mask`). Actions that are not
+      available (`get_avail_actions` of SMAX, `get_legal_moves` of Hanabi) are never chosen.
     - **End**: when all agents are done. JaxMARL does not say whether time is the reason. Where the environment tells
       otherwise (``info["truncation"]`` of MABrax, `is_terminal` of SMAX and Overcooked) the answer is exact. Else an
       episode that ends at ``env.max_steps`` or later was truncated, and one that ends before was terminated. An
       environment without `max_steps` always terminates.
 
-    Actions that JaxMARL calls unavailable (`get_avail_actions`) are not masked. A step with a key is that of
-    ``env.step`` with the same key, but without a reset.
+    A step with a key is that of ``env.step`` with the same key, but without a reset.
     """
     jaxmarl = import_package("jaxmarl", "JaxMARL")
     checked("rewards_end_with_agents", rewards_end_with_agents, bool)
@@ -94,7 +97,7 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
         name=f"jaxmarl:{name}",
         reset=reset,
         step=step,
-        observation_space=agents.observation_space,  # pyright: ignore[reportArgumentType]
+        observation_space=agents.whole_observation_space,  # pyright: ignore[reportArgumentType]
         action_space=agents.action_space,
         network=fitted,
         weights=np.ones(len(agents.names)),
@@ -139,13 +142,16 @@ class _Agents:
     shapes: tuple[tuple[int, ...], ...]
     """Of their observations."""
     observation_space: gym.Space
+    """Without a mask."""
+    available: Callable[[Any], dict[Any, Any]] | None = None
+    """From a state to the actions that are available to each agent, a flag for each; None if all always are."""
 
     @classmethod
     def of(cls, env: Any) -> "_Agents":
         keys = tuple(env.agents)
         names = tuple(str(key) for key in keys)
         spaces = tuple(space_of(env.action_space(key), "JaxMARL") for key in keys)
-        observed, _ = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
+        observed, state = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
         if not isinstance(observed, dict) or any(key not in observed for key in keys):
             raise TypeError(
                 f"env: its reset returns the observations {shown(observed)}; want a dictionary with an entry for every "
@@ -164,7 +170,18 @@ class _Agents:
                     for name, shape in zip(names, shapes, strict=True)
                 }
             )
-        return cls(names, keys, spaces, _together(names, spaces), shapes, observation_space)
+        available = _available(env, state, dict(zip(keys, spaces, strict=True)))
+        return cls(names, keys, spaces, _together(names, spaces), shapes, observation_space, available)
+
+    @property
+    def whole_observation_space(self) -> gym.Space:
+        """With the mask of available actions, if there is one."""
+        if self.available is None:
+            return self.observation_space
+        mask = gym.spaces.MultiBinary(sum(int(space.n) for space in self.spaces))  # pyright: ignore
+        parts = self.observation_space
+        named = dict(parts.spaces) if isinstance(parts, gym.spaces.Dict) else {"observation": parts}
+        return gym.spaces.Dict(named | {"action_mask": mask})
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -177,10 +194,22 @@ class _Agents:
         n = len(self.names)
         if isinstance(self.observation_space, gym.spaces.Dict):
             return None
-        return lambda obs: obs.reshape(*obs.shape[:-1], n, obs.shape[-1] // n)
+        if self.available is None:
+            return lambda obs: obs.reshape(*obs.shape[:-1], n, obs.shape[-1] // n)
+        axes = len(self.observation_space.shape or ())
+        return lambda obs: obs["observation"].reshape(*obs["observation"].shape[:-axes], n, -1)
 
-    def observe(self, observed: dict[Any, Any]) -> Any:
-        """The observations of all agents as one."""
+    def observe(self, observed: dict[Any, Any], state: Any) -> Any:
+        """The observations of all agents as one, with the mask of available actions, if there is one."""
+        together = self._observed(observed)
+        if self.available is None:
+            return together
+        of_agents = quietly(self.available, state)
+        mask = jnp.concatenate([jnp.ravel(of_agents[key]) for key in self.keys])
+        named = together if isinstance(together, dict) else {"observation": together}
+        return named | {"action_mask": (mask > 0).astype(jnp.int8)}
+
+    def _observed(self, observed: dict[Any, Any]) -> Any:
         if isinstance(self.observation_space, gym.spaces.Dict):
             by_name = {name: observed[key] for name, key in zip(self.names, self.keys, strict=True)}
             return as_element(self.observation_space, by_name)
@@ -205,6 +234,21 @@ class _Agents:
         return jnp.stack([jnp.reshape(jnp.asarray(by_agent.get(key, missing)), ()) for key in self.keys])
 
 
+def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[Any], dict[Any, Any]] | None:
+    """The method that says which actions are available, if there is one and all agents choose among actions."""
+    for method in (getattr(env, name, None) for name in _SAY_WHICH_ACTIONS):
+        try:
+            flags = None if method is None else quietly(jax.eval_shape, method, state)
+        except NotImplementedError:  # as of environments in general
+            continue
+        if isinstance(flags, dict) and all(
+            isinstance(space, gym.spaces.Discrete) and key in flags and size_of(flags[key].shape) == int(space.n)
+            for key, space in spaces.items()
+        ):
+            return method
+    return None
+
+
 def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Space:
     """The action spaces of all agents as one."""
     if all(isinstance(space, gym.spaces.Discrete) for space in spaces):
@@ -222,7 +266,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
     def reset(key: jax.Array) -> tuple[Any, Any]:
         observed, state = quietly(env.reset, plain_key(key))
         done = jnp.zeros(len(agents.names), bool)
-        return strongly_typed((state, done, jnp.int32(0))), agents.observe(observed)
+        return strongly_typed((state, done, jnp.int32(0))), agents.observe(observed, state)
 
     def step(key: jax.Array, state: Any, action: Any) -> Step:
         inner, done_before, time = state
@@ -235,7 +279,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
         truncated = over & ~terminated
         return Step(
             state=strongly_typed((inner, done, time)),
-            obs=agents.observe(observed),
+            obs=agents.observe(observed, inner),
             psi=agents.stacked(rewards, 0.0).astype(jnp.float32),
             terminated=terminated,
             truncated=truncated,

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import check_type, shown
 from ..problems.problem import Problem, Step
+from ..spaces import ActionSpace
 from ._jax_environments import (
     as_element,
     box,
@@ -21,6 +22,10 @@ from ._jax_environments import (
     size_of,
     strongly_typed,
 )
+
+_MASK = "action_mask"
+_JOINT = "joint_action_mask"
+"""What a mask is called that cannot be applied to each component of an action."""
 
 
 def named(text: str) -> Problem:
@@ -43,7 +48,9 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
 
     - **Observation**: a Dict with the parts that the environment declares, as arrays of their own shapes; a Box if it
       declares one array.
-    - **Action**: Discrete, MultiDiscrete or Box. Jumanji's `action_mask` is part of the observation; it is not applied.
+    - **Action**: Discrete, MultiDiscrete or Box. Jumanji's `action_mask` is part of the observation; actions that it
+      excludes are never chosen. A mask without a flag for each choice of each component, as that of Minesweeper, which
+      is about combinations of a row and a column, cannot be applied: it is observed as ``joint_action_mask``.
     - **Targets**: the reward, or one for each entry if it is an array, as with several agents.
     - **End**: at a last step with a discount of 0 the episode is terminated, with a discount above 0 truncated. Most
       environments of Jumanji call their limit of time a termination, and show the number of steps in the observation.
@@ -60,7 +67,19 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
     if "AutoReset" in type(env).__name__:
         raise TypeError(f"env: got {type(env).__name__}, want it without: the learner resets; give env.unwrapped")
     specs = import_package("jumanji.specs", "Jumanji")
-    observation_space, action_space = _space(env.observation_spec, specs), _actions(env.action_spec, specs)
+    action_space = _actions(env.action_spec, specs)
+    own_space = _space(env.observation_spec, specs)
+    is_joint = _mask_is_joint(own_space, action_space)
+
+    def renamed(parts: Any) -> dict[str, Any]:
+        return {_JOINT if name == _MASK else name: part for name, part in parts.items()}
+
+    observation_space = gym.spaces.Dict(renamed(own_space)) if is_joint else own_space
+
+    def observe(observation: Any) -> Any:
+        element = as_element(own_space, observation)
+        return renamed(element) if is_joint else element
+
     m = size_of(env.reward_spec.shape)
     has_parts = bool(env.reward_spec.shape)
     has_own_ends = has_parts and size_of(env.discount_spec.shape) == m
@@ -68,7 +87,7 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
         state, first = env.reset(plain_key(key))
-        return strongly_typed(state), as_element(observation_space, first.observation)
+        return strongly_typed(state), observe(first.observation)
 
     def step(key: jax.Array, state: Any, action: Any) -> Step:
         state, new = env.step(state, action)
@@ -76,7 +95,7 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
         terminated = over & jnp.all(no_future)
         return Step(
             state=strongly_typed(state),
-            obs=as_element(observation_space, new.observation),
+            obs=observe(new.observation),
             psi=jnp.ravel(new.reward).astype(jnp.float32),
             terminated=terminated,
             truncated=over & ~terminated,
@@ -107,6 +126,14 @@ def _space(spec: Any, specs: Any) -> gym.Space:
     if not parts:
         raise TypeError(f"env: has the specification {shown(spec)}, want arrays, or parts that are")
     return gym.spaces.Dict({name: _space(part, specs) for name, part in parts.items()})
+
+
+def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
+    """Whether there is a mask of actions that has not a flag for each choice of each component."""
+    if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
+        return False
+    components = ActionSpace.of(action_space)
+    return size_of(space[_MASK].shape or ()) != int(np.sum(components.choices[components.discrete]))
 
 
 def _actions(spec: Any, specs: Any) -> gym.Space:
