@@ -141,7 +141,7 @@ def compare(seeds: int = 25, steps: int = 24_000, out: Path = Path("ev2gym.json"
     Without Stable-Baselines3 its rows are left out.
     """
     baselines, runs = heuristics(), []
-    methods = [m for m in get_args(Method) if m != "sb3" or find_spec("stable_baselines3") is not None]
+    methods: list[Any] = [m for m in get_args(Method) if m != "sb3" or find_spec("stable_baselines3") is not None]
     for seed, method in itertools.product(range(seeds), methods):
         runs.append(train(method, seed, steps))
         out.write_text(json.dumps({"steps": steps, "runs": runs, "heuristics": baselines}, indent=1) + "\n")

@@ -12,3 +12,15 @@ def test_two_by_six_must_fall_with_every_level():
         one, settings, _, summary = traffic_outcome("traffic-2x6", ends)
         (claim,) = one.claims(settings, summary)
         assert claim.verdict == verdict
+
+
+def test_every_reading_of_n_has_its_claim_and_its_line():
+    ends = [-150.0 - 10 * n for n in range(7)] + [-150.0 - 5 * n for n in range(5)] + [-210.0 + 5 * n for n in range(7)]
+    one, settings, table, summary = traffic_outcome("traffic-2x6", ends)
+    assert [claim.verdict for claim in one.claims(settings, summary)] == ["holds", "holds", "does not hold"]
+    figure = one.draw(settings, table, summary)
+    assert len(figure.axes) == 3
+    assert len(figure.axes[0].lines) == 7
+    at_end = [line.get_xdata().tolist() for line in figure.axes[1].containers[1].lines[:1]]
+    assert len(at_end[0]) == 6  # both rows: five levels, and all streets
+    assert max(at_end[0]) == 6

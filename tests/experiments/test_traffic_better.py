@@ -34,8 +34,9 @@ CHANGES_MATTER = {NO_BONUS: -175.0, "entropy bonus 0.02": -115.0, QUARTER: -125.
 
 
 def options(training):
-    """The options of a training, from name to value, beyond those of every training."""
+    """The options of a training, from name to value, beyond those of every training and networks side by side."""
     given = training.arguments[training.arguments.index("--seeds") + 2 :]
+    given = given[: given.index("--networks")] if "--networks" in given else given
     return {name.removeprefix("--"): value for name, value in zip(given[::2], given[1::2], strict=True)}
 
 
@@ -43,10 +44,11 @@ def options(training):
 def test_every_run_has_settings_that_fit(budget):
     settings = BETTER.budgets[budget]
     for run in plan(settings, 1):
-        assert (run.seed, run.seeds, run.in_sumo) == (settings.seeds, settings.seeds, 0)
+        assert (run.seed, run.seeds) == (settings.seeds, settings.seeds)
         assert run.arguments[2:4] == ("--preset", "traffic-full")
         given = options(run)
-        find_network(find_problem(run.arguments[1]), given.pop("network"))
+        for network in [given.pop("network", "incident"), *(network for _, network in run.networks)]:
+            find_network(find_problem(run.arguments[1]), network)
         changed = {name.replace("-", "_"): value for name, value in given.items()}
         numbers = {name: float(value) for name, value in changed.items() if name in ("ent_coef", "gamma")}
         Config(**settings_with("traffic-full", changed | numbers))
@@ -54,11 +56,12 @@ def test_every_run_has_settings_that_fit(budget):
 
 def test_methods_differ_in_network_and_estimator_alone():
     runs = plan(PAPER, 0)
-    assert [run.method for run in runs[:10]] == [f"{grid}, {name}" for grid in ("3x3", "2x6") for name in METHODS]
-    for run in runs[:10]:
-        assert options(run).keys() <= {"network", "estimator"}
+    methods = [method for run in runs[:4] for method, seed in run.labels if seed == 0]
+    assert methods == [f"{grid}, {name}" for grid in ("3x3", "2x6") for name in METHODS]
+    for run in runs[:4]:
+        assert options(run) == ({} if run.networks else {"estimator": "vanilla"})
         assert run.steps == 9_600_000
-    for run, name in zip(runs[10:], ABLATIONS, strict=True):
+    for run, name in zip(runs[4:], ABLATIONS, strict=True):
         assert run.method == f"3x3, {name}"
         assert options(run)["network"] == "incident"
         assert len(options(run)) + (run.steps != 9_600_000) == 2  # the network, and one change
@@ -70,10 +73,11 @@ def outcome(ends=(), *, sumo=True, settings=PAPER, lanes_offset=5.0):
     ends = PRESET_WORKS | CHANGES_MATTER | dict(ends)
     results = []
     for run in plan(settings, 0):
-        finals = ends.get(run.method.split(", ", 1)[1], -112.0) + np.linspace(-1, 1, settings.seeds)
+        middles = np.array([ends.get(method.split(", ", 1)[1], -112.0) for method, _ in run.labels])
+        finals = middles + np.tile(np.linspace(-1, 1, settings.seeds), len(middles) // settings.seeds)
         curves = -300 + (finals[:, None] + 300) * np.linspace(0, 1, 20)
-        steps = np.tile(np.linspace(0, run.steps, 20).astype(int), (settings.seeds, 1))
-        nothing = np.full(settings.seeds, np.nan)
+        steps = np.tile(np.linspace(0, run.steps, 20).astype(int), (len(finals), 1))
+        nothing = np.full(len(finals), np.nan)
         scores = {"final": finals - lanes_offset, "sampled": finals, "sumo": nothing, "variance_ratio": nothing}
         results.append({"steps": steps, "returns": curves} | scores)
     controllers = np.array([GAP_OUT, ALWAYS, ACTUATED])[None, :, None] + np.zeros((len(settings.grids), 3, 2))

@@ -206,7 +206,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         ),
         Claim(
             claim="As printed, b(s,a) makes VPG slower and less consistent than with aᵢ replaced by its mean.",
-            where="App. D",
+            where="not in the paper",
             paper="not compared",
             ours=f"steps to halve the gap: {gap(AS_PRINTED.label, what='steps to halve the gap')}; "
             f"{gap('VPG b(s,a)', what='steps to halve the gap')}; final gaps {gap(AS_PRINTED.label)}; "

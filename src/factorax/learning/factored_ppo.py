@@ -304,8 +304,8 @@ class FactoredPPO:
         A shared policy can move to any number of factors, if each of them sees as many numbers.
         """
         # One environment, or vector of them: some simulators have room for only one in a process.
-        settings = dataclasses.asdict(self.config) | {"n_steps": 1, "batch_size": 1, "overlap": False}
-        settings["n_envs"] = vector_size(problem) or 1
+        one = {"n_steps": 1, "batch_size": 1, "gae_steps": None, "sequence_length": 1, "overlap": False}
+        settings = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
         own = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
         other = FactoredPPO(problem, network, **settings | own)
@@ -315,9 +315,9 @@ class FactoredPPO:
         if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
             a, b = self.spec, other.spec
             raise ValueError(
-                f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
-                f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
-                "that was trained as shared, on local observations and without normalize_obs"
+                f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, cannot "
+                f"act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy that was "
+                "trained as shared, on local observations and without normalize_obs"
             )
         other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=obs)
         return other

@@ -107,14 +107,17 @@ def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
     """The network that stands for all of several; None if there is one."""
     if len(firsts) == 1:
         return None
+    networks = []
     for name, model in firsts.items():
-        if not isinstance(model.spec.network, InfluenceNetwork):
+        network = model.spec.network
+        if not isinstance(network, InfluenceNetwork):
             raise ValueError(f"networks: got {name!r}, which varies; want fixed ones, or one alone as --network")
         if model.state.missing_edges is not None:
             raise ValueError("check_network: got True with several networks, want False (--no-check-network)")
         if model.config.estimator != "factored":
             raise ValueError(f"networks: got estimator={model.config.estimator!r}, which has no network; want one run")
-    return ChosenNetwork([model.spec.network for model in firsts.values()])
+        networks.append(network)
+    return ChosenNetwork(networks)
 
 
 class _Seeds:
