@@ -315,9 +315,9 @@ class FactoredPPO:
         if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
             a, b = self.spec, other.spec
             raise ValueError(
-                f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, cannot "
-                f"act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy that was "
-                "trained as shared, on local observations and without normalize_obs"
+                f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
+                f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
+                "that was trained as shared, on local observations and without normalize_obs"
             )
         other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=obs)
         return other

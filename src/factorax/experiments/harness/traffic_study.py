@@ -232,8 +232,10 @@ def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
 
 
 def floor(summary: dict[str, Any]) -> float:
-    """Returns the lower limit of figures: a policy that has collapsed may have a return of −10,000."""
-    return 1.6 * min(summary["controllers"].values())
+    """Returns the lower limit of figures: below all methods, but not below a policy that has collapsed to −10,000."""
+    rows = summary["methods"].values()
+    lowest = min(row[score]["low"] for row in rows for score in ("final", "training"))
+    return max(1.6 * min(summary["controllers"].values()), 1.25 * min(lowest, *summary["controllers"].values()))
 
 
 def ceiling(summary: dict[str, Any]) -> float:
