@@ -152,9 +152,11 @@ def play(
         start = (state, obs, memory, jnp.float32(0), jnp.array(True))
         return jax.lax.scan(step, start, jax.random.split(for_steps, steps))[0][3]
 
-    keys = jax.random.split(jax.random.key(12345), episodes)
-    means = lambda parameters: jax.vmap(lambda key: episode(parameters, key))(keys).mean()  # noqa: E731
-    return np.asarray(jax.jit(jax.vmap(means))(parameters))
+    # Episodes of its own for every seed, so that intervals over seeds include the chance in them.
+    seeds = len(jax.tree.leaves(parameters)[0])
+    keys = jax.random.split(jax.random.key(12345), (seeds, episodes))
+    means = lambda parameters, keys: jax.vmap(lambda key: episode(parameters, key))(keys).mean()  # noqa: E731
+    return np.asarray(jax.jit(jax.vmap(means))(parameters, keys))
 
 
 def train_theirs(problem: Problem, name: str, run: Run) -> dict[str, Any]:
