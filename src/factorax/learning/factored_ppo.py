@@ -305,7 +305,7 @@ class FactoredPPO:
         """
         # One environment, or vector of them: some simulators have room for only one in a process.
         one = {"n_steps": 1, "batch_size": 1, "gae_steps": None, "sequence_length": 1, "overlap": False}
-        settings = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
+        settings: dict[str, Any] = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
         own = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
         other = FactoredPPO(problem, network, **settings | own)

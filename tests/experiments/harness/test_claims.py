@@ -29,12 +29,6 @@ from factorax.runs.statistics import Interval
 
 ROOT = Path(__file__).parents[3]
 VERDICTS = typing.get_args(Verdict)
-PENDING = {
-    *("search-aliasing", "search-baselines", "search-discrepancy", "search-rate", "search-stability"),
-    *("search-throughput", "uav-4", "uav-5", "ev2gym_chargers", "discover-samples"),
-    *("traffic-2x6", "traffic-3x3", "traffic-gradients"),
-}
-"""Experiments whose rows do not yet say who chose what and what would settle them; the set may only shrink."""
 ROW = Claim("FPG is stable.", "Sec. 5.1", "curves only", "0.1 [0.05, 0.2]", "holds", command="factorax claims")
 
 
@@ -102,27 +96,19 @@ def of_experiments():
     return [row for row in published() if row.command.startswith("factorax ")]
 
 
-def explained():
-    return [row for row in published() if row.experiment not in PENDING]
-
-
 def test_what_holds_in_part_says_what_would_settle_it():
     assert {
-        row.claim for row in explained() if row.verdict == "holds in part" and not row.would_settle.strip()
+        row.claim for row in published() if row.verdict == "holds in part" and not row.would_settle.strip()
     } == set()
 
 
 def test_a_verdict_that_rests_on_a_choice_says_whose_it_is():
     """A run has a budget, and so a choice, of ours or of the paper; a proof has none."""
-    for row in explained():
+    for row in published():
         if row.experiment == MATHEMATICS:
             assert not row.chosen_by, row
         else:
             assert re.search(r"\b(us|we|ours?|paper)\b", row.chosen_by), row
-
-
-def test_nothing_pending_is_unknown():
-    assert {row.experiment for row in published()} >= PENDING
 
 
 def test_the_table_comes_apart_into_the_paper_s_statements_and_ours():
