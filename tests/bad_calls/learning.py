@@ -156,6 +156,7 @@ ROWS = [
         normalize_reward=NOT_FLAGS,
         overlap=NOT_FLAGS,
         variance_report=NOT_FLAGS,
+        pessimistic_vf=NOT_FLAGS,
         batch_size=[0, None],
         hidden=[[True], 3],
     ),

@@ -122,6 +122,16 @@ ROWS = [
         progress_bar=NOT_FLAGS,
     ),
     *bad(
+        "runs.train_networks",
+        runs.train_networks,
+        {"problem": "chain:2", "config": Config(check_network=False), "outs": {"own": ["no-such-a"]}},
+        problem=[None, 3, CHAIN, "no-such"],
+        config=[None, 3, {"gamma": 1}],
+        outs=[None, 3, "ab", {}, Given({"own": [3]}, "3")],
+        force=NOT_FLAGS,
+        progress_bar=NOT_FLAGS,
+    ),
+    *bad(
         "runs.write_film",
         runs.write_film,
         {"what": ["gap-out"], "out": OUT, "grid": "1x1", "seconds": 12},

@@ -6,7 +6,9 @@ from itertools import pairwise
 import pytest
 
 from factorax.experiments.harness import traffic_study
+from factorax.experiments.traffic_2x6 import METHODS
 from factorax.experiments.traffic_gradients import EXPERIMENT, GRIDS, STAGES, Settings
+from factorax.learning.presets import read_preset
 from factorax.problems.traffic import lanes
 
 
@@ -30,15 +32,12 @@ def test_from_batches_to_a_verdict(name):
 
 
 def test_the_levels_have_the_settings_of_fig_5b_and_are_nested():
-    """Those of ``traffic-2x6``, as the command line has them."""
-    grid = GRIDS["2x6"]
-    (training,) = traffic_study.plan(2, 6, {"n = 0": ()})(traffic_study.Settings(("n = 0",)), 0)
-    arguments = dict(zip(training.arguments, training.arguments[1:], strict=False))
+    """Those of the preset of ``traffic-2x6``, but for what shapes minibatches."""
+    grid, preset = GRIDS["2x6"], read_preset(traffic_study.LITERAL).config
     for name, value in grid.config.items():
-        assert arguments[f"--{name.replace('_', '-')}"] == str(value)
+        assert value == (1e9 if name == "max_grad_norm" else getattr(preset, name))
+    (training,) = traffic_study.plan(2, 6, METHODS)(traffic_study.Settings(("n = 0",)), 0)
     assert training.arguments[1].endswith("action=" + grid.problem["action"])
-    batch = EXPERIMENT.budgets["paper"].n_envs * EXPERIMENT.budgets["paper"].steps // grid.minibatches
-    assert arguments["--batch-size"] == str(batch)
     problem = lanes(2, 6)
     edges = [problem.influence(preset, **options).to_dense() for preset, options in grid.networks.values()]
     assert all((a <= b).all() and (a != b).any() for a, b in pairwise(edges))

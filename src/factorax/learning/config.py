@@ -66,7 +66,8 @@ def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
             new[_RENAMED.get(name, name)] = value
     if "discount" in settings:  # of a version that had no choice
         new.setdefault("bounded", "clip")
-    if "kl_of" not in settings and settings.get("estimator") == "vanilla":  # likewise
+    adapted = new.get("kl_coef_target") is not None
+    if "kl_of" not in settings and adapted and settings.get("estimator") == "vanilla":  # likewise
         new["kl_of"] = "factor"
     return new
 

@@ -62,16 +62,17 @@ def train_networks(
     """
     check_type("outs", outs, Mapping, "folders for each seed, by the names of networks")
     wanted = "a folder for each seed"
+    for network, folders in outs.items():
+        paths = [path_of("outs", out, wanted) for out in listed("outs", folders, wanted)]
+        check_training(problem, config, paths, network=network, force=force, progress_bar=progress_bar)
     runs = [
-        (network, path_of("outs", out, wanted), dataclasses.replace(config, seed=config.seed + i))
+        (network, Path(out), dataclasses.replace(config, seed=config.seed + i))
         for network, folders in outs.items()
-        for i, out in enumerate(listed("outs", folders, wanted))
+        for i, out in enumerate(folders)
     ]
     if not runs:
         raise ValueError("outs: got none, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
-    for network in outs:
-        check_training(problem, config, outs[network], network=network, force=force, progress_bar=progress_bar)
     firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in outs}
     first = firsts[runs[0][0]]
     if not first.program.collector.traced:
