@@ -11,23 +11,23 @@ from rich.console import Console
 
 from factorax.experiments import kappa_hop
 from factorax.experiments.harness.experiment import reproduce
-from factorax.experiments.kappa_hop import COST, EXPERIMENT, Chain, Settings, truncated
+from factorax.experiments.kappa_hop import COST, EXPERIMENT, EnumeratedChain, Settings, truncated
 
 LOGITS = np.random.default_rng(3).normal(size=(4, 2))
 
 
 def test_each_target_s_share_of_the_gradient_is_its_finite_difference():
     """∂E[V_j]/∂θ for every actor, state and target: the solution itself, with one logit moved."""
-    got, step = Chain(0.7, 0.9, LOGITS).gradients(), 1e-5
+    got, step = EnumeratedChain(0.7, 0.9, LOGITS).gradients(), 1e-5
     for i, x in product(range(4), range(2)):
         moved = np.zeros_like(LOGITS)
         moved[i, x] = step
-        values = [Chain(0.7, 0.9, LOGITS + sign * moved).values.mean(axis=0) for sign in (1, -1)]
+        values = [EnumeratedChain(0.7, 0.9, LOGITS + sign * moved).values.mean(axis=0) for sign in (1, -1)]
         np.testing.assert_allclose(got[x, i], (values[0] - values[1]) / (2 * step), atol=1e-8)
 
 
 def test_the_solution_is_what_following_the_chain_gives():
-    chain = Chain(0.5, 0.6, LOGITS)
+    chain = EnumeratedChain(0.5, 0.6, LOGITS)
     np.testing.assert_allclose(chain.transition.sum(axis=1), 1)
     state, total = np.full(16, 1 / 16), 0.0
     for t in range(200):
@@ -38,7 +38,7 @@ def test_the_solution_is_what_following_the_chain_gives():
 
 def test_the_variance_is_what_enumeration_gives():
     """Two actors: every state, joint action and next state, one after the other."""
-    chain = Chain(0.8, 0.9, LOGITS[:2])
+    chain = EnumeratedChain(0.8, 0.9, LOGITS[:2])
     weights, want = chain.occupancy / chain.occupancy.sum(), np.zeros(2)
     for s in range(4):
         moments = {kappa: np.zeros((2, 2)) for kappa in (0, 1)}
@@ -58,14 +58,14 @@ def test_the_variance_is_what_enumeration_gives():
 
 
 def test_truncation_keeps_the_near_targets():
-    gradients = Chain(0.7, 0.9, LOGITS).gradients()
+    gradients = EnumeratedChain(0.7, 0.9, LOGITS).gradients()
     np.testing.assert_allclose(truncated(gradients, 0), np.diagonal(gradients, axis1=1, axis2=2))
     np.testing.assert_allclose(truncated(gradients, 3), gradients.sum(axis=2))
     np.testing.assert_allclose(truncated(gradients, 1)[:, 0], gradients[:, 0, :2].sum(axis=1))
 
 
 def test_without_coupling_there_is_no_bias():
-    gradients = Chain(0.0, 0.9, LOGITS).gradients()
+    gradients = EnumeratedChain(0.0, 0.9, LOGITS).gradients()
     np.testing.assert_allclose(truncated(gradients, 0), gradients.sum(axis=2), atol=1e-12)
 
 

@@ -24,7 +24,7 @@ CURRICULUM = "curriculum"
 
 
 @dataclass(frozen=True)
-class Case:
+class Comparison:
     """A problem with its networks in the order of the curriculum."""
 
     problem: str
@@ -41,7 +41,7 @@ class Case:
 
 
 CASES = {
-    "traffic": Case(
+    "traffic": Comparison(
         problem="traffic:3x3,slots=20",
         networks=("incident", "corridor", "complete"),
         steps=6400 * 150,
@@ -50,7 +50,7 @@ CASES = {
             "0.95 --learning-rate 1e-3 --ent-coef 0.05 --anneal learning_rate ent_coef --policy shared --identity 0"
         ),
     ),
-    "parcels": Case(
+    "parcels": Comparison(
         problem="chain:16,delay=8",
         networks=("near", "own"),
         steps=320 * 100,

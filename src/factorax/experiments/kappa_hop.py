@@ -47,7 +47,7 @@ class Settings:
         return list(product(self.couplings, self.discounts))
 
 
-class Chain:
+class EnumeratedChain:
     """A chain with a policy, solved exactly. `logits` are those of acting, one for each actor and state, ``(n, 2)``."""
 
     def __init__(self, coupling: float, discount: float, logits: np.ndarray):
@@ -123,7 +123,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
     def part(coupling: float, discount: float) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            chain = Chain(coupling, discount, np.random.default_rng(seed).normal(size=(settings.n, 2)))
+            chain = EnumeratedChain(coupling, discount, np.random.default_rng(seed).normal(size=(settings.n, 2)))
             whole = chain.gradients()
             kept = np.stack([truncated(whole, kappa) for kappa in range(settings.n)])
             bias = np.linalg.norm((kept - whole.sum(axis=2)).reshape(settings.n, -1), axis=1)

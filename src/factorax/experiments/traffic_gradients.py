@@ -34,7 +34,7 @@ MEASURES = ("bias", "variance")
 
 
 @dataclass(frozen=True)
-class Grid:
+class StudiedGrid:
     """A grid of lights, its networks from few streets to many, and how its policy is trained."""
 
     rows: int
@@ -58,7 +58,7 @@ def _presets(**networks: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]
 
 _LEVELS = {f"n = {n}": ("n-level", {"n": n}) for n in range(6)} | {"all": ("complete", {})}
 GRIDS = {
-    "3x3": Grid(
+    "3x3": StudiedGrid(
         3,
         3,
         networks=_presets(**{"in": {}}, incident={}, decay={"alpha": 0.5}, corridor={}, complete={}),
@@ -68,7 +68,7 @@ GRIDS = {
         config={"n_epochs": 5, "learning_rate": 1e-3, "gamma": 0.97, "gae_lambda": 0.95},
         minibatches=50,
     ),
-    "2x6": Grid(
+    "2x6": StudiedGrid(
         2,
         6,
         networks=_LEVELS,
@@ -147,7 +147,7 @@ def _go_on(stop: threading.Event) -> None:
         raise Stopped
 
 
-def learner_of(grid: Grid, settings: Settings) -> Learner:
+def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
     """Returns what trains the shared policy of a grid, with a critic of every street."""
     preset, options = grid.networks[grid.trained_with]
     problem = lanes(grid.rows, grid.columns, horizon=settings.steps, **grid.problem)
@@ -172,7 +172,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
     return {key: np.concatenate([table[key] for table in tables]) for key in tables[0]}
 
 
-def _rows(name: str, grid: Grid, arrays: Arrays) -> Table:
+def _rows(name: str, grid: StudiedGrid, arrays: Arrays) -> Table:
     n = grid.rows * grid.columns
     stage, network, light = np.meshgrid(STAGES, list(grid.networks), np.arange(n), indexing="ij")
     columns: Table = {"grid": np.full(stage.size, name), "stage": stage.ravel(), "network": network.ravel()}

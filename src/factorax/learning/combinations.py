@@ -1,16 +1,13 @@
 """Settings that do not go together."""
 
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import Any
 
 from .validation import Schedule
 
-if TYPE_CHECKING:
-    from .config import Config
 
-
-def check_combinations(c: "Config") -> None:
-    """Raise ValueError if settings, each of which is allowed, do not go together."""
+def check_combinations(c: Any) -> None:
+    """Raise ValueError if the settings of a `Config`, each of which is allowed, do not go together."""
     if c.workers > c.n_envs:
         raise ValueError(f"workers: got {c.workers}, want at most one for each of n_envs = {c.n_envs}")
     if c.overlap and c.objective != "ppo":
@@ -30,7 +27,7 @@ def check_combinations(c: "Config") -> None:
             raise ValueError(f"anneal: got {name!r}, which is a function of the progress already; want one of both")
 
 
-def _check_minibatches(c: "Config") -> None:
+def _check_minibatches(c: Any) -> None:
     """Raise if settings of minibatches do not go together."""
     if c.gae_steps is not None and c.n_steps % c.gae_steps:
         raise ValueError(f"gae_steps: got {c.gae_steps}, want a divisor of n_steps = {c.n_steps}")
@@ -59,7 +56,7 @@ def _check_minibatches(c: "Config") -> None:
             raise ValueError("minibatch_of: got 'factors' with target_kl, which is of the whole action; want one")
 
 
-def _check_architecture(c: "Config") -> None:
+def _check_architecture(c: Any) -> None:
     """Raise if settings of networks do not go together."""
     if c.policy != "shared" and (c.architecture == "attention" or c.identity_by == "film"):
         name = "architecture" if c.architecture == "attention" else "identity_by"

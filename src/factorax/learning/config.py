@@ -193,7 +193,7 @@ class Config:
     """What batch_size counts. steps: steps of an environment, with what all factors did in them. factors: what one
     factor did in one step is a sample of its own, as in multi-agent training with a shared policy."""
     shuffle: Literal["epoch", "rollout"] = "epoch"
-    """How often minibatches are drawn. epoch: anew in every pass. rollout: once; every pass goes through the same
+    """How often minibatches are drawn. epoch: new ones in every pass. rollout: once; every pass goes through the same
     minibatches in another order, and what batch_size leaves over is dropped, as in RLlib 0.7."""
     clip_range: Annotated[float, ScheduledRange(0, open=True)] = 0.2
     """Clipping range ε of the probability ratio; from Python also a function of the remaining progress."""

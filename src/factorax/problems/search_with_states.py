@@ -23,7 +23,7 @@ def draw_targets(n: int, features: int, seed: Any = 0) -> np.ndarray:
 
 
 def contextual_search(n: int = 8, *, features: int = 4, norm: Literal[1, 2] = 1, seed: int = 0) -> Problem:
-    """Find the point π*(s) = W s in ℝⁿ, s being drawn anew from N(0, I) in every episode of one step.
+    """Find the point π*(s) = W s in ℝⁿ, where s is drawn from N(0, I) in every episode of one step.
 
     - **Observation**: s, shape ``(features,)``.
     - **Action**: ``Box`` of shape ``(n,)``, unbounded.
