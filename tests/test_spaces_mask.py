@@ -53,6 +53,7 @@ class InInfo(Doors):
         return obs["observation"], *rest, {"action_mask": obs["action_mask"]}
 
 
+@pytest.mark.slow
 def test_masked_choices_have_no_probability_and_the_others_share_it():
     space = ActionSpace.of(spaces.Tuple([spaces.MultiDiscrete([2, 3]), spaces.Box(-1.0, 1.0, (1,))]))
     mask = ActionMask.of(space, 1, 6)
@@ -72,6 +73,7 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
     np.testing.assert_allclose(space.kl((masked, spread), (masked, spread)), 0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"normalize_obs": True, "policy": "shared"}, {"architecture": "gru"}], ids=str
 )

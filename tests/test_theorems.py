@@ -21,6 +21,7 @@ def double_precision():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
 @pytest.mark.parametrize("matrix", sample_problems.ALL.values(), ids=sample_problems.ALL.keys())
 def test_factor_baselines_are_control_variates(matrix, share):

@@ -69,6 +69,7 @@ def same(a, b):
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.slow
 def test_three_lines_train():
     make = fx.from_batched(squares, NET, num_envs=8, action_space=BOX)
     model = FactoredPPO(make, learning_rate=0.02, **SETTINGS)
@@ -82,6 +83,7 @@ def test_three_lines_train():
     assert np.abs(actions - 0.3).mean() < 0.3
 
 
+@pytest.mark.slow
 def test_episodes_are_those_of_the_cases_one_by_one_also_after_a_checkpoint(tmp_path):
     """Bit for bit, though cases end at different times."""
     make = fx.from_batched(Walks, num_envs=4)

@@ -38,6 +38,7 @@ def minimised(c, k, penalty, norm):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [1, 2])
 def test_no_optimiser_beats_the_closed_form(norm):
     """On 100 random instances, with zeros and ties among them; the optimiser comes within 1e-3 on nine of ten."""
@@ -76,6 +77,7 @@ def test_by_hand():
     np.testing.assert_array_equal(best_action(c, k=2, penalty=1.1, norm=2), [0.0, 0.0, 5.0])
 
 
+@pytest.mark.slow
 def test_it_can_be_traced():
     for c, k, penalty in instances():
         got = jax.jit(lambda c, k=k, penalty=penalty: best_action(c, k=k, penalty=penalty))(jnp.asarray(c, jnp.float32))

@@ -29,6 +29,7 @@ def test_a_worker_lost_in_the_middle_of_a_fragment_leaves_no_trace(what, tmp_pat
     assert_same(transitions, inline(vector_plan(Drift), 4))
 
 
+@pytest.mark.slow
 def test_workers_hold_whole_vectors_and_one_that_is_killed_leaves_no_trace():
     """Also where single environments do the same, which is what the transitions are compared with."""
     plan = vector_plan(partial(sync, AutoresetMode.DISABLED))

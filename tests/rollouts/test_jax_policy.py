@@ -83,6 +83,7 @@ def test_workers_give_what_this_process_gives(name):
             np.testing.assert_array_equal(a.memory, b.memory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gru", "lstm, state-dependent, normalised", "conv"])
 def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     """Its parameters, up to rounding, from the stored memory."""

@@ -30,6 +30,7 @@ def test_to_one_action_both_are_the_same_and_with_more_vpg_is_noisier():
     assert noises[-1] > 1000 * noises[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["FPG", "VPG"])
 def test_the_mean_gap_at_rest(estimator):
     """Simulated, η = 0.01 and n = 3, 4000 chains: within 5 % of the closed form, which is of first order in η."""

@@ -56,6 +56,7 @@ def same_as_ours(net):
     return Same(net)
 
 
+@pytest.mark.slow
 def test_a_module_equal_to_ours_learns_the_same():
     ours = Learner.of(BANDIT, config=Config(**SMALL, critic="none"))
     state = ours.init()
@@ -146,6 +147,7 @@ class Counter(eqx.Module):
         return self.bias + memory[0], memory + 1
 
 
+@pytest.mark.slow
 def test_a_module_may_remember():
     settings = SMALL | {"sequence_length": 3}
     learner = Learner.of(queues(2), config=Config(**settings), policy=lambda spec, key: Counter(jnp.zeros((6, 2))))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from factorax.learning import Config, Learner
 from factorax.problems import queues
@@ -10,6 +11,7 @@ from factorax.problems import queues
 SETTINGS = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "hidden": (4,), "policy": "shared", "identity": 3}
 
 
+@pytest.mark.slow
 def test_all_components_begin_with_the_same_network_and_then_differ():
     learner = Learner.of(queues(3), config=Config(identity_by="film", **SETTINGS))
     net = learner.init().agent.policy.net

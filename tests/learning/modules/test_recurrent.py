@@ -54,7 +54,9 @@ def test_an_lstm_is_that_of_equinox():
     np.testing.assert_allclose(ours(ours.gates(x), memory), want, atol=1e-6)
 
 
-@pytest.mark.parametrize("policy", ARRANGEMENTS)
+@pytest.mark.parametrize(
+    "policy", [ARRANGEMENTS[0], *(pytest.param(x, marks=pytest.mark.slow) for x in ARRANGEMENTS[1:])]
+)
 @pytest.mark.parametrize("architecture", ["gru", "lstm"])
 def test_sequences_are_steps_one_after_another(architecture, policy):
     learner = learner_of(architecture, policy)
@@ -152,6 +154,7 @@ def test_the_loss_and_its_gradient_are_those_of_an_unrolled_computation(architec
     assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(wanted.policy) if x.size) > 1e-3
 
 
+@pytest.mark.slow
 def test_the_memory_in_a_rollout_is_that_of_its_episodes():
     learner = learner_of(policy="shared", n_steps=24, batch_size=36)
     state = learner.init()

@@ -23,6 +23,7 @@ def test_a_value_is_linear_in_the_policys_features():
     assert float(jnp.abs(gradient.policy.net.net.kernels[0]).max()) > 0  # both train the trunk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["mlp", "gru"])
 @pytest.mark.parametrize("critic", ["target", "factor"])
 def test_it_trains_with_every_arrangement(architecture, critic):
