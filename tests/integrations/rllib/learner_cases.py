@@ -139,8 +139,8 @@ def agent_of(module, c):
     p = {name: jnp.asarray(value.detach().numpy()) for name, value in module.named_parameters()}
 
     def network(encoder, head, outputs, width):
-        encoder = Encoded(ObservationSpace.of(gym.spaces.Box(-1.0, 1.0, (INPUTS,))))
-        net = Joint(jax.random.key(0), encoder, (outputs, width), 1.0, LayerSettings((8, 8)))
+        encoded = Encoded(ObservationSpace.of(gym.spaces.Box(-1.0, 1.0, (INPUTS,))))
+        net = Joint(jax.random.key(0), encoded, (outputs, width), 1.0, LayerSettings((8, 8)))
         names = [f"encoder.{encoder}.net.mlp.0", f"encoder.{encoder}.net.mlp.2", f"{head}.net.mlp.0"]
         object.__setattr__(net.net, "kernels", [p[f"{name}.weight"].T for name in names])
         object.__setattr__(net.net, "biases", [p[f"{name}.bias"] for name in names])
