@@ -138,6 +138,8 @@ class Spec:
                 if given is not None:
                     _check_targets(given, weights)
             own_local = getattr(inner, "local", None) if local is None else None
+            if neighbours is None and not is_jax(problem):  # a JAX problem says so in `graph`, if anybody asks
+                neighbours = getattr(inner, "neighbours", None)
             observed_info = getattr(inner, "observed_info", ())
             metadata = getattr(source, "metadata", None) or {}
             if observed_info and source.observation_space.shape != inner.observation_space.shape:
@@ -156,7 +158,7 @@ class Spec:
                 std=std,
                 problem=problem,
                 local=own_local if local is None else local,
-                neighbours=getattr(inner, "neighbours", None) if neighbours is None else neighbours,
+                neighbours=neighbours,
                 local_is_own=own_local is not None,
                 one_per_process=metadata.get("one_per_process", False),
                 num_envs=source.num_envs if isinstance(source, OneOfMany) else None,
@@ -285,6 +287,9 @@ class Spec:
         the same target."""
         if self.neighbours is not None:
             return self.neighbours
+        own = getattr(self.problem, "neighbours", None) if self.is_jax else None
+        if own is not None:
+            return _symmetric("neighbours", own, self.n_factors)
         edges = self.network.static.to_dense() != 0
         return edges @ edges.T
 

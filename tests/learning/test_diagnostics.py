@@ -27,7 +27,7 @@ def test_signal_and_noise_are_those_of_single_gradients(policy):
     np.testing.assert_allclose(fx.credit(net, advantage, weights), samples.credit, rtol=1e-4, atol=1e-5)
     by_step = advantage.reshape(batch.psi.shape)
     report = diagnostics.variance_report(learner.spec, state.agent, samples, by_step, net)
-    snr = diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.normalised(samples))
+    snr = diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.standardised(samples))
     hidden = np.broadcast_to(state.agent.policy.net.features(samples.obs, samples.local), (64, 3, 8))
     mean = samples.parameters[..., 0]
     score = np.asarray((samples.action - mean) * jnp.exp(-2 * state.agent.policy.spread.log_std), float)
@@ -37,7 +37,7 @@ def test_signal_and_noise_are_those_of_single_gradients(policy):
         g = z * np.asarray(credit, float)[..., None]
         return (g.mean(axis=0) ** 2).sum(axis=-1), g.var(axis=0).sum(axis=-1)
 
-    signal, noise = moments(np.broadcast_to(rule.normalised(samples), (64, 3)))
+    signal, noise = moments(np.broadcast_to(rule.standardised(samples), (64, 3)))
     noise = noise * 64 / 63
     np.testing.assert_allclose(snr, (signal - noise / 64) / noise, rtol=2e-3, atol=1e-5)
     np.testing.assert_allclose(report["variance/factored"], moments(samples.credit)[1], rtol=2e-3)

@@ -98,7 +98,7 @@ def test_an_idle_factor_counts_nowhere():
     samples = rule.samples(state.agent, batch)
     other = samples._replace(credit=samples.credit.at[:, 1].set(1e6))
     for s in (samples, other):
-        s = jnp.asarray(rule.normalised(s))[:, np.array([0, 2])]
+        s = jnp.asarray(rule.standardised(s))[:, np.array([0, 2])]
         np.testing.assert_allclose(s.mean(), 0, atol=1e-5)
         np.testing.assert_allclose(s.std(ddof=1), 1, rtol=1e-4)
     a, b = (rule.loss(state.agent, s, state.agent.policy.spread, 0.0) for s in (samples, other))
@@ -107,4 +107,4 @@ def test_an_idle_factor_counts_nowhere():
     np.testing.assert_allclose(
         a[1]["train/entropy_loss"], -2 * (0.5 * np.log(2 * np.pi * np.e) + np.log(0.5)), rtol=1e-5
     )
-    assert diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.normalised(samples))[1] == 0
+    assert diagnostics.gradient_snr(learner.spec, state.agent, samples, rule.standardised(samples))[1] == 0

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._checks import real_array
@@ -82,7 +81,7 @@ def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeSt
     `local`: whether it looks at local observations.
     """
     row = jax.ShapeDtypeStruct((1, spec.n_inputs), np.float32)
-    seen = None if not local else jax.eval_shape(lambda obs: spec.see(obs, jnp), row)
+    seen = jax.ShapeDtypeStruct((1, *(seen_shape(spec) or ())), np.float32) if local else None
     memory = jax.ShapeDtypeStruct((1, policy.memory), np.float32) if policy.memory else None
     return jax.eval_shape(policy.features, row, seen, memory)
 

@@ -119,7 +119,7 @@ def losses(learner, state, transitions):
             some = jax.tree.map(lambda x, part=part: x[part], samples)
             log_prob = rule.log_prob((jnp.concatenate(outs), agent.policy.spread), some.action)
             ratio = jnp.exp(log_prob - some.log_prob)
-            credit = rule.normalised(some)
+            credit = rule.standardised(some)
             gain = jnp.minimum(ratio * credit, jnp.clip(ratio, 1 - c.clip_range, 1 + c.clip_range) * credit)
             value_loss = ((some.returns - jnp.concatenate(values)) ** 2).mean()
             total = total - gain.sum(axis=-1).mean() + c.vf_coef * value_loss

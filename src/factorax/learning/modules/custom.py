@@ -108,8 +108,8 @@ def seen_shape(spec: Spec) -> tuple[int, int] | None:
     """The shape ``(c, l)`` of what components see; None if all see everything."""
     if spec.local is None:
         return None
-    row = jax.ShapeDtypeStruct((spec.n_inputs,), np.float32)
-    c, size = jax.eval_shape(lambda obs: spec.see(obs, jnp), row).shape
+    # With an array of NumPy: what a user wrote may be of NumPy alone.
+    c, size = np.shape(spec.see(np.zeros(spec.n_inputs, np.float32), np))
     return c, size
 
 
