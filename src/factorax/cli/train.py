@@ -93,9 +93,6 @@ def train(
     if networks:
         from ..learning.named_networks import folder_name
 
-        repeated = next((each for i, each in enumerate(networks) if each in networks[:i]), None)
-        if repeated is not None:
-            raise ValueError(f"networks: got {repeated!r} twice, want each once")
         folder = out or Path("runs") / name
         outs = {
             each: [folder / folder_name(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks

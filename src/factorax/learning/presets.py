@@ -14,7 +14,8 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from .._checks import did_you_mean, shown
 from .config import WHO_STEPS, Config
@@ -23,7 +24,7 @@ NONE = "none"
 """The name for no preset: the defaults of `Config`."""
 _FOLDER = Path(__file__).with_name("presets")
 _NOT_TUNED = {"seed", *WHO_STEPS}
-_OPTIONAL = {"clip_range_vf", "gae_steps", "initial_log_std", "kl_coef_target", "max_grad_norm", "target_kl"}
+_OPTIONAL = {name for name, kind in get_type_hints(Config).items() if NoneType in get_args(kind)}
 """Settings that may be None, which TOML cannot say: ``"none"`` in a file."""
 
 

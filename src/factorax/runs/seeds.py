@@ -62,14 +62,11 @@ def train_networks(
     """
     check_type("outs", outs, Mapping, "folders for each seed, by the names of networks")
     wanted = "a folder for each seed"
+    runs: list[tuple[str, Path, Config]] = []
     for network, folders in outs.items():
         paths = [path_of("outs", out, wanted) for out in listed("outs", folders, wanted)]
         check_training(problem, config, paths, network=network, force=force, progress_bar=progress_bar)
-    runs = [
-        (network, Path(out), dataclasses.replace(config, seed=config.seed + i))
-        for network, folders in outs.items()
-        for i, out in enumerate(folders)
-    ]
+        runs += [(network, out, dataclasses.replace(config, seed=config.seed + i)) for i, out in enumerate(paths)]
     if not runs:
         raise ValueError("outs: got none, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
@@ -88,9 +85,9 @@ def train_networks(
             model.config, model.state = config_of_seed, model.learner.init(config_of_seed.seed)
             model.history = []
             models.append(model)
-            run = opened(Path(out), model, problem=problem, config=config_of_seed, network=network, force=force)
+            run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
             has_last = stack.enter_context(run)
-            recorders.append(Recorder(Path(out), model, has_last=has_last))
+            recorders.append(Recorder(out, model, has_last=has_last))
         _check_steps(models)
         with Interrupts() as interrupts:
             seeds = _Seeds(models, [network for network, _, _ in runs], chosen)
