@@ -33,6 +33,8 @@ class Comparison:
     steps: int
     """Of all environments together, with the budget ``"paper"``."""
     options: str
+    log_scale: bool = False
+    """Whether the figure shows returns on a logarithmic scale: for returns that approach 0 from below."""
 
     @property
     def methods(self) -> dict[str, str]:
@@ -58,6 +60,7 @@ CASES = {
             "--n-envs 16 --n-steps 20 --batch-size 80 --n-epochs 4 --hidden 32 --learning-rate 3e-3 --policy shared "
             "--bounded clip"
         ),
+        log_scale=True,
     ),
 }
 SHOWN = {"near": "near", "own": "true"}
@@ -127,7 +130,10 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             ax.axvline(steps * i / len(case.networks), color="#777777", linestyle=":", linewidth=1)
         ax.set(title=name, xlabel="steps of all environments", ylabel="return of an episode")
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
-        ax.legend(fontsize=8, frameon=False, loc="lower right")
+        if case.log_scale:
+            ax.set_yscale("symlog", linthresh=1)
+            ax.set_ylim(top=-2)
+        ax.legend(fontsize=8, framealpha=1, edgecolor="white", loc="lower right")
     return figure
 
 

@@ -21,7 +21,6 @@ from matplotlib.figure import Figure
 
 from ..learning import Config, Learner
 from ..problems.traffic import lanes
-from ..runs import plots
 from .harness.claims import Claim, verdict
 from .harness.experiment import Experiment
 from .harness.parts import Arrays, Part
@@ -230,7 +229,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             ax.set_xticks(at, names, fontsize=8)
             ax.set(title=f"{name}, {stage} policy", ylabel=f"in units of the variance with {GRIDS[name].exact}")
             ax.axhline(0, color="#000000", linewidth=0.8)
-    plots.legend_beside(axes[0, -1])
+    axes[0, 0].legend(loc="upper left", frameon=False)
     return figure
 
 
