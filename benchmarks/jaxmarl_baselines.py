@@ -126,7 +126,8 @@ def baseline(checkout: Path, name: str, env_name: str, steps: int, seeds: int) -
             inits = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
             # Not under one jit: `make_train` chooses an agent by an index that it computes in JAX.
             return jax.vmap(lambda init, key: first_state(module.make_train(dict(settings), init), key))(inits, keys)
-        return jax.jit(jax.vmap(lambda key: first_state(module.make_train(dict(settings)), key)))(keys)
+        train = module.make_train(dict(settings))
+        return jax.jit(jax.vmap(lambda key: first_state(train, key)))(keys)
 
     def quiet_start() -> Any:
         with _no_logs():
