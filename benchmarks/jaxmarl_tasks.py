@@ -169,13 +169,14 @@ def by_terms(env_name: str, inner_name: str, cost: float, is_own: bool) -> tuple
     agents, size = joints.shape
     group_of = np.empty(joints.size, int)
     group_of[joints] = np.arange(agents)[:, None]
-    targets = from_brax(OwnCosts(inner)).network.targets  # plays it, to see that the terms add up to the reward
+    metrics = jax.eval_shape(OwnCosts(inner).reset, jax.random.PRNGKey(0)).metrics
+    targets = sorted(name.removeprefix("reward_") for name in metrics if name.startswith("reward_"))
     rows = np.ones((agents, len(targets)))
     if is_own:
         for i in range(agents):
             rows[:, targets.index(f"ctrl_{i}")] = np.arange(agents) == i
     network = InfluenceNetwork(rows[group_of]).factor(Factorisation.from_group_of(group_of))
-    problem = from_brax(OwnCosts(inner), network=network)
+    problem = from_brax(OwnCosts(inner), network=network)  # plays it, to see that the terms add up to the reward
     unbounded = gym.spaces.Box(-np.inf, np.inf, (joints.size,), np.float32)
 
     def local(obs: Any) -> Any:
