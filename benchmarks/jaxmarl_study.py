@@ -286,7 +286,7 @@ def main() -> None:
                     print(f"{task}: {name}: {mean:.2f} ± {half:.2f}, {until}", flush=True)
 
             given.out.parent.mkdir(parents=True, exist_ok=True)
-            kept = given.out.with_name(f"{given.out.stem}-{task}-{name.replace(' ', '_')}.npz")
+            kept = given.out.with_name(f"{given.out.stem}-{task}-{name.replace(' ', '_')}-{steps}-{run.seeds}.npz")
             trained(training_of(method(), run), run, kept, write)
 
 
