@@ -169,7 +169,7 @@ def chunk_of(updates: int) -> int:
 
 def keep(path: Path, state: Any, returns: np.ndarray, seconds: float, untrained: np.ndarray) -> None:
     leaves = [jax.random.key_data(leaf) if _is_key(leaf) else leaf for leaf in _arrays(state)]
-    named = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+    named: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
     np.savez(path, returns=returns, seconds=seconds, untrained=untrained, **named)
 
 
