@@ -3,6 +3,9 @@
 Their scripts are imported as they are, and only `make_train` of each is called. They also import Hydra and OmegaConf
 for their command line and wandb for logs; empty modules stand in for these three, and nothing is logged, which would
 take a call of Python for every update and seed. Their settings are read from their YAML files.
+
+All updates of a script are one scan, which takes minutes on a GPU. Here it is taken apart: the function and the first
+state that the script gives to this scan are kept, and `updates` scans a few updates at a time.
 """
 
 import contextlib
@@ -19,29 +22,35 @@ from unittest import mock
 import jax
 import jax.experimental
 import jax.numpy as jnp
-import numpy as np
 
 FILES = {
     "ippo spread": ("IPPO/ippo_ff_mpe.py", "IPPO/config/ippo_ff_mpe.yaml"),
     "mappo spread": ("MAPPO/mappo_rnn_mpe.py", "MAPPO/config/mappo_homogenous_rnn_mpe.yaml"),
-    "ippo ant": ("IPPO/ippo_ff_mabrax.py", "IPPO/config/ippo_ff_mabrax.yaml"),
+    "ippo mabrax": ("IPPO/ippo_ff_mabrax.py", "IPPO/config/ippo_ff_mabrax.yaml"),
 }
-"""Scripts and settings in the folder ``baselines`` of a checkout. There is no MAPPO for MABrax."""
+"""Scripts and settings in the folder ``baselines`` of a checkout. There is no MAPPO with continuous actions."""
 
 
 @dataclass
-class Trained:
-    """Policies of several seeds after training."""
+class Baseline:
+    """A baseline that can be trained a few updates at a time, several seeds side by side."""
 
-    parameters: Any
-    """With an axis of seeds in front of every array."""
+    start: Callable[[], Any]
+    """To the state before the first update, with an axis of seeds in front of every array."""
+    updates: Callable[[Any, int], tuple[Any, jax.Array]]
+    """From a state and a number of updates to the state after them, and to returns ``(seeds, updates)`` as the script
+    logs them."""
+    total: int
+    """Updates of the whole training; the learning rate falls to 0 until then."""
+    rollout_steps: int
+    """Steps of all environments in an update."""
+    parameters: Callable[[Any], Any]
+    """From a state to the parameters of the policies."""
     act: Callable[..., Any]
-    """From the parameters of one seed, a key, what the agents see ``(n, l)`` and a memory to their actions ``(n, …)``
-    and the memory after them."""
+    """From the parameters of one seed, a key, observations of the agents ``(n, l)`` and a memory to their actions
+    ``(n, …)`` and the memory after them."""
     memory: Callable[[int], Any]
     """From the number of agents to the memory at the start of an episode."""
-    curve: np.ndarray
-    """The return of the last episodes in every update, ``(seeds, updates)``."""
 
 
 def settings_of(checkout: Path, name: str) -> dict[str, Any]:
@@ -76,27 +85,6 @@ def _stand_ins() -> Iterator[None]:
                 sys.modules[name] = module
 
 
-def _with_metrics(train: Callable[[jax.Array], Any]) -> Callable[[jax.Array], Any]:
-    """MAPPO's function, with what it would log of every update as ``"metrics"``: its last scan collects that, and the
-    function drops it."""
-    real = jax.lax.scan
-
-    def with_metrics(key: jax.Array) -> Any:
-        metrics: Any = None
-
-        def scan(*arguments: Any, **named: Any) -> Any:
-            nonlocal metrics
-            carry, metrics = real(*arguments, **named)
-            return carry, metrics
-
-        with mock.patch.object(jax.lax, "scan", scan):
-            results = train(key)
-        returned = metrics["returned_episode_returns"][:, -1].mean(axis=-1)
-        return results | {"metrics": {"returned_episode_returns": returned}}
-
-    return with_metrics
-
-
 def script(checkout: Path, name: str) -> ModuleType:
     """A script of JaxMARL as a module."""
     path = checkout / "baselines" / FILES[name][0]
@@ -109,39 +97,94 @@ def script(checkout: Path, name: str) -> ModuleType:
     return module
 
 
-def train(checkout: Path, name: str, steps: int, seeds: int) -> Trained:
-    """Train a baseline with several seeds side by side, for this many steps of all environments."""
-    module, settings = script(checkout, name), settings_of(checkout, name) | {"TOTAL_TIMESTEPS": steps}
+def baseline(checkout: Path, name: str, env_name: str, steps: int, seeds: int) -> Baseline:
+    """A baseline for an environment, to be trained for this many steps of all environments."""
+    module = script(checkout, name)
+    settings = settings_of(checkout, name) | {"TOTAL_TIMESTEPS": steps, "ENV_NAME": env_name}
+    rollout_steps = int(settings["NUM_ENVS"]) * int(settings["NUM_STEPS"])
+    total = steps // rollout_steps
+    if total < 1:
+        raise ValueError(f"steps: got {steps}, want at least {rollout_steps}, the steps of one update of {name}")
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(seeds))
-    no_logs = mock.patch.object(jax.experimental, "io_callback")
-    with no_logs, contextlib.redirect_stdout(io.StringIO()):  # some print what they trace
-        if name == "ippo ant":
+    update: Callable[..., Any] | None = None
+
+    def first_state(train: Callable[[jax.Array], Any], key: jax.Array) -> Any:
+        real = jax.lax.scan
+
+        def scan(function: Any, init: Any, xs: Any = None, length: Any = None, **named: Any) -> Any:
+            nonlocal update
+            if xs is None and function.__name__ == "_update_step":
+                update = function
+                return init, None
+            return real(function, init, xs, length, **named)
+
+        with mock.patch.object(jax.lax, "scan", scan):
+            return train(key)["runner_state"]
+
+    def start() -> Any:
+        if name == "ippo mabrax":
             inits = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
             # Not under one jit: `make_train` chooses an agent by an index that it computes in JAX.
-            results = jax.vmap(lambda init, key: jax.jit(module.make_train(dict(settings), init))(key))(inits, keys)
-        else:
-            train = module.make_train(settings)
-            results = jax.jit(jax.vmap(_with_metrics(train) if name == "mappo spread" else train))(keys)
-    jax.block_until_ready(results)
-    curve = np.asarray(results["metrics"]["returned_episode_returns"])
-    if name == "mappo spread":
-        actor, _ = results["runner_state"][0][0]
-        size = int(settings["GRU_HIDDEN_DIM"])
-        network = module.ActorRNN(_outputs(actor.params), config=settings)
+            return jax.vmap(lambda init, key: first_state(module.make_train(dict(settings), init), key))(inits, keys)
+        train = module.make_train(dict(settings))
+        return jax.jit(jax.vmap(lambda key: first_state(train, key)))(keys)
 
-        def recurrent(parameters: Any, key: jax.Array, seen: jax.Array, memory: Any) -> Any:
-            memory, policy = network.apply(parameters, memory, (seen[None], jnp.zeros((1, len(seen)), bool)))
+    def quiet_start() -> Any:
+        with _no_logs():
+            state = start()
+        if update is None:
+            raise RuntimeError(f"{name}: found no scan of a function _update_step, which JaxMARL's scripts have had")
+        # Counters begin as numbers of Python; without this the updates would be compiled twice.
+        return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
+
+    def some(state: Any, length: int) -> Any:
+        def one(state: Any, _: None) -> Any:
+            assert update is not None
+            state, metrics = update(state, None)
+            returns = metrics["returned_episode_returns"]  # MAPPO's are of every step and agent, IPPO's a mean
+            return state, returns[-1].mean() if returns.ndim else returns
+
+        return jax.lax.scan(one, state, None, length)
+
+    compiled = jax.jit(lambda state, length: jax.vmap(lambda each: some(each, length))(state), static_argnums=1)
+
+    def updates(state: Any, length: int) -> Any:
+        with _no_logs():
+            return compiled(state, length)
+
+    if name == "mappo spread":
+        size = int(settings["GRU_HIDDEN_DIM"])
+
+        def recurrent(parameters: Any, key: jax.Array, observed: jax.Array, memory: Any) -> Any:
+            network = module.ActorRNN(_outputs(parameters), config=settings)
+            resets = jnp.zeros((1, len(observed)), bool)
+            memory, policy = network.apply(parameters, memory, (observed[None], resets))
             return policy.sample(seed=key)[0], memory
 
-        memory = lambda n: jnp.zeros((n, size))  # noqa: E731
-        return Trained(actor.params, recurrent, memory, curve)
-    parameters = results["runner_state"][0].params
-    network = module.ActorCritic(_outputs(parameters), activation=settings["ACTIVATION"])
+        return Baseline(
+            quiet_start,
+            updates,
+            total,
+            rollout_steps,
+            lambda state: state[0][0][0].params,
+            recurrent,
+            lambda n: jnp.zeros((n, size)),
+        )
 
-    def feed_forward(parameters: Any, key: jax.Array, seen: jax.Array, memory: Any) -> Any:
-        return network.apply(parameters, seen)[0].sample(seed=key), memory
+    def feed_forward(parameters: Any, key: jax.Array, observed: jax.Array, memory: Any) -> Any:
+        network = module.ActorCritic(_outputs(parameters), activation=settings["ACTIVATION"])
+        return network.apply(parameters, observed)[0].sample(seed=key), memory
 
-    return Trained(parameters, feed_forward, lambda n: None, curve)
+    return Baseline(
+        quiet_start, updates, total, rollout_steps, lambda state: state[0].params, feed_forward, lambda n: None
+    )
+
+
+@contextlib.contextmanager
+def _no_logs() -> Iterator[None]:
+    """Also without what some scripts print while they are traced."""
+    with mock.patch.object(jax.experimental, "io_callback"), contextlib.redirect_stdout(io.StringIO()):
+        yield
 
 
 def _outputs(parameters: Any) -> int:
