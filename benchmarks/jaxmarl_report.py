@@ -105,6 +105,6 @@ def draw(found: dict[str, Any], path: Path) -> None:
             panel.plot(steps, mean, style, label=name)
             panel.fill_between(steps, mean - half, mean + half, alpha=0.2)
         panel.set(title=TITLES[task], xlabel="million steps", ylabel="return of the team")
-        panel.legend(loc="lower right", fontsize="small")
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False, fontsize="small")
     figure.savefig(path, dpi=130)
     plt.close(figure)
