@@ -1,5 +1,6 @@
 """Settings for every test, and the command `factorax` for those of it."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -50,13 +51,24 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def forget_programs():
-    """Compiled programs stay in memory until they are forgotten; a worker keeps below two gigabytes."""
+def keep_memory_small():
+    """A worker keeps below two gigabytes: most of what it holds is free, left over from compiling; where that is not
+    enough, compiled programs, which stay in memory, are forgotten and compiled again when they are needed."""
     yield
+    if resident() > 900 << 20:
+        return_free_memory()
     if resident() > 900 << 20:
         eqx.clear_caches()
         jax.clear_caches()
         gc.collect()
+        return_free_memory()
+
+
+def return_free_memory():
+    """Gives what was allocated and freed back to the system, where its C library can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def resident():
