@@ -43,6 +43,17 @@ def pytest_configure(config):
             jax.config.update(name, value)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays: the garbage collector need not search it, neither now nor in every test that calls it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items):
     if "FACTORAX_NIGHTLY" not in os.environ:
         for item in items:
