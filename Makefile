@@ -1,7 +1,7 @@
 # Everything happens in .venv, made on first use from pyproject.toml and constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
-# Six processes import our files for every run of the tests: they compile them once, whatever the environment says.
+# Every worker of every run of the tests imports our files: keep what Python compiled, even where the environment says not to.
 export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
