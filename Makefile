@@ -1,6 +1,8 @@
 # Everything happens in .venv, made on first use from pyproject.toml and constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
+# Every worker of every run of the tests imports our files: keep what Python compiled, even where the environment says not to.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
@@ -32,8 +34,8 @@ test-slow: .venv/installed-extras
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib tests
 
-# Other versions: pages and experiments show what constraints.txt gives.
-OF_VERSIONS := --ignore=tests/test_docs.py --ignore=tests/experiments
+# Other versions: pages and experiments show what constraints.txt gives, and what reads our own files sees the same ones.
+OF_VERSIONS := $(addprefix --ignore=tests/,test_docs.py experiments test_architecture.py test_mirror.py test_packaging.py)
 
 # With the lower bounds of pyproject.toml, on the oldest Python.
 test-oldest: .venv-oldest/installed

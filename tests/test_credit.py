@@ -77,15 +77,20 @@ def tolerance(net, psi, dtype):
 def test_every_form_is_the_dense_product(net, dtype, batch):
     psi = RNG.normal(size=(*batch, net.shape[1])).astype(dtype)
     lam = RNG.normal(size=net.shape[1]).astype(dtype)
+
+    def both(psi, lam):
+        return fx.credit(net, psi, lam), fx.factor_baseline(net, psi)
+
     with jax.enable_x64(dtype == np.float64):
-        for xp in (np, jnp):
-            got = fx.credit(net, xp.asarray(psi), xp.asarray(lam))
-            assert isinstance(got, np.ndarray if xp is np else jax.Array)
+        # One program instead of one for each operation, thirty of them; by the operation, see below.
+        for function, array in ((both, np.ndarray), (jax.jit(both), jax.Array)):
+            got, baseline = function(psi, lam)
+            assert isinstance(got, array)
             assert got.shape == (*batch, net.shape[0])
             assert got.dtype == dtype
             np.testing.assert_allclose(got, dense(net, psi, lam), atol=tolerance(net, lam * psi, dtype), rtol=0)
             np.testing.assert_allclose(
-                fx.factor_baseline(net, xp.asarray(psi)),
+                baseline,
                 psi.astype(np.float64).sum(axis=-1, keepdims=True) - dense(net, psi),
                 atol=2 * tolerance(net, psi, dtype),
                 rtol=0,

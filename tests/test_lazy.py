@@ -48,6 +48,12 @@ def test_importing_the_package_loads_neither_jax_nor_gymnasium():
     assert done.stdout.strip() == "set()"
 
 
+def test_the_command_starts_without_what_takes_long_to_import():
+    code = "import sys, factorax.cli; print({'jax', 'scipy.stats', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 NOISY = """
 import warnings
 warnings.warn("this package is deprecated", DeprecationWarning)

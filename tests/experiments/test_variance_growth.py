@@ -20,7 +20,7 @@ TINY = Settings((4, 8), samples=400, batches=4, dense_n=8, widths=(1, 4, 8))
 def test_the_closed_form_is_what_integration_gives(n, width):
     """From the definition of the estimator, with the network's own matrix, over all of ℝⁿ."""
     c = draw_centre(n, 3)
-    nodes, weights = grid(c)
+    nodes, weights = grid(c, order=16)
     z = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1).reshape(-1, n)
     p = functools.reduce(np.multiply.outer, weights).ravel()
     k = targets(-np.abs(z - c), width) @ network(n, width).to_dense().T.astype(float)

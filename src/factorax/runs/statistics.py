@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
-from scipy import optimize, special, stats
+import scipy  # its modules, which take long to import, are imported on first use
 
 from .._checks import Count, Range, Seed, checked, real_array, shown
 
@@ -83,7 +83,7 @@ def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
         edge = sign
         while excess(edge) < 0:
             edge *= 2
-        return x_bar * math.exp(optimize.brentq(excess, 0.0, edge))
+        return x_bar * math.exp(scipy.optimize.brentq(excess, 0.0, edge))
 
     return Interval(mean, limit(-1.0), limit(1.0))
 
@@ -92,7 +92,9 @@ def gamma_shape(spread: float) -> float:
     """The maximum-likelihood shape k of a Gamma distribution: log k − digamma(k) = log x̄ − mean log x, the `spread`."""
     # 1/(2k) < log k − digamma(k) < 1/k brackets the root.
     return float(
-        optimize.brentq(lambda k: math.log(k) - special.digamma(k) - spread, 0.49 / spread, 1.01 / spread, rtol=1e-12)
+        scipy.optimize.brentq(
+            lambda k: math.log(k) - scipy.special.digamma(k) - spread, 0.49 / spread, 1.01 / spread, rtol=1e-12
+        )
     )
 
 
@@ -102,7 +104,7 @@ def _profile(mean: float, x_bar: float, mean_log: float) -> float:
     log f = k log(k/μ) − log Γ(k) + (k − 1) log x − k x/μ, largest at log k − digamma(k) = log μ − mean log x + x̄/μ − 1.
     """
     k = gamma_shape(math.log(mean) - mean_log + x_bar / mean - 1)
-    return k * math.log(k / mean) - float(special.gammaln(k)) + (k - 1) * mean_log - k * x_bar / mean
+    return k * math.log(k / mean) - float(scipy.special.gammaln(k)) + (k - 1) * mean_log - k * x_bar / mean
 
 
 def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
@@ -132,14 +134,14 @@ def binomial_share(hits: int, trials: int, confidence: float = 0.95) -> Interval
     checked("hits", hits, Annotated[int, Range(0, trials)])
     _check(confidence)
     tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
-    high = float(stats.beta.isf(tail, hits + 1, trials - hits)) if hits < trials else 1.0
+    low = float(scipy.stats.beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
+    high = float(scipy.stats.beta.isf(tail, hits + 1, trials - hits)) if hits < trials else 1.0
     return Interval(hits / trials, low, high)
 
 
 def interquartile_mean(x: np.ndarray) -> float:
     """Returns the mean of the middle half of the samples."""
-    return float(stats.trim_mean(x, 0.25))
+    return float(scipy.stats.trim_mean(x, 0.25))
 
 
 def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
@@ -147,7 +149,7 @@ def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     x = _samples(samples)
     _check(confidence, seed)
     rng = np.random.default_rng(seed)
-    boot = stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1)
+    boot = scipy.stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(interquartile_mean(x), float(low), float(high))
 
@@ -163,7 +165,7 @@ def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> I
     a, b = _samples(a, "a"), _samples(b, "b")
     _check(confidence, seed)
     rng = np.random.default_rng(seed)
-    boot = [stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1) for x in (a, b)]
+    boot = [scipy.stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1) for x in (a, b)]
     low, high = np.quantile(boot[0] - boot[1], [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(interquartile_mean(a) - interquartile_mean(b), float(low), float(high))
 
@@ -187,7 +189,7 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
 
 
 def _student(confidence: float, samples: int) -> float:
-    return float(stats.t.ppf((1 + confidence) / 2, samples - 1))
+    return float(scipy.stats.t.ppf((1 + confidence) / 2, samples - 1))
 
 
 def _samples(samples: Any, argument: str = "samples") -> np.ndarray:

@@ -129,7 +129,8 @@ def run_process(
     variables: Mapping[str, str] | None = None,
 ) -> None:
     """Runs a command until it ends or `stop` is set; calls `look` in between. `variables`: of its environment."""
-    quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}  # a core for each run
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
+    quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags}  # a core for each run
     quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # there may be others on the GPU
     environment = os.environ | quiet | dict(variables or {})
     with (
