@@ -67,7 +67,7 @@ def test_peak_memory_is_a_metric():
 def comparison():
     """Differences between training on one device and on eight of a process of its own."""
     flags = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8",
         "JAX_PLATFORMS": "cpu",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it runs for a moment
     }
