@@ -17,7 +17,7 @@ settings.register_profile("factorax", deadline=None, max_examples=60, print_blob
 settings.load_profile("factorax")
 
 
-# XLA's former emitters for CPUs compile in less than half the time. Its later versions lack them, and abort at the flag.
+# XLA's former emitters compile for CPUs in less than half the time. Later versions lack them, and abort at the flag.
 QUICK_TO_COMPILE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 HAS_FORMER_EMITTERS = jax.__version_info__ < (0, 11)
 memory = {"after collection": 0}
