@@ -29,6 +29,7 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         if HAS_FORMER_EMITTERS:
             os.environ["XLA_FLAGS"] = f"{QUICK_TO_COMPILE} {os.environ.get('XLA_FLAGS', '')}".strip()
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch, whose threads wait for each other at full speed
         settings: dict[str, object] = {"jax_disable_most_optimizations": True}
         if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
             # Kept for the next run: JAX knows which of its versions compiled a program, and from what.
