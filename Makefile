@@ -32,7 +32,7 @@ test-slow: .venv/installed-extras
 	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb'
 
 test-rllib: .venv-rllib/installed
-	.venv-rllib/bin/python -m pytest -m rllib tests
+	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
 
 # Other versions: pages and experiments show what constraints.txt gives, and what reads our own files sees the same ones.
 OF_VERSIONS := $(addprefix --ignore=tests/,test_docs.py experiments test_architecture.py test_mirror.py test_packaging.py)

@@ -18,6 +18,7 @@ def main() -> None:
     shutil.rmtree(FIGURES, ignore_errors=True)
     FIGURES.mkdir()
     environment = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu"}
+    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # nearly all of the time is spent compiling
     for page in PAGES:
         command = [sys.executable, DOCS / "run_page.py", DOCS / page]
         done = subprocess.run(command, cwd=FIGURES, env=environment, capture_output=True, text=True)

@@ -23,6 +23,7 @@ QUICK_TO_COMPILE = (
 )
 """Options of XLA with which a training step compiles in under half the time and runs as fast: one LLVM module instead
 of 32, and fused operations without MLIR, which versions of XLA that have no other way ignore."""
+memory = {"after collection": 0}
 
 
 def pytest_configure(config):
@@ -30,6 +31,7 @@ def pytest_configure(config):
     has compiled with the other processes and the commands they run."""
     if not hasattr(config, "workerinput"):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch, whose threads wait for each other at full speed
         settings: dict[str, object] = {"jax_disable_most_optimizations": True}
         if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
             # Kept for the next run: JAX knows which of its versions compiled a program, and from what.
@@ -61,14 +63,20 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="takes long: make nightly"))
 
 
+def pytest_collection_finish():
+    memory["after collection"] = resident()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def keep_memory_small():
     """A worker keeps below two gigabytes: most of what it holds is free, left over from compiling; where that is not
-    enough, compiled programs, which stay in memory, are forgotten and compiled again when they are needed."""
+    enough, compiled programs, which stay in memory, are forgotten and compiled again when they are needed. Optional
+    packages alone take more than one gigabyte, which is not forgotten with the programs."""
     yield
-    if resident() > 900 << 20:
+    limit = max(900 << 20, memory["after collection"] + (600 << 20))
+    if resident() > limit:
         return_free_memory()
-    if resident() > 900 << 20:
+    if resident() > limit:
         eqx.clear_caches()
         jax.clear_caches()
         gc.collect()

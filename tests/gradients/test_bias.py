@@ -61,11 +61,11 @@ def test_break_even_is_where_the_errors_cross():
 
 @pytest.mark.slow
 def test_sampled_bias_is_unbiased_with_the_noise_taken_off():
-    """The mean of 200 small batches within 4 standard errors of the truth, where the plain square would be far off."""
+    """The mean of 100 small batches within 4 standard errors of the truth, where the plain square would be far off."""
     problem = sample_problems.finite(sample_problems.CHAIN, share=True)
     net = without_edge(problem, 0, 1)
     truth, size = exact(problem, net).total_squared.value, 50
-    rows = jax.random.choice(jax.random.key(0), len(problem.actions), (200, size), p=problem.probabilities)
+    rows = jax.random.choice(jax.random.key(0), len(problem.actions), (100, size), p=problem.probabilities)
     runs = [
         exact(problem, net, actions=problem.actions[r], psi=problem.psi[r], probabilities=None).total_squared.value
         for r in rows

@@ -229,10 +229,11 @@ def test_agents_of_brax_do_not_reset_themselves():
     actions = random_actions(problem, 2)
     for_reset, _ = keys_of(actions)
     _, steps = play(problem, actions)
-    _, state = env.reset(jax.random.key_data(for_reset))
+    _, state = jax.jit(env.reset)(jax.random.key_data(for_reset))
+    step = jax.jit(env.step_env)  # without it every operation of the physics is compiled for itself
     for action, new in zip(actions, steps, strict=True):
         by_agent = {agent: action[i : i + 1] for i, agent in enumerate(env.agents)}
-        observed, state, rewards, _, _ = env.step_env(None, state, by_agent)
+        observed, state, rewards, _, _ = step(None, state, by_agent)
         own = problem.local(new.obs)
         np.testing.assert_allclose(own[0, : observed["agent_0"].size], observed["agent_0"], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(new.psi, [rewards["agent_0"]] * 3, rtol=1e-4)  # the same for all

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 
 from factorax.learning import Config, FactoredPPO, Learner
-from factorax.problems import contextual_bandit
-from factorax.problems.traffic import lanes
+from factorax.problems import contextual_bandit, queues
 from factorax.runs.seeds import train_seeds
 
 SETTINGS = {"n_envs": 16, "n_steps": 10, "batch_size": 40, "n_epochs": 2, "hidden": (8,), "learning_rate": 1e-3}
+NORMALISED = {"normalize_obs": True, "normalize_reward": True}
 
 
 def leaves(model):
@@ -35,10 +35,10 @@ def trained(problem, **settings):
 def main():
     assert len(jax.devices()) == 8
     comparison = {}
-    traffic = lanes(2, 2, slots=8, horizon=20)
+    grid = queues(2, 2, horizon=20)
     for name, problem, settings in [
-        ("normalised", contextual_bandit(4), {"normalize_obs": True, "normalize_reward": True}),
-        ("shared", traffic, {"policy": "shared", "critic": "factor"}),
+        ("normalised", contextual_bandit(4), NORMALISED),
+        ("shared", grid, {"policy": "shared", "critic": "factor"}),
     ]:
         one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
         comparison[name] = difference(one, all_of_them)
@@ -47,12 +47,12 @@ def main():
     comparison["reduces"] = program.count("all-reduce")
     comparison["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]
     comparison["pieces"] = [list(obs.shape), list(obs.addressable_shards[0].data.shape)]
-    comparison["by itself"] = Learner.of(traffic, config=Config(**SETTINGS)).devices.size
+    comparison["by itself"] = Learner.of(grid, config=Config(**SETTINGS)).devices.size
     with tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / f"{i}" for i in range(2)]
-        config = Config(**SETTINGS, total_timesteps=3 * 160, devices=8)
+        config = Config(**SETTINGS, **NORMALISED, total_timesteps=3 * 160, devices=8)
         both = train_seeds("contextual-bandit:4", config, outs, progress_bar=False)
-        comparison["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1), both[1])
+        comparison["seeds"] = difference(trained(contextual_bandit(4), devices=1, seed=1, **NORMALISED), both[1])
         comparison["another seed"] = difference(*both)
         loaded = FactoredPPO.load(outs[1] / "checkpoints" / "last.safetensors", contextual_bandit(4))
         comparison["loaded"] = difference(both[1], loaded)

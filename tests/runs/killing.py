@@ -16,9 +16,11 @@ from pathlib import Path
 
 warnings.simplefilter("ignore")  # JAX has its doubts about forks in general
 
-from factorax import runs  # noqa: E402
-from factorax.learning import Config, checkpoints  # noqa: E402
+from factorax import problems, runs  # noqa: E402
+from factorax.learning import Config, checkpoints, factored_ppo  # noqa: E402
 from factorax.runs import recorder  # noqa: E402
+
+LOADED = (factored_ppo, runs.train, problems.find_problem("chain:3"))  # here, and not in every life
 
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
 CONFIG = Config(total_timesteps=6000, normalize_reward=True, kl_coef_target=0.01, **SMALL)
@@ -54,7 +56,7 @@ def main(folder: Path, kills: int, seed: int) -> None:
     for _ in range(kills):
         before, pid = size(out), life(out)
         while size(out) <= before and os.waitpid(pid, os.WNOHANG) == (0, 0):  # until it learns
-            time.sleep(0.001)
+            time.sleep(0.005)
         time.sleep(rng.uniform(0, 0.1))
         try:
             os.kill(pid, signal.SIGKILL)
