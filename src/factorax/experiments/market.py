@@ -234,10 +234,8 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         ends = [summary[case.name][method]["final"]["low"] for method in METHODS]
         ax.set_ylim(min(50.0, min(ends) - 5), 105)
         noun = "asset" if case.assets == 1 else "assets"
-        ax.set(
-            title=f"{case.assets} {noun}, portfolio risk" if case.tied else f"{case.assets:,} {noun}",
-            xlabel="steps (dots: final policy)",
-        )
+        name = f"{case.assets:,} {noun}" + (", portfolio risk" if case.tied else "")
+        ax.set(title=name, xlabel="steps (dots: final policy)")
         ax.set_ylabel("% of the closed form" if case.tied else "% of the optimum")
         ax.ticklabel_format(axis="x", style="sci", scilimits=(0, 4))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(METHODS), frameon=False)

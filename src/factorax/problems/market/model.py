@@ -105,7 +105,8 @@ class MarketModel:
         matrix = real_array("covariance", self.covariance).astype(float)
         if matrix.shape != (self.n, self.n):
             raise ValueError(
-                f"covariance: got {shown(self.covariance)}, want shape ({self.n}, {self.n}), a row for each asset"
+                f"covariance: got {shown(self.covariance)} of shape {matrix.shape}, want ({self.n}, {self.n}), a row "
+                "for each asset"
             )
         if not np.allclose(matrix, matrix.T, rtol=_TOLERANCE, atol=0):
             raise ValueError(f"covariance: got {shown(self.covariance)}, want a symmetric matrix")
