@@ -281,7 +281,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             verdict=verdict(*joint),
             source="ours",
             would_settle="more seeds where the interval of the lead contains 0",
-            note="A lead counts if its whole interval is above 0. Policy networks and steps are the same. Joint policies "
+            note="A lead counts if its interval is above 0. Policy networks and steps are the same. Joint policies "
             "have a learning rate of their own, and one value of all inventories as critic, others one for "
             "each factor; which of these differences makes the lead was not taken apart.",
         ),
