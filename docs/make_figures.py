@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial.md", "structure.md", "gallery.md", "traffic.md")
+PAGES = ("tutorial.md", "structure.md", "gallery.md", "traffic.md", "market.md")
 FIGURES = DOCS / "_generated"
 
 

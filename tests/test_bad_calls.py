@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from bad_calls import discovery, gradients, learning, networks, problems, runs, structure
+from bad_calls import discovery, gradients, learning, markets, networks, problems, runs, structure
 from bad_calls.exempt import EXEMPT, EXEMPT_ARGUMENTS, EXEMPT_METHODS
 from learning.bad_settings import BAD
 
 import factorax
 
-TABLES = (structure, networks, gradients, problems, learning, discovery, runs)
+TABLES = (structure, networks, gradients, problems, markets, learning, discovery, runs)
 ROWS = [row for table in TABLES for row in table.ROWS]
 ROWS += [row for package, rows in runs.ROWS_OF_EXTRAS.items() if find_spec(package) for row in rows]
 ALL_ROWS = [row for table in TABLES for row in table.ROWS] + [
@@ -29,6 +29,7 @@ PACKAGES = [
     "distributions",
     "spaces",
     "problems",
+    "problems.market",
     "problems.traffic",
     "spec",
     "rollouts",

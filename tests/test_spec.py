@@ -152,3 +152,18 @@ def test_an_environment_says_that_raw_units_are_meant():
 
     assert Spec.of(Raw).raw_actions
     assert not Spec.of(Two).raw_actions
+
+
+def test_components_of_one_factor_may_see_different_things():
+    """`local` has a row for every factor, or one for every component; a factor then sees those of its components."""
+    box = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
+    net = fx.InfluenceNetwork([[1, 0], [0, 1], [1, 0]])
+    pairs = net.factor(net.minimum_factorisation())
+    obs = np.array([[1.0, 2.0, 3.0]])
+    by_component = Spec.of_spaces(box, box, pairs, local=lambda obs: obs[..., :, None])
+    np.testing.assert_array_equal(by_component.see(obs, np), [[[1.0], [2.0], [3.0]]])
+    assert by_component.seen_by_factor.tolist() == [[0, 2], [1, 3]]  # padded with 3
+    by_factor = Spec.of_spaces(box, box, pairs, local=lambda obs: obs[..., :2, None])
+    np.testing.assert_array_equal(by_factor.see(obs, np), [[[1.0], [2.0], [1.0]]])
+    assert by_factor.seen_by_factor.tolist() == [[0], [1]]
+    assert Spec.of_spaces(box, box, pairs).seen_by_factor.tolist() == [[0], [1]]

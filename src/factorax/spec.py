@@ -86,7 +86,8 @@ class Spec:
     problem: Problem | Callable[[], gym.Env] | None = None
     """A JAX problem, or a function that makes an environment; None if someone else steps it."""
     local: Callable[[Any], Any] | None = None
-    """From observations ``(..., d)`` to what every factor sees, ``(..., n, l)``; None if all see everything."""
+    """From observations ``(..., d)`` to what every factor sees, ``(..., n, l)``, or every component, ``(..., c, l)``;
+    None if all see everything."""
     local_is_own: bool = False
     """Whether `local` comes from the problem, so that workers can take it from their own environments."""
     one_per_process: bool = False
@@ -299,13 +300,31 @@ class Spec:
         self.network.check_observations(obs, info | {"factor_mask": mask})
 
     def see(self, obs: Any, xp: Any) -> Any:
-        """What every component sees of observations ``(..., d)``, ``(..., c, l)``: its factor's local observation, or
-        everything."""
+        """What every component sees of observations ``(..., d)``, ``(..., c, l)``: its own local observation, that of
+        its factor, or everything."""
         if self.local is None:
             obs = self.observations.encoded(obs, xp)
             return xp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.components), obs.shape[-1]))
-        local = self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
-        return local if self.factors is None else local[..., self.factors, :]
+        local = self._local_rows(obs, xp)
+        own = self.factors is None or local.shape[-2] != self.n_factors
+        return local if own else local[..., self.factors, :]
+
+    def _local_rows(self, obs: Any, xp: Any = jnp) -> Any:
+        """What `local` returns for observations ``(..., d)``."""
+        assert self.local is not None
+        return self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
+
+    @cached_property
+    def seen_by_factor(self) -> np.ndarray:
+        """The components whose local observations together are that of each factor, ``(n, g)``, padded with c: the
+        first one of a factor if all its components see the same, else all of them."""
+        row = np.zeros(self.n_inputs, np.float32)  # an array of NumPy: what a user wrote may be of NumPy alone
+        same = self.local is None or np.shape(self._local_rows(row, np))[-2] == self.n_factors
+        groups = [group[:1] if same else group for group in self.groups]
+        index = np.full((len(groups), max(map(len, groups))), len(self.components))
+        for each, group in zip(index, groups, strict=True):
+            each[: len(group)] = group
+        return index
 
 
 def _symmetric(name: str, given: Any, n: int) -> np.ndarray:

@@ -60,7 +60,7 @@ def train(
     """Train with factored PPO, or resume a run that was stopped.
 
     Args:
-        problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, contextual-bandit:8, rddl:UAV_ippc2023/4,
+        problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, market:10, contextual-bandit:8, rddl:UAV_ippc2023/4,
             a Gymnasium name such as CartPole-v1, or package.module:function.
         settings: Settings of the algorithm.
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of

@@ -116,7 +116,11 @@ class FactorViews:
         """What every factor sees of flat observations ``(..., d)``, ``(..., n, l)``."""
         if self._local is None:
             return np.repeat(obs[..., None, :], self.n, axis=-2)
-        return np.asarray(self._local(obs))
+        local = np.asarray(self._local(obs))
+        if local.shape[-2] == self.n:
+            return local
+        padded = np.concatenate([local, np.zeros_like(local[..., :1, :])], axis=-2)  # rows of components
+        return padded[..., self.spec.seen_by_factor, :].reshape(*local.shape[:-2], self.n, -1)
 
     @cached_property
     def n_seen(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from .._checks import real_array
 from ..spec import Spec
 from .config import Config
-from .modules.arrangements import Encoded, Independent, Joint, Shared
+from .modules.arrangements import Encoded, Independent, Joint, SeenByFactors, Shared
 from .modules.attention import Attention
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
@@ -60,14 +60,22 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
         values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
     elif c.estimator == "vanilla":
         values = 1
-    elif spec.factors is None:
+    elif spec.factors is None or _has_critics_of_groups(spec, c):
         kind = c.policy
     if own.critic is not None:
         return Agent(policy, Critic(custom_network("critic", own.critic, spec, for_critic, (values,))))
     if c.shares_trunk and own.policy is None:
         features = policy_features(spec, policy, looks_at_local(spec, c, own))
         return Agent(policy, Critic(TrunkHead(for_critic, features, values, per_component=kind != "joint")))
-    return Agent(policy, Critic(make_network(spec, c, kind, for_critic, shape=(values, 1), gain=1.0)))
+    of_groups = kind != "joint" and spec.factors is not None
+    net = make_network(spec, c, kind, for_critic, shape=(values, 1), gain=1.0, of_groups=of_groups)
+    return Agent(policy, Critic(net))
+
+
+def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
+    """Whether the critic of factors with several components sees what each of them sees, as the policy does."""
+    plain = config.architecture == "mlp" and not config.shares_trunk
+    return plain and config.policy != "joint" and spec.local is not None
 
 
 def looks_at_local(spec: Spec, config: Config, own: OwnModules) -> bool:
@@ -86,8 +94,18 @@ def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeSt
     return jax.eval_shape(policy.features, row, seen, memory)
 
 
-def make_network(spec: Spec, config: Config, kind: str, key: jax.Array, *, shape: tuple[int, int], gain: float) -> Any:
-    """A network of a kind (``"joint"``, ``"shared"`` or ``"independent"``) with outputs ``(c, width)``."""
+def make_network(
+    spec: Spec,
+    config: Config,
+    kind: str,
+    key: jax.Array,
+    *,
+    shape: tuple[int, int],
+    gain: float,
+    of_groups: bool = False,
+) -> Any:
+    """A network of a kind (``"joint"``, ``"shared"`` or ``"independent"``) with outputs ``(c, width)``; with
+    `of_groups`, applied to factors of several components, ``(n, width)``."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -95,6 +113,8 @@ def make_network(spec: Spec, config: Config, kind: str, key: jax.Array, *, shape
         encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
     if kind == "joint" and not c.is_recurrent:
         return Joint(key, encoder, shape, gain, settings)
+    if of_groups:
+        encoder = SeenByFactors(encoder, tuple(map(tuple, spec.seen_by_factor.tolist())))
     local = None if kind == "joint" else seen_shape(spec)
     options: dict[str, Any] = {
         "key": key,

@@ -1,4 +1,4 @@
-"""What to train on: bandits of known structure, small problems, and grids of traffic lights."""
+"""What to train on: bandits of known structure, small problems, a market, and grids of traffic lights."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ from .._lazy import loaded_when_needed
 from .failures import EpisodeLost as EpisodeLost
 
 if TYPE_CHECKING:
+    from . import market as market
     from . import traffic as traffic
     from .bandits import Bandit as Bandit
     from .bandits import draw_centre as draw_centre
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .toy_problems import queues as queues
 
 _HOMES = {
+    "market": "market",
     "traffic": "traffic",
     "Bandit": "bandits",
     "draw_centre": "bandits",

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import toy_problems
 from . import traffic as traffic_lights
+from .market.market_problem import market as make_market
 from .problem import Problem
 from .traffic import sumo as sumo_simulator
 
@@ -34,6 +35,12 @@ def queues(text: str) -> Problem:
     """Returns the problem that ``queues:4x4`` names."""
     _check_size("queues", text, factors=MOST_FACTORS, hops=MOST_FACTORS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.queues, "queues", text)
+
+
+def market(text: str) -> Problem:
+    """Returns the problem that ``market:10,risk_aversion=0.5`` names: a dealer who quotes on ten assets."""
+    _check_size("market", text, factors=MOST_FACTORS // 2, horizon=MOST_STEPS, largest_inventory=MOST_STEPS)
+    return _in_jax(make_market, "market", text)
 
 
 def traffic(text: str) -> Problem:

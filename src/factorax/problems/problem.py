@@ -53,7 +53,8 @@ class Problem:
     weights: np.ndarray
     """The multipliers λ, ``(m,)``."""
     local: Callable[[jax.Array], jax.Array] | None = None
-    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``: for shared and independent policies."""
+    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, or each component of an action, ``(...,
+    c, l)``: for shared and independent policies."""
 
     def __post_init__(self) -> None:
         checked("name", self.name, str)

@@ -16,6 +16,7 @@ _BUILT_IN = {
     "contextual-bandit": "factorax.problems.families:contextual_bandit",
     "chain": "factorax.problems.families:chain",
     "queues": "factorax.problems.families:queues",
+    "market": "factorax.problems.families:market",
     "traffic": "factorax.problems.families:traffic",
     "sumo": "factorax.problems.families:sumo",
     "rddl": "factorax.integrations.rddl:named",
@@ -61,6 +62,8 @@ def find_problem(name: str) -> Any:
     """Returns the problem of this name: a `Problem`, or a function that makes a Gymnasium environment.
 
     - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a JAX problem of the library, with its size;
+    - ``market:10``, ``market:10,risk_aversion=0.5,correlation=0.5``: a dealer who quotes on ten assets, with the
+      settings of `factorax.problems.market.MarketModel` that are numbers;
     - ``traffic:3x3``, ``traffic:2x6,norm=fixed,slots=20``: traffic lights in the lane simulator, with the settings of
       `factorax.problems.traffic.lanes`; ``sumo:3x3`` is the same in SUMO, and ``sumo:town.net.xml,town.rou.xml`` a
       network of your own (extra ``sumo``);

@@ -102,8 +102,9 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
         mask = getattr(out, name)
         if mask is not None and mask.shape != (size,):
             faults.append(f"{name}: got shape {mask.shape}, want ({size},)")
-    if problem.local is not None and problem.local(obs).shape[:-1] != (n,):
-        faults.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), a row for every factor")
+    if problem.local is not None and problem.local(obs).shape[:-1] not in ((n,), (len(space),)):
+        components = f", or ({len(space)}, …), a row for every component" if len(space) != n else ""
+        faults.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), a row for every factor{components}")
     if out.psi.shape != (m,):
         faults.append(f"targets: got shape {out.psi.shape}, want ({m},), one for each column of the influence network")
     if faults:

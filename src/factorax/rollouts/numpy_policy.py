@@ -47,7 +47,8 @@ class NumpyPolicy:
     factors: np.ndarray | None = None
     """The factor of every component, ``(c,)``; None: each is its own."""
     local: Callable[[np.ndarray], Any] | None = None
-    """From observations ``(B, d)`` to what every factor observes, ``(B, n, l)``; None: each observes everything."""
+    """From observations ``(B, d)`` to what every factor or component observes, ``(B, n or c, l)``; None: each observes
+    everything."""
     observations: ObservationSpace | None = None
     """What networks see of rows of observations; None: the rows."""
     activation: Literal["tanh", "relu"] = "tanh"
@@ -109,7 +110,8 @@ class NumpyPolicy:
             return np.broadcast_to(obs[:, None], (len(obs), len(self.space), obs.shape[-1]))
         local = np.asarray(self.local(obs if self.observations is None else self.observations.structured(obs, np)))
         local = local.astype(np.float32, copy=False)
-        return local if self.factors is None else local[:, self.factors]
+        own = self.factors is None or local.shape[1] != self.factors.max() + 1  # a row for every component
+        return local if own else local[:, self.factors]
 
     def encode(self, obs: np.ndarray) -> np.ndarray:
         """Return observations ``(B, d)`` as the vectors that a network sees."""

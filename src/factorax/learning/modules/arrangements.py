@@ -38,6 +38,25 @@ class Encoded(eqx.Module):
         return self.size if local is None else local
 
 
+class SeenByFactors(eqx.Module):
+    """Observations as vectors for a network that is applied to factors of several components, not to components."""
+
+    encoder: Encoded
+    index: Any = eqx.field(static=True)
+    """`Spec.seen_by_factor`, as tuples: components whose local observations make up that of each factor."""
+
+    def seen(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
+        """What every factor sees, ``(..., n, g l)``: the local observations of its components, or everything."""
+        if local is None:
+            return spread_out(self.encoder(obs), factors)
+        rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
+        return rows.reshape(*rows.shape[:-2], -1)
+
+    def seen_size(self, local: int | None) -> int:
+        """Numbers that a factor sees; `local` of them for each of its components, if these have local observations."""
+        return self.encoder.size if local is None else local * len(self.index[0])
+
+
 def spread_out(x: jax.Array, components: int) -> jax.Array:
     """The same vector for every component, ``(..., e)`` → ``(..., c, e)``."""
     return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
