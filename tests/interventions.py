@@ -1,4 +1,7 @@
-"""What an action really changes: the same episode twice, with the same random numbers, but for one action."""
+"""What an action really changes: the same episode twice, with the same random numbers, but for one action.
+
+Random numbers of an RDDL environment depend on the seed, the step and their place in the model alone.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,48 +9,6 @@ from typing import Any
 import numpy as np
 
 from factorax.spaces import ActionSpace
-
-_BY_REJECTION = {"poisson", "gamma", "binomial", "negative_binomial", "beta", "geometric", "chisquare", "standard_t"}
-
-
-class _Draws:
-    """Random numbers that depend on a key alone, not on what was drawn before or with which parameters."""
-
-    def __init__(self, *key: int):
-        self.key = key
-
-    def __getattr__(self, name: str) -> Any:
-        def draw(**parameters: Any) -> Any:
-            if name not in _BY_REJECTION:
-                return getattr(np.random.default_rng(self.key), name)(**parameters)
-            shape = np.broadcast_shapes(*(np.shape(p) for p in parameters.values()))
-            rows = {key: np.broadcast_to(p, shape).ravel() for key, p in parameters.items()}
-            drawn = [
-                getattr(np.random.default_rng((*self.key, i)), name)(**{key: row[i] for key, row in rows.items()})
-                for i in range(int(np.prod(shape)))
-            ]
-            return np.reshape(drawn, shape)[()]
-
-        return draw
-
-
-def share_random_numbers(env: Any, seed: int) -> None:
-    """From now on every random variable is a function of the seed, the time and its place in the model."""
-    simulator = env.rddl.sampler
-
-    def keyed(sample: Any) -> Any:
-        def sample_with_key(expr: Any, subs: Any) -> Any:
-            before = simulator.rng
-            simulator.rng = _Draws(seed, env.rddl.timestep, expr.id)
-            try:
-                return sample(expr, subs)
-            finally:
-                simulator.rng = before
-
-        return sample_with_key
-
-    simulator._sample_random = keyed(type(simulator)._sample_random.__get__(simulator))
-    simulator._sample_random_vector = keyed(type(simulator)._sample_random_vector.__get__(simulator))
 
 
 class _Actor:
@@ -115,7 +76,6 @@ def moved(
     n, m = env.network.shape
     at_once, ever = np.zeros((n, m), bool), np.zeros((n, m), bool)
     for trial in range(trials):
-        share_random_numbers(env, seed + trial)
         act = _Actor(env, closed_loop, rng)
         at = int(rng.integers(max(1, steps // 2)))
         obs, _ = env.reset(seed=seed + trial)

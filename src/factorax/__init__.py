@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .integrations import wrap as wrap
     from .learning import ActionScaleWarning as ActionScaleWarning
     from .learning import AdaptiveNetwork as AdaptiveNetwork
+    from .learning import AdaptiveStateNetwork as AdaptiveStateNetwork
     from .learning import FactoredPPO as FactoredPPO
     from .rollouts import check_problem as check_problem
     from .spec import Spec as Spec
@@ -62,6 +63,7 @@ _HOMES = {
     "wrap": "integrations",
     "ActionScaleWarning": "learning",
     "AdaptiveNetwork": "learning",
+    "AdaptiveStateNetwork": "learning",
     "FactoredPPO": "learning",
     "check_problem": "rollouts",
     "Spec": "spec",

@@ -89,6 +89,7 @@ ROWS = [
         notes=["one", 3],
         steps=[-1, 1.5, "1", None, True],
         also=[None, 3, [RESULT], Given({"a": 3}, "3")],
+        streams=["hold", 3, True],
     ),
     *bad("discovery.Discovery.found", RESULT.found, **FOUND),
     *bad("discovery.Discovery.network", RESULT.network, **FOUND),
@@ -180,6 +181,8 @@ ROWS = [
         groups=NOT_FLAGS,
         one_step=NOT_FLAGS,
         start=[3, "net", Given([[7.0]], "7")],
+        streams=["hold", None, 3],
+        exogenous=[3, "ab", Given([-1], "-1"), Given([0], "0")],
         seed=NOT_SEEDS,
     ),
     *bad(

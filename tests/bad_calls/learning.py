@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from bad_calls.rows import INF, NAN, NOT_COUNTS, NOT_FLAGS, NOT_NETWORKS, NOT_SEEDS, Given, Lazy, bad
-from factorax import AdaptiveNetwork, FactoredPPO, InfluenceNetwork, problems, rollouts
+from factorax import AdaptiveNetwork, AdaptiveStateNetwork, FactoredPPO, InfluenceNetwork, problems, rollouts
 from factorax.learning import (
     CallbackList,
     CheckpointCallback,
@@ -174,6 +174,30 @@ ROWS = [
         every=NOT_COUNTS,
         window=NOT_COUNTS,
         margin=[-1, NAN, INF, "8", None, True],
+    ),
+    *bad(
+        "learning.AdaptiveStateNetwork",
+        AdaptiveStateNetwork,
+        {"initial": NET, "regime": len, "regimes": 2},
+        initial=NOT_NETWORKS,
+        regime=[None, 3, "regime"],
+        regimes=NOT_COUNTS,
+        every=NOT_COUNTS,
+        window=NOT_COUNTS,
+        margin=[-1, NAN, INF, "8", None, True],
+    ),
+    *bad(
+        "learning.AdaptiveStateNetwork.bins",
+        AdaptiveStateNetwork.bins,
+        {"initial": NET, "features": [0], "edges": [[0.0]]},
+        initial=NOT_NETWORKS,
+        features=[3, "ab", Given([-1], "-1"), Given(["a"], "'a'"), Given([0, 1], "2")],
+        edges=[3, "ab", Given([["a"]], "a"), Given([[1.0, 0.0]], "1.0"), Given([[NAN]], "nan")],
+    ),
+    *bad(
+        "learning.AdaptiveStateNetwork.of_regimes",
+        AdaptiveStateNetwork(NET, len, 2).of_regimes,
+        state=[None, 3, "state"],
     ),
     *bad("learning.AdaptiveNetwork.from_complete", AdaptiveNetwork.from_complete, like=NOT_NETWORKS),
     *bad("learning.CallbackList", CallbackList, callbacks=[None, 3, "print", Given([3], "3")]),

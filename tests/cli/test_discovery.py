@@ -50,3 +50,15 @@ def test_errors(arguments, message, factorax):
     assert code == 2
     assert message in err
     assert "Traceback" not in err
+
+
+@pytest.mark.filterwarnings("ignore:problem. the random numbers of the simulator shift")
+def test_streams_are_shown(factorax):
+    """Where random numbers shift the report says so, and no edge is vouched for."""
+    code, out, _ = factorax(
+        "discover", "discovery.shifting:Shifting", "--horizon", 2, "--trials", 12, "--json"
+    )  # fmt: skip
+    assert code == 0
+    report = json.loads(out)
+    assert report["streams"] == "shifted"
+    assert all(edge["p_value"] > 0 for edge in report["edges"])

@@ -26,6 +26,9 @@ def discover(
     samples: Annotated[int, Range(1, 1_000_000_000), Only("method", _OF_DATA, "interventional")] = 10_000,
     fdr: Annotated[float, Range(0, 0.999, open=True)] = 0.05,
     threshold: Annotated[float | None, Range(0), Only("method", ("predictive", "gated"), "interventional")] = None,
+    streams: Annotated[
+        Literal["check", "trust", "test"], Only("method", ("interventional",), "interventional")
+    ] = "check",
     run: Annotated[Path | None, RunFolder()] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, OutputFile((".safetensors",))] = None,
@@ -45,6 +48,8 @@ def discover(
         fdr: The share of edges that may be false on average.
         threshold: Of predictive: edges with more conditional mutual information than this, in nats; 0.003 if left out.
             Of gated: with a larger chance that the gate is open; 0.5 if left out.
+        streams: Of interventional: check compares the random generators of the simulator after every step, and tests
+            over many seeds if actions shift them; trust takes them to be held; test tests in any case.
         run: The folder of a trained run, whose policy then acts; random actions if left out.
         seed: Of the problem.
         out: A file for everything that was found, .safetensors.
@@ -60,7 +65,7 @@ def discover(
 
     policy = None if run is None else load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
-    options |= {"trials": trials} if method == "interventional" else {"samples": samples}
+    options |= {"trials": trials, "streams": streams} if method == "interventional" else {"samples": samples}
     result = discovery.discover(find_problem(problem), method, **options)
     if method == "predictive" and threshold is None:
         threshold = discovery.THRESHOLDS["low"]
@@ -74,7 +79,8 @@ def discover(
         plt.close(figure)
     edges = result.as_edges(fdr, threshold=threshold)
     if json_:
-        print(json.dumps({"method": method, "network": result.name, "notes": result.notes, "edges": edges}, indent=2))
+        report = {"method": method, "network": result.name, "streams": result.streams, "notes": result.notes}
+        print(json.dumps(report | {"edges": edges}, indent=2))
         return
     console = Console()
     console.print(printable(result, keep="\n"), highlight=False, markup=False)

@@ -65,7 +65,8 @@ def train(
         settings: Settings of the algorithm.
         network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
             in, incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates it during training,
-            starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE.
+            starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE;
+            adaptive-state:0:-0.5,0.5 does so for each bin of entry 0 of the observation.
             curriculum:incident,corridor,complete trains with each for an equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options. own (those for the problem, if there are
             any), none, or a name, such as traffic-full.

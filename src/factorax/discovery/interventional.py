@@ -1,21 +1,26 @@
 """Networks by intervention: runs of the same episode that differ only in what some factors do.
 
 An edge i → j is taken as shown by two runs of the same seed that differ in what factor i does and in nothing else, if
-target j differed; or by two trials that suggested it independently of each other.
+target j differed; or by two trials that suggested it independently of each other. That random numbers do not differ is
+checked (`factorax.discovery.streams`); if they do, edges are tested over seeds (`factorax.discovery.over_seeds`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from .._checks import check_each
+from .._checks import Range, check_each, checked, listed
 from ..structure.checks import as_network
 from ..structure.labels import counted, edge_label, some, warn
+from .episode import Episode, ShiftedError, names_of
 from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
+from .over_seeds import network_over_seeds
 from .result import Discovery
-from .simulators import OPTIONS, Simulator, simulator_of
+from .simulator import OPTIONS, Simulator
+from .simulators import simulator_of
+from .streams import Checking, Streams
 
 
 def intervene(
@@ -27,6 +32,8 @@ def intervene(
     groups: bool = True,
     one_step: bool = True,
     start: Any = None,
+    streams: Checking = "check",
+    exogenous: Sequence[int] = (),
     seed: int = 0,
 ) -> Discovery:
     """Change what factors do, hold the random numbers and all else fixed, and see which targets move.
@@ -49,6 +56,12 @@ def intervene(
     - `one_step`: whether to find the one-step network as well.
     - `start`: a network whose edges are taken for granted: only those that it *lacks* are looked for, which takes far
       fewer re-runs.
+    - `streams`: ``"check"``: after every step compare the random generators of an environment with those of the run
+      without intervention. If they differ, or cannot be seen though the seed matters, a warning and ``found.streams``
+      say so, and what moved is tested over many seeds (`factorax.discovery.over_seeds`). ``"trust"``: you know that no
+      action shifts the random numbers. ``"test"``: test in any case.
+    - `exogenous`: places in the flat observation that no action can touch, such as the weather; if they differ, random
+      numbers have shifted. For simulators with generators out of reach.
 
     >>> from factorax.problems import chain
     >>> found = intervene(chain(4, delay=2), horizon=6, trials=3)
@@ -56,90 +69,31 @@ def intervene(
     (True, 0)
     """
     check_each(OPTIONS, horizon=horizon, trials=trials, groups=groups, one_step=one_step, seed=seed)
-    simulator = simulator_of(problem, horizon, policy)
+    checked("streams", streams, Checking)
+    places = [checked("exogenous", each, Annotated[int, Range(0)])
+              for each in listed("exogenous", exogenous, "places in the flat observation")]  # fmt: skip
+    simulator = simulator_of(problem, horizon, policy, places)
     try:
-        _check_repeats(simulator, seed)
+        state = _check_repeats(simulator, seed, streams)
         names = ["one-step"] * one_step + ["open-loop"] + ["closed-loop"] * (policy is not None)
         granted = np.zeros(simulator.network.shape, bool) if start is None else _granted(start, simulator)
-        networks = {name: _network(simulator, name, trials, groups, seed, granted) for name in names}
+        networks, by_tests = {}, streams == "test" or state == "unseen"
+        if not by_tests:
+            try:
+                networks = {name: _network(simulator, name, trials, groups, seed, granted) for name in names}
+            except ShiftedError as shift:
+                _warn_of_shift(simulator, shift)
+                state, by_tests = "shifted", True
+        if by_tests:
+            networks = {name: network_over_seeds(simulator, name, trials=trials, seed=seed, granted=granted)
+                        for name in names}  # fmt: skip
+        networks = {name: replace(network, streams=state) for name, network in networks.items()}
     finally:
         simulator.close()
     main = networks.pop(names[-1])
     if "open-loop" in networks:
         _warn_of_answers(main, networks["open-loop"])
     return replace(main, also=networks)
-
-
-class _Episode:
-    """An episode with one seed, and the tests that were run on it."""
-
-    def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
-        self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
-        alike = seed % 2 == 0  # in every second episode
-        acted = simulator.sequence(rng, alike=alike) if simulator.policy is None else simulator.acted(seed)
-        self.forced, self.at = simulator.unlike(acted, rng), int(rng.integers(simulator.horizon))
-        self.acted, self.base = acted, None if name == "closed-loop" else acted
-        self.once = name == "one-step"
-        n, m = simulator.network.shape
-        self.groups, self.outcomes = np.zeros((0, n), bool), []
-        self.moved, self.change = np.zeros((0, m), bool), np.zeros((0, m))
-        self.before: np.ndarray | None = None
-
-    def _run(self, groups: np.ndarray) -> np.ndarray:
-        """The targets of every group, ``(B, T, m)``; the first call also sets those `before` any change."""
-        if self.once:
-            targets = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
-            self.before, targets = targets[0], targets[1:]
-            return targets
-        first = np.zeros((int(self.before is None), groups.shape[1]), bool)
-        targets = self.simulator.play(self.seed, self.base, self.forced, np.vstack([first, groups]))
-        if self.before is None:
-            self.before, targets = targets[0], targets[1:]
-        return targets
-
-    def test(self, groups: np.ndarray) -> np.ndarray:
-        """Which targets moved, ``(B, m)``."""
-        targets = self._run(groups)
-        compared = [self._compare(self.before, after) for after in targets]
-        moved = np.array([differs for differs, _ in compared])
-        self.groups, self.moved = np.vstack([self.groups, groups]), np.vstack([self.moved, moved])
-        self.change = np.vstack([self.change, *(change for _, change in compared)])
-        self.outcomes += list(targets)
-        return moved
-
-    @property
-    def ruled_out(self) -> np.ndarray:
-        """Pairs ``(n, m)`` of a factor that was changed and a target that stayed what it was."""
-        return any_of(self.groups.T, ~self.moved)
-
-    def _compare(self, first: Any, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
-        if not finite.all():
-            t = int(finite.argmin())
-            bad = ~np.isfinite(after[t]) | ~np.isfinite(first[t])
-            self.not_finite.append(f"step {t}, target {some(_names(self.simulator.network.targets, bad))}")
-            first, after = first[:t], after[:t]
-        return (after != first).any(axis=0), np.abs((after - first).sum(axis=0))
-
-    def confirm(self, suggested: np.ndarray) -> np.ndarray:
-        """The pairs ``(n, m)`` whose target differs between a test and the same test without the factor."""
-        confirmed = np.zeros_like(suggested)
-        tests = len(self.groups)
-        for i in np.flatnonzero(suggested.any(axis=1)):
-            left = suggested[i].copy()
-            with_i = [r for r in range(tests) if self.groups[r, i] and (self.moved[r] & left).any()]
-            while left.any() and with_i:
-                r = max(with_i, key=lambda r: int((self.moved[r] & left).sum()))
-                with_i.remove(r)
-                without = self.groups[r].copy()
-                without[i] = False
-                if without.any():
-                    self.test(without[None])
-                other = self.outcomes[-1] if without.any() else self.before
-                differs = self._compare(other, self.outcomes[r])[0]
-                confirmed[i] |= left & differs
-                left &= ~self.moved[r]
-        return confirmed
 
 
 @dataclass
@@ -164,7 +118,7 @@ class _Evidence:
             change=np.zeros(shape),
         )
 
-    def add(self, episode: _Episode) -> None:
+    def add(self, episode: Episode) -> None:
         groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
         stayed = groups.T @ ~moved
         sole = moved & (groups @ edges.astype(int) == 1)
@@ -188,8 +142,8 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     evidence.edges |= granted
     rng = np.random.default_rng([seed, len(name)])
 
-    def episode(number: int) -> _Episode:
-        return _Episode(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
+    def episode(number: int) -> Episode:
+        return Episode(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
 
     pending, number = [], 0
     if groups and not granted.any():
@@ -215,8 +169,8 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
 
 
 def _look_around(
-    episode: Callable[[int], _Episode], evidence: _Evidence, trials: int, rng: np.random.Generator
-) -> list[_Episode]:
+    episode: Callable[[int], Episode], evidence: _Evidence, trials: int, rng: np.random.Generator
+) -> list[Episode]:
     """Start several episodes, find the first edges in the one that shows most, and return the other episodes.
 
     The same few factors are changed in all of them, and the episode in which they move the most targets is taken. What
@@ -241,7 +195,7 @@ def _look_around(
     return others
 
 
-def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
+def _go_on(episode: Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
     """Test groups that should move nothing new; where one does, search for the factor that did it."""
     n = len(evidence.edges)
     if len(planned):
@@ -272,17 +226,13 @@ def _go_on(episode: _Episode, evidence: _Evidence, planned: np.ndarray, rng: np.
             return
 
 
-def _one_by_one(episode: _Episode, evidence: _Evidence, factors: np.ndarray) -> bool:
+def _one_by_one(episode: Episode, evidence: _Evidence, factors: np.ndarray) -> bool:
     """Change each of these factors alone, unless that was done before; return whether any was left to change."""
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
         alone = np.eye(len(left), dtype=bool)[left]
         evidence.edges = evidence.edges | any_of(alone.T, episode.test(alone))
     return bool(left.any())
-
-
-def _names(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
-    return [labels[i] for i in np.flatnonzero(chosen)]
 
 
 def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int, steps: int) -> Discovery:
@@ -299,9 +249,9 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
         )
     still, idle = np.atleast_1d(~edges.any(axis=0)), np.atleast_1d(~edges.any(axis=1))
     if still.any():
-        notes.append(f"never moved: target {some(_names(net.targets, still))}")
+        notes.append(f"never moved: target {some(names_of(net.targets, still))}")
     if idle.any():
-        notes.append(f"moved nothing: action {some(_names(net.actions, idle))}")
+        notes.append(f"moved nothing: action {some(names_of(net.actions, idle))}")
     if evidence.not_finite:
         notes.append(
             f"{counted(len(evidence.not_finite), 're-run')} had targets that are not finite, the first at "
@@ -322,8 +272,11 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
     )
 
 
-def _check_repeats(simulator: Simulator, seed: int) -> None:
-    """Raise unless the same seed and the same actions give the same targets, in all ways in which it will be run."""
+def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Streams:
+    """Raise unless the same seed and the same actions give the same targets, in all ways in which it will be run.
+
+    Returns whether it can be seen that random streams are held, which is then watched unless they are trusted.
+    """
     rng = np.random.default_rng(seed)
     n = simulator.network.shape[0]
     acted = simulator.sequence(rng, alike=False) if simulator.policy is None else simulator.acted(seed)
@@ -334,13 +287,34 @@ def _check_repeats(simulator: Simulator, seed: int) -> None:
             t = int(differs.any(axis=1).argmax())
             raise ValueError(
                 f"problem: two episodes with the seed {seed} and the same actions differ in step {t}, target "
-                f"{some(_names(simulator.network.targets, differs[t]))}; want a simulator that repeats itself, i.e. "
+                f"{some(names_of(simulator.network.targets, differs[t]))}; want a simulator that repeats itself, i.e. "
                 "one that draws from the generator that reset(seed=…) seeds, and from nothing else. Without one, use a "
                 "method that works on data: method='score' or 'dependence'"
             )
         if not np.isfinite(first[0]).all():
-            bad = _names(simulator.network.targets, ~np.isfinite(first[0]))
+            bad = names_of(simulator.network.targets, ~np.isfinite(first[0]))
             raise ValueError(f"problem: target {some(bad)} is not finite in step 0 with the seed {seed}; want numbers")
+    if streams == "trust":
+        return "trusted"
+    state = simulator.watch_streams(seed, acted)
+    if state == "unseen" and streams == "check":
+        warn(
+            "problem: the targets depend on the seed, but no random generator that reset(seed=…) seeds can be reached. "
+            "Whether an action shifts the random numbers cannot be seen, so that edges are tested over seeds. Draw "
+            "from self.np_random, say which observations are exogenous=…, or streams='trust' if you know that no "
+            "action does"
+        )
+    return state
+
+
+def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
+    names = some(names_of(simulator.network.actions, shift.factors))
+    warn(
+        f"problem: the random numbers of the simulator shift with the actions: where {names} did something else, "
+        f"other numbers were drawn by the end of step {shift.step} (compared: {simulator.watched}). Targets that no "
+        "action reaches may move as well, so that what moved is tested over seeds, at a false-discovery rate. To have "
+        "edges shown, give every random quantity a generator of its own, or draw as many numbers in every step"
+    )
 
 
 def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:

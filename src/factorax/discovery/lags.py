@@ -8,7 +8,8 @@ import numpy as np
 from .._checks import check_each
 from ..structure import LaggedNetwork, StructureWarning
 from ..structure.checks import as_network
-from .simulators import OPTIONS, simulator_of
+from .simulator import OPTIONS
+from .simulators import simulator_of
 
 
 def measure_lags(
@@ -19,7 +20,7 @@ def measure_lags(
     In each of `trials` episodes every factor in turn does something else for one step, at a random time, all else held
     fixed. The lag of an edge is the shortest time after which its target was seen to move; 0 if it never was,
     which is safe. A lag that is shorter in states that no episode visits is overrated, and biases the gradient: take
-    many trials, or lags that physics gives.
+    many trials, or lags that physics gives. Random numbers that shift with the actions only make lags shorter.
 
     - `network`: the network whose edges are measured; the problem's own if left out. Other pairs get no lag.
     - `horizon`: steps of an episode; the change comes in its first half.

@@ -21,6 +21,13 @@ PROMISES: dict[str, str] = {
 }
 """What each method says of an edge, and of a pair without one."""
 
+SHIFTED = (
+    "the random numbers were not held fixed, and a target may move because others were drawn. For an edge, that the "
+    "target's distribution does not depend on the action is refuted by tests over seeds, at the stated false-discovery "
+    "rate; a pair without an edge never moved, or moved no more than chance explains"
+)
+"""What interventions say where random streams shift, or cannot be seen."""
+
 WITHOUT_P_VALUES = ("predictive", "gated")
 """Methods without tests: an edge is an effect above a threshold, and no error rate is known."""
 THRESHOLD: dict[str, float] = {"gated": 0.5}

@@ -13,8 +13,9 @@ from .._false_discovery import Control, adjusted, discoveries, p_values
 from ..structure import InfluenceNetwork
 from ..structure.labels import counted
 from .drawing import draw_matrix
-from .methods import PROMISES, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
+from .methods import PROMISES, SHIFTED, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
 from .storage import load, save
+from .streams import Streams
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,11 +58,15 @@ class Discovery:
     """What a reader should know: what was skipped, what the samples can tell."""
     steps: int = 0
     """Number of simulated steps in total."""
+    streams: Streams | None = None
+    """Of interventions: whether the random numbers were held fixed (``"held"``, or ``"trusted"`` at your word), shifted
+    with the actions (``"shifted"``), or come from where nobody can see (``"unseen"``). None for other methods."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
     """The other networks of the same interventions, by name: ``one-step``, ``open-loop``."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("method", MethodName), ("kind", TargetKind), ("loop", Loop), ("effect_unit", str)):
+        kinds = {"method": MethodName, "kind": TargetKind, "loop": Loop, "effect_unit": str, "streams": Streams | None}
+        for name, kind in kinds.items():
             checked(name, getattr(self, name), kind)
         for name in ("effect", "p_value", "samples"):
             array = real_array(name, getattr(self, name), finite=False)
@@ -211,7 +216,10 @@ class Discovery:
                 f"{other.name}: {counted(int(others.sum()), 'edge')}, {int((others & ~edges).sum())} of them not here, "
                 f"{int((edges & ~others).sum())} here not there"
             )
-        return "\n".join([*lines, f"What it says: {PROMISES[self.method]}.", *self.notes])
+        if self.streams is not None:
+            lines.append(f"random streams: {self.streams}")
+        promise = SHIFTED if self.streams in ("shifted", "unseen") else PROMISES[self.method]
+        return "\n".join([*lines, f"What it says: {promise}.", *self.notes])
 
     __repr__ = __str__
 

@@ -14,6 +14,7 @@ from .._lazy import import_quietly
 from ..structure.labels import counted, some, warn
 from ._rddl_dependencies import Dependencies
 from ._rddl_influence import Influence, Reads, check_reads, read_influence
+from ._rddl_streams import Streams
 from ._rddl_terms import Terms
 
 
@@ -98,6 +99,8 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
       every object that it sums over, named after the fluents that it reads: ``temp[?h=h1]``. `weights` are ones.
     - **End**: *terminated* by the model's termination condition, or by its horizon if the time left is observed;
       *truncated* by the horizon if it is not, or by a broken state invariant, after which the model says nothing.
+    - **Random numbers**: every random variable of the model has its own stream, which depends on the seed, the step and
+      the object alone. Two episodes of one seed differ only by what the actions change.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -108,6 +111,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         self.rddl, self.time_left = simulation, time_left
         simulator = simulation.sampler
         simulator.rng = np.random.default_rng()  # pyRDDLGym's simulators share one unless seeded
+        self._streams = Streams(simulator, self._now)
         dependencies = Dependencies(simulator)
         self._terms = simulator.sample_reward = Terms(dependencies, merge_constants=merge_constants)
         self.influence = read_influence(dependencies, self._terms, reads)
@@ -141,6 +145,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         """Start an episode."""
         super().reset(seed=seed)
         fluents, _ = self.rddl.reset(seed=seed)
+        self._streams.start()
         return self._flat(fluents), {}
 
     def step(self, action: dict[str, Any]) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -164,6 +169,9 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
     def close(self) -> None:
         """Close the environment of pyRDDLGym."""
         self.rddl.close()
+
+    def _now(self) -> int:
+        return self.rddl.timestep
 
     def _to_simulator(self, action: dict[str, Any]) -> dict[str, np.ndarray]:
         """The action as arrays of the simulator's shapes and types."""

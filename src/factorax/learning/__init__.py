@@ -8,6 +8,7 @@ from .config import Hyper as Hyper
 
 if TYPE_CHECKING:
     from .adaptive import AdaptiveNetwork as AdaptiveNetwork
+    from .adaptive_state import AdaptiveStateNetwork as AdaptiveStateNetwork
     from .advantages import TrainingBatch as TrainingBatch
     from .advantages import gae as gae
     from .callbacks import Callback as Callback
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActionScaleWarning": "hints",
     "AdaptiveNetwork": "adaptive",
+    "AdaptiveStateNetwork": "adaptive_state",
     "Callback": "callbacks",
     "CallbackList": "callbacks",
     "CheckpointCallback": "callbacks",

@@ -10,6 +10,7 @@ from ..spaces import ActionSpace
 from ..spec import declared_network, opened
 from ..structure import Curriculum, InfluenceNetwork
 from .adaptive import AdaptiveNetwork
+from .adaptive_state import AdaptiveStateNetwork
 
 _ALWAYS = ("own", "complete", "adaptive")
 CURRICULUM = "curriculum:"
@@ -40,6 +41,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
     - ``own``: the problem's; ``complete``: all edges;
     - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
       ``adaptive:K.json``: with these;
+    - ``adaptive-state:0:-0.5,0.5``: an `AdaptiveStateNetwork` that starts with all edges, with a regime for each of the
+      three bins of entry 0 of the observation; ``adaptive-state:0:-0.5,0.5+3:0``: of entries 0 and 3;
     - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
       one; ``n-level-all-rows:2`` is ``n-level:2`` with windows that span all rows;
     - ``curriculum:incident,corridor,complete``: a `Curriculum` of these, of two or more networks of the problem;
@@ -57,6 +60,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
     head, _, rest = name.partition(":")
     if head == "curriculum":
         return _curriculum(problem, name, rest, steps)
+    if head == "adaptive-state":
+        return _adaptive_state(problem, name, rest)
     if head == "adaptive":
         if not rest:
             return head
@@ -116,6 +121,22 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
     if names[0] == "complete":
         networks[0] = networks[0].relabel(networks[1].actions, networks[1].targets)
     return Curriculum(networks, steps=steps)
+
+
+def _adaptive_state(problem: Any, name: str, bins: str) -> AdaptiveStateNetwork:
+    """Returns the network of ``PLACE:EDGE,EDGE+PLACE:EDGE``, which begins with all edges."""
+    try:
+        parts = [part.partition(":") for part in bins.split("+")]
+        places = [int(place) for place, _, _ in parts]
+        edges = [[float(edge) for edge in text.split(",")] for _, _, text in parts]
+    except ValueError:
+        raise ValueError(
+            f"network: got {name!r:.60}, want the place of an observation and the numbers between its bins, as in "
+            "adaptive-state:0:-0.5,0.5, or several with + between them"
+        ) from None
+    own = _own(problem, name)
+    complete = InfluenceNetwork.complete(*own.shape).relabel(own.actions, own.targets)
+    return AdaptiveStateNetwork.bins(complete, places, edges)
 
 
 def _own(problem: Any, name: str = "adaptive:own") -> InfluenceNetwork:

@@ -1,0 +1,147 @@
+"""Re-runs of a Gymnasium environment, and a look at its random generators after every step."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from gymnasium.spaces.utils import flatten, flatten_space
+
+from ..problems.vectors import is_vector
+from ..spaces import ActionSpace
+from ..spec import Spec, declared_network
+from ..structure import InfluenceNetwork
+from .simulator import ActingFunction, Simulator
+from .streams import Streams, StreamWatch
+
+_OTHER_SEEDS = 3
+"""Seeds that are tried to see whether the seed matters at all."""
+
+
+class HostSimulator(Simulator):
+    """A Gymnasium environment, reset with ``reset(seed=…)`` for every re-run."""
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        horizon: int,
+        policy: ActingFunction | None,
+        exogenous: Sequence[int] = (),
+    ):
+        self.env = make()
+        if is_vector(self.env):
+            self.env.close()
+            raise TypeError(
+                f"problem: got a function that makes a vector of environments, {type(self.env).__name__}, and "
+                "interventions replay one episode at a time; want a function that makes one gymnasium.Env"
+            )
+        space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
+        if network is None:
+            self.env.reset(seed=0)
+            _, reward, *_, info = self.env.step(space.to_environment(np.zeros(len(space), np.float32)))
+            network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
+        observations = flatten_space(self.env.observation_space)  # only a policy looks at them
+        spec = Spec.of_spaces(observations, self.env.action_space, network, bounded="clip")
+        super().__init__(spec, horizon, policy)
+        size = int(np.prod(observations.shape or ()))
+        if wrong := [each for each in exogenous if each >= size]:
+            self.env.close()
+            raise ValueError(f"exogenous: got {wrong[0]}, want places below {size}, the size of a flat observation")
+        self._exogenous, self._watch, self._watching = list(exogenous), StreamWatch(self.env, exogenous), False
+
+    def _flat(self, obs: Any) -> np.ndarray:
+        return np.asarray(flatten(self.env.observation_space, obs)) if self._exogenous else np.zeros(0)
+
+    def _episode(self, seed: int, choose: Callable[[int, Any], np.ndarray], steps: int) -> tuple[Any, Any, Any]:
+        """Targets ``(T, m)``, actions ``(T, c)`` and notes ``(T + 2,)`` of an episode."""
+        psi = np.zeros((self.horizon, self.network.shape[1]))
+        actions = np.zeros((self.horizon, len(self.space)), np.float32)
+        notes, watch = np.zeros(self.horizon + 2, np.int64), self._watch if self._watching else None
+        obs, _ = self.env.reset(seed=seed)
+        if watch is not None:
+            notes[0] = watch.reset(self._flat(obs))
+        for t in range(steps):
+            actions[t] = choose(t, obs)
+            obs, reward, terminated, truncated, info = self.env.step(self.space.to_environment(actions[t].copy()))
+            psi[t] = np.array(info.get("vector_reward", reward), dtype=float)  # a copy: some environments overwrite it
+            self.steps += 1
+            if watch is not None:
+                notes[t + 1] = watch.note(self._flat(obs))
+            if terminated or truncated:
+                break
+        if watch is not None:
+            notes[-1] = watch.end()
+        return psi, actions, notes
+
+    def _runs(self, seed: int, chosen: list[Callable[[int, Any], np.ndarray]], steps: int) -> np.ndarray:
+        runs = [self._episode(seed, choose, steps) for choose in chosen]
+        self.notes = np.array([notes for _, _, notes in runs])
+        return np.array([psi for psi, _, _ in runs])
+
+    def watch_streams(self, seed: int, base: np.ndarray) -> Streams:
+        """Choose the generators to compare: those that `reset` seeds. ``"unseen"`` if the seed matters but none draws.
+
+        The same actions are played with one seed twice and with a few others.
+        """
+
+        def play(seed: int) -> tuple[dict[str, int], set[str], np.ndarray, dict[str, int]]:
+            after: list[Any] = []
+
+            def choose(t: int, obs: Any) -> np.ndarray:
+                if t == 0:
+                    after.extend([self._watch.states(), self._watch.new(seed)])
+                return base[t]
+
+            psi = self._episode(seed, choose, self.horizon)[0]
+            return after[0], after[1], psi, self._watch.states()
+
+        self._watch.names, self._watching = [], True
+        first, new, psi, last = play(seed)
+        drew = self._watch.choose(first, play(seed)[0], last)
+        others = [play(seed + k) for k in range(1, 1 + _OTHER_SEEDS)]
+        if all(np.array_equal(psi, other[2], equal_nan=True) for other in others):
+            return "held"  # nothing is random
+        by_seed = {name for name in self._watch.names if any(other[0].get(name) != first[name] for other in others)}
+        return "held" if self._exogenous or drew or by_seed - new else "unseen"
+
+    @property
+    def watched(self) -> str:
+        """The generators and observations that are compared, in words."""
+        return self._watch.described
+
+    def _answer(self, seed: int, t: int, obs: Any) -> np.ndarray:
+        assert self.policy is not None
+        return np.asarray(self.policy(jax.random.fold_in(jax.random.key(seed), t), np.asarray(obs, np.float32)))
+
+    def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Play the re-runs one after the other."""
+
+        def choose(mask: np.ndarray, t: int, obs: Any) -> np.ndarray:
+            return np.where(mask, forced[t], self._answer(seed, t, obs) if base is None else base[t])
+
+        return self._runs(seed, [partial(choose, mask) for mask in self._components(factors)], self.horizon)
+
+    def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
+        """Play step `t` alone; every re-run has to play the steps before it, in which nothing may differ."""
+
+        def choose(mask: np.ndarray, time: int, obs: Any) -> np.ndarray:
+            return np.where(mask & (time == t), forced[t], base[time])
+
+        masks = np.vstack([np.zeros((1, len(self.space)), bool), self._components(factors)])
+        psi = self._runs(seed, [partial(choose, mask) for mask in masks], t + 1)
+        before = psi[:, :t]
+        if not np.array_equal(before, np.broadcast_to(before[:1], before.shape), equal_nan=True):
+            raise ValueError(
+                f"problem: episodes with the seed {seed} differ in targets before step {t}, the first in which actions "
+                "differ; want a simulator that repeats itself: does something survive reset(seed=…)?"
+            )
+        return psi[:, t : t + 1]
+
+    def acted(self, seed: int) -> np.ndarray:
+        """Play an episode without force and return its actions."""
+        return self._episode(seed, partial(self._answer, seed), self.horizon)[1]
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()

@@ -1,0 +1,201 @@
+"""Networks of simulators whose random streams shift with the actions: tests over many seeds.
+
+Where streams shift, a target that moved may have moved because other random numbers were drawn. One that never moved
+shows no sign of an edge, as ever; for all others it is *tested* whether the distribution of the target depends on the
+action. Nothing is taken as shown, not even what moved while the generators were still in the same state after every
+step: within a step one draw more for one quantity and one less for another leave the same state behind.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ..structure.labels import counted
+from .batch import Batch
+from .dependence import dependence_test
+from .result import Discovery
+from .score import detectable
+from .simulator import Simulator
+
+_HELD = (0.0, 0.03, 0.3)
+"""How often the actions of the tests leave the value that they mostly have: seldom, so that their mean tells much."""
+_FEWEST = 30
+"""Samples that the test of dependence wants."""
+
+
+class Comparison(NamedTuple):
+    """What re-runs of many episodes tell of every pair of a factor and a target."""
+
+    moved: np.ndarray
+    """Whether the target moved at all, ``(n, m)``."""
+    p_value: np.ndarray
+    """Of the hypothesis that the distribution of the target does not depend on the factor, ``(n, m)``."""
+    change: np.ndarray
+    """Mean of |change of the target's sum over the episode|, ``(n, m)``."""
+    paired: int
+    """Seeds of episodes that were run again, for every factor."""
+    unpaired: int
+    """Further seeds, with one episode each."""
+    not_finite: int
+    """Episodes that were cut where a target was not finite."""
+
+
+def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int, granted: np.ndarray) -> Discovery:
+    """The network with p-values; edges that are `granted`, ``(n, m)``, have 0."""
+    began = simulator.steps
+    compared = compare_over_seeds(simulator, name, trials=trials, seed=seed)
+    tested = compared.moved & ~granted
+    net = simulator.network
+    return Discovery(
+        "interventional",
+        "one-step" if name == "one-step" else "return",
+        effect=np.where(compared.moved, compared.change, 0.0),
+        p_value=np.where(granted, 0.0, np.where(tested, np.maximum(compared.p_value, 1e-300), 1.0)),
+        samples=np.full(net.shape, compared.paired + compared.unpaired),
+        actions=net.actions,
+        targets=net.targets,
+        loop="closed" if name == "closed-loop" else "open",
+        effect_unit="mean |change of the target's sum over the episode|",
+        notes=_notes(name, compared, int(tested.sum()), granted),
+        steps=simulator.steps - began,
+    )
+
+
+def _notes(name: str, compared: Comparison, tested: int, granted: np.ndarray) -> tuple[str, ...]:
+    others = f", and {compared.unpaired} others" * bool(compared.unpaired)
+    notes = [
+        f"{name}: {counted(compared.paired, 'seed was', 'seeds were')} run again for every action{others}",
+        f"{counted(tested, 'pair')} of {granted.size} moved, perhaps by other random numbers alone, and "
+        f"{'was' if tested == 1 else 'were'} tested over these seeds",
+    ]
+    if granted.any():
+        notes.append(f"{counted(int(granted.sum()), 'edge of start was', 'edges of start were')} taken for granted")
+    if compared.unpaired and tested:
+        smallest = min(detectable(compared.unpaired, granted.size), 1.0)
+        notes.append(
+            f"a lone edge among {granted.size} pairs is found with a chance of 80 % if its correlation is "
+            f"{smallest:.2g} or more; take more trials to find weaker ones"
+        )
+    if compared.not_finite:
+        notes.append(f"{counted(compared.not_finite, 'episode')} had targets that are not finite, and were cut there")
+    return tuple(notes)
+
+
+def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int) -> Comparison:
+    """Change one factor at a time in `trials` episodes, then play as many steps again, each episode with its own seed.
+
+    - *Paired*: the difference D of a target's sum between the two runs of a seed has mean zero if the target does not
+      depend on the factor, whatever the streams do, for both runs have the same distribution given the other actions.
+      Its product with the difference of what the factor did (its mean rank over the episode, or how far that is from
+      the middle) is tested by Student's t, with at least 2¹⁻ᵏ for k episodes in which D ≠ 0.
+    - *Unpaired*, without a policy: in the other episodes all factors draw independently, and `dependence_test` is
+      exact. The smaller of the two p-values counts twice.
+
+    - `name`: ``"one-step"``, ``"open-loop"`` or ``"closed-loop"``.
+    """
+    n, m = simulator.network.shape
+    rng = np.random.default_rng([seed, len(name), 1])
+    moved, not_finite = np.zeros((n, m), bool), 0
+    changes, before, after = [], [], []
+    for number in range(trials):
+        psi, acted, forced = _one_by_one(simulator, name, seed + number, rng)
+        cut = _finite_steps(psi)
+        not_finite += cut < psi.shape[1]
+        moved |= (psi[1:, :cut] != psi[:1, :cut]).any(axis=1)
+        changes.append((psi[1:, :cut] - psi[:1, :cut]).sum(axis=1))
+        before.append(acted.mean(axis=0))
+        after.append(forced.mean(axis=0))
+    change = np.array(changes)
+    # What a policy did depends on the random numbers, as the targets do; only what was forced is independent of them.
+    p_value = _paired(change, np.array(before), np.array(after), simulator.factor_of, both=simulator.policy is None)
+    others = 0
+    if simulator.policy is None:
+        others = max(trials * (n + 1), _FEWEST)
+        unpaired = _unpaired(simulator, name, range(seed + trials, seed + trials + others), rng)
+        p_value = np.minimum(1.0, 2 * np.minimum(p_value, unpaired))
+    return Comparison(
+        moved=moved,
+        p_value=p_value,
+        change=np.abs(change).mean(axis=0),
+        paired=trials,
+        unpaired=others,
+        not_finite=not_finite,
+    )
+
+
+def _one_by_one(
+    simulator: Simulator, name: str, seed: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` before and after."""
+    n = simulator.network.shape[0]
+    acted = simulator.sequence(rng, alike=False, rates=_HELD) if simulator.policy is None else simulator.acted(seed)
+    forced, at = simulator.unlike(acted, rng, rates=_HELD), int(rng.integers(simulator.horizon))
+    if name == "one-step":
+        psi = simulator.play_once(seed, acted, forced, np.eye(n, dtype=bool), at)
+        steps = slice(at, at + 1) if psi.shape[1] == 1 else slice(None)
+        return psi, acted[steps], forced[steps]
+    groups = np.vstack([np.zeros((1, n), bool), np.eye(n, dtype=bool)])
+    return simulator.play(seed, None if name == "closed-loop" else acted, forced, groups), acted, forced
+
+
+def _finite_steps(psi: np.ndarray) -> int:
+    """The number of leading steps in which all targets of all runs ``(B, T, m)`` are finite."""
+    finite = np.atleast_1d(np.isfinite(psi).all(axis=(0, 2)))
+    return len(finite) if finite.all() else int(finite.argmin())
+
+
+def _paired(
+    change: np.ndarray, before: np.ndarray, after: np.ndarray, factor_of: np.ndarray, *, both: bool
+) -> np.ndarray:
+    """p-values ``(n, m)`` from changes of targets ``(S, n, m)`` and what components did before and after, ``(S, c)``.
+
+    `both`: whether what they did before may be used, too.
+    """
+    trials, n, m = change.shape
+    place = stats.rankdata(np.vstack([before, after]), axis=0) / (2 * trials + 1)
+    p_value = np.ones((n, m))
+    if trials < 2:
+        return p_value
+    active = (change != 0).sum(axis=0)
+    least = 0.5 ** np.maximum(active - 1, 0)
+    tests = 2 * np.bincount(factor_of, minlength=n)[:, None]
+    for feature in (place, np.abs(place - 0.5)):
+        contrast = feature[trials:] - (feature[:trials] if both else feature[trials:].mean(axis=0))
+        for c, i in enumerate(factor_of):
+            product = contrast[:, c, None] * change[:, i]
+            squares = np.square(product).sum(axis=0)
+            share = np.square(product.sum(axis=0)) / np.maximum(squares, 1e-300)  # up to `trials`
+            t = np.sqrt(share * (trials - 1) / np.maximum(trials - share, 1e-12))
+            p = np.where(squares > 0, np.maximum(2 * stats.t.sf(t, trials - 1), least[i]), 1.0)
+            p_value[i] = np.minimum(p_value[i], p)
+    return np.minimum(1.0, tests * p_value)
+
+
+def _unpaired(simulator: Simulator, name: str, seeds: range, rng: np.random.Generator) -> np.ndarray:
+    """p-values ``(n, m)`` of `dependence_test` on episodes of these seeds, in which all factors draw independently."""
+    n, m = simulator.network.shape
+    nothing, sums, did = np.zeros((1, n), bool), [], []
+    for seed in seeds:
+        acted = simulator.sequence(rng, alike=False, rates=_HELD)
+        if name == "one-step":
+            at = int(rng.integers(simulator.horizon))
+            acted[at] = simulator.sequence(rng, alike=False, rates=(1.0,))[at]  # apart from what was done before
+            psi = simulator.play_once(seed, acted, acted, nothing[:0], at)[0]
+            sums.append(psi[at if len(psi) > 1 else 0])
+            did.append(acted[at])
+        else:
+            psi = simulator.play(seed, acted, acted, nothing)[0]
+            sums.append(psi[: _finite_steps(psi[None])].sum(axis=0))
+            did.append(acted.mean(axis=0))
+    samples, targets = np.array(did, float), np.nan_to_num(np.array(sums))
+    # Ranks, ties in random order: uniform and independent of the targets where there is no edge.
+    order = np.lexsort((rng.random(samples.shape), samples), axis=0).argsort(axis=0)
+    uniforms = (order + 0.5) / len(samples)
+    constant = np.ptp(samples, axis=0) == 0
+    p = dependence_test(Batch(uniforms - 0.5, targets, uniforms)).p_value
+    p = np.where(np.isnan(p) | constant[:, None], 1.0, p)
+    p_value = np.ones((n, m))
+    for c, i in enumerate(simulator.factor_of):
+        p_value[i] = np.minimum(p_value[i], p[c])
+    return np.minimum(1.0, np.bincount(simulator.factor_of, minlength=n)[:, None] * p_value)

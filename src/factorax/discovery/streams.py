@@ -1,0 +1,173 @@
+"""Random streams of a simulator: whether two runs of one seed drew the same random numbers, as far as can be seen.
+
+A simulator that draws a different number of random numbers after different actions shifts its stream: from then on
+every random number differs, and targets change that no action reaches. The state of its generators tells.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+Streams = Literal["held", "trusted", "shifted", "unseen"]
+"""Whether random numbers were the same in runs that were compared:
+
+- ``"held"``: the generators were in the same state after every step, or no action can shift the keys of a JAX problem;
+- ``"trusted"``: not compared, at the caller's word;
+- ``"shifted"``: actions changed which numbers were drawn;
+- ``"unseen"``: the seed matters, and no generator that it seeds can be reached.
+"""
+Checking = Literal["check", "trust", "test"]
+_MOST_OBJECTS = 20_000
+_DEEPEST = 8
+_LEAVES = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, type)
+_GLOBAL_NUMPY = "numpy.random"
+_GLOBAL_PYTHON = "random"
+
+
+def generators_of(env: Any) -> dict[str, Any]:
+    """The random generators that can be reached from an environment, by where they are, and the two global ones.
+
+    Attributes, wrapped environments, and what is in dictionaries, lists and tuples are followed; no property is called.
+    An object with an attribute ``keyed_randomness = True`` is left out: it sets its generators before it draws.
+
+    >>> import gymnasium as gym
+    >>> env = gym.make("CartPole-v1")
+    >>> _ = env.reset(seed=0)
+    >>> [name for name in generators_of(env) if name.endswith("._np_random")][-1]
+    'env.env.env.env._np_random'
+    """
+    generators: dict[str, Any] = {_GLOBAL_NUMPY: np.random.mtrand._rand, _GLOBAL_PYTHON: random}  # type: ignore[attr-defined]
+    visited = {id(generators[_GLOBAL_NUMPY]), id(np.random), id(random)}
+    front: list[tuple[str, Any]] = [("env", env)]
+    for _ in range(_DEEPEST):
+        behind: list[tuple[str, Any]] = []
+        for name, thing in front:
+            if id(thing) in visited or len(visited) > _MOST_OBJECTS:
+                continue
+            visited.add(id(thing))
+            if isinstance(thing, np.random.Generator | np.random.RandomState | np.random.BitGenerator | random.Random):
+                generators[name] = thing
+            else:
+                behind += _parts(name, thing)
+        front = behind
+    return generators
+
+
+def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(thing, _LEAVES) or getattr(type(thing), "keyed_randomness", False) is True:
+        return
+    if isinstance(thing, dict):
+        yield from ((f"{name}[{key!r}]", each) for key, each in thing.items() if not isinstance(each, _LEAVES))
+    elif isinstance(thing, list | tuple):
+        yield from ((f"{name}[{k}]", each) for k, each in enumerate(thing) if not isinstance(each, _LEAVES))
+    elif not callable(thing) or hasattr(thing, "step"):
+        attributes = getattr(thing, "__dict__", None)
+        if isinstance(attributes, dict):
+            items = list(attributes.items())
+            yield from ((f"{name}.{key}", each) for key, each in items if not isinstance(each, _LEAVES))
+
+
+def state_of(generator: Any) -> int:
+    """A number that tells the states of a generator apart, within this process."""
+    if generator is random or isinstance(generator, random.Random):
+        return hash(generator.getstate())
+    if isinstance(generator, np.random.RandomState):
+        return hash(_frozen(generator.get_state(legacy=False)))
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    return hash(_frozen(bits.state))
+
+
+def _frozen(state: Any) -> Any:
+    if isinstance(state, dict):
+        return tuple(_frozen(value) for value in state.values())
+    return state.tobytes() if isinstance(state, np.ndarray) else state
+
+
+def _is_slow(generator: Any) -> bool:
+    """Whether its state has hundreds of words, as that of the Mersenne twister has."""
+    return not isinstance(generator, np.random.Generator | np.random.BitGenerator)
+
+
+def _is_new(generator: Any, seed: int) -> bool:
+    """Whether a generator was seeded, and has drawn nothing since."""
+    if isinstance(generator, np.random.Generator):
+        return state_of(generator) == state_of(type(generator.bit_generator)(seed))
+    if isinstance(generator, np.random.RandomState):
+        return state_of(generator) == state_of(np.random.RandomState(seed))
+    return isinstance(generator, random.Random) and state_of(generator) == state_of(random.Random(seed))
+
+
+class StreamWatch:
+    """Notes what no action can have touched, after the reset and after every step of an episode.
+
+    That is the state of the generators which ``reset(seed=…)`` seeds, and the components `exogenous` of the flat
+    observation, which the caller says no action touches.
+    """
+
+    def __init__(self, env: Any, exogenous: Sequence[int] = ()):
+        self._env, self._exogenous = env, list(exogenous)
+        self._now: dict[str, Any] = {}
+        self.names: list[str] = []
+        """Where the generators are whose states are compared; empty until `choose`."""
+        self._at_end: list[str] = []
+
+    def reset(self, flat: np.ndarray) -> int:
+        """Look for the generators of the new episode, and note them; `flat` is the observation."""
+        self._now = generators_of(self._env)
+        return self.note(flat)
+
+    def note(self, flat: np.ndarray) -> int:
+        """A number that differs if anything differs that no action can have touched."""
+        states = tuple(state_of(self._now[name]) if name in self._now else 0 for name in self.names)
+        seen = flat[self._exogenous].tobytes() if self._exogenous else b""
+        return hash((states, seen)) | 1  # not 0, which stands for no step
+
+    def end(self) -> int:
+        """The same for generators that are compared once, at the end of an episode."""
+        return hash(tuple(state_of(self._now[name]) if name in self._now else 0 for name in self._at_end)) | 1
+
+    def states(self) -> dict[str, int]:
+        """The states of all generators that can be reached now."""
+        return {name: state_of(generator) for name, generator in self._now.items()}
+
+    def new(self, seed: int) -> set[str]:
+        """Those that were seeded with `seed` and have drawn nothing."""
+        return {name for name, generator in self._now.items() if _is_new(generator, seed)}
+
+    def choose(self, first: dict[str, int], again: dict[str, int], last: dict[str, int]) -> set[str]:
+        """Decide what to compare, from the states after two resets with one seed and at the end of an episode.
+
+        A generator that is not in the same state after both is not seeded, and what repeats itself does not draw from
+        it. One that is slow to read and did not draw is compared at the end of an episode only. Returns the names of
+        those that drew.
+        """
+        seeded = [name for name in first if again.get(name) == first[name]]
+        drew = {name for name in seeded if last.get(name) != first[name]}
+        slow = {name for name in seeded if name not in drew and _is_slow(self._now.get(name))}
+        self.names, self._at_end = [name for name in seeded if name not in slow], sorted(slow)
+        return drew
+
+    @property
+    def described(self) -> str:
+        """What is compared, for a message."""
+        parts = [*self.names, *self._at_end] + ["exogenous observations"] * bool(self._exogenous)
+        return ", ".join(parts[:4]) + (f" and {len(parts) - 4} more" if len(parts) > 4 else "")
+
+
+def held_steps(first: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """In how many leading steps each run drew the random numbers of the first, ``(B,)``.
+
+    - `first`: the notes of a run, ``(T + 2,)``: after the reset, after every step, at the end; 0 after its last step.
+    - `after`: those of others, ``(B, T + 2)``.
+
+    >>> held_steps(np.array([7, 8, 9, 5]), np.array([[7, 8, 9, 5], [7, 8, 1, 5], [7, 0, 0, 5], [7, 8, 9, 1]]))
+    array([2, 1, 2, 0])
+    """
+    steps = len(first) - 2
+    differs = (after != first) & (after != 0) & (first != 0)
+    in_steps = differs[:, 1:-1]
+    held = np.where(in_steps.any(axis=1), in_steps.argmax(axis=1), steps)
+    # Of what is compared at the end alone nobody knows when it came to differ.
+    return np.where(differs[:, 0] | differs[:, -1], 0, held)
