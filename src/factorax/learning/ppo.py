@@ -238,7 +238,7 @@ class Update:
         else:
             gain = score * advantage
         policy_loss = -(gain * acted).sum(axis=-1).mean()
-        loss = policy_loss - hyper.ent_coef * entropy.sum(axis=-1).mean()
+        loss = policy_loss - hyper.ent_coef * entropy.sum(axis=0).sum() / len(entropy)
         if c.kl_coef or c.kl_coef_target is not None:
             loss = loss + kl_coef * kl.sum(axis=-1).mean()
         outside = (jnp.abs(ratio - 1) > hyper.clip_range) * acted
