@@ -79,13 +79,20 @@ def rows() -> Iterator[Row]:
     theirs, ours_ = medians(whole(0), whole(1), repeats=15)
     yield at_most("update with a module of one's own, JAX problem", theirs, ours_, "ours", 1.05)
     for width in (64, 256):
-        sizes: dict[str, Any] = SIZES | {"hidden": (width, width)}
-        gru, mlp = (
-            _with_memory(Learner.of(problem, config=Config(architecture=kind, **sizes))) for kind in ("gru", "mlp")
-        )
-        remembering, plain = medians(gru, mlp, repeats=9)
-        yield at_most(f"update of a GRU, width {width}, sequences of 16", remembering, plain, "layers", 2.5)
+        yield from remembering(width)
     yield from steps()
+
+
+def remembering(width: int) -> Iterator[Row]:
+    """An update of a GRU against one of two layers, which has the cell in place of the second, or of both."""
+    layers = {"mlp": (width, width), "a layer and a GRU": (width, width), "a GRU alone": (width,)}
+    updates = []
+    for name, hidden in layers.items():
+        config = Config(architecture="mlp" if name == "mlp" else "gru", **SIZES | {"hidden": hidden})
+        updates.append(_with_memory(Learner.of(queues(4), config=config)))
+    plain, *others = medians(*updates, repeats=9)
+    for name, seconds in zip(list(layers)[1:], others, strict=True):
+        yield at_most(f"update of {name}, width {width}, sequences of 16", seconds, plain, "two layers", 2.5)
 
 
 def steps() -> Iterator[Row]:

@@ -88,20 +88,34 @@ STUDIES = {
 }
 
 
-def draw(found: dict[str, Any], path: Path) -> None:
+TITLES = {
+    "memory": "3×3 lights, detectors at stop lines",
+    "messages 2x6": "2×6 lights, local observations",
+    "messages 10x10": "10×10 lights, local observations",
+}
+LABELS = {
+    "perceptron": "layers",
+    "gru": "GRU",
+    "perceptron, sees everything near": "layers, all cars near a light",
+    "attention": "attention to adjacent lights",
+}
+"""Titles and names in the figure, for those in the file."""
+
+
+def draw(studies: dict[str, Any], path: Path) -> None:
     """Learning curves: means over seeds of the last ten rollouts, and Student's 95 % intervals."""
-    figure, panels = plt.subplots(1, len(found), figsize=(4 * len(found), 3.2), layout="constrained")
+    figure, panels = plt.subplots(1, len(studies), figsize=(4 * len(studies), 3.2), layout="constrained")
     quantile = float(stats.t.ppf(0.975, SEEDS - 1))
-    for panel, (title, results) in zip(panels, found.items(), strict=True):
+    for panel, (title, results) in zip(panels, studies.items(), strict=True):
         for kind, result in results.items():
             if isinstance(result, dict):
                 returns = np.array(result["returns"])
                 smooth = np.apply_along_axis(lambda x: np.convolve(x, np.ones(10) / 10, "valid"), 1, returns)
                 mean, error = smooth.mean(axis=0), smooth.std(axis=0, ddof=1) / SEEDS**0.5
                 steps = (np.arange(len(mean)) + 10) * 16 * COMMON["n_steps"] / 1e6
-                panel.plot(steps, mean, label=kind)
+                panel.plot(steps, mean, label=LABELS[kind])
                 panel.fill_between(steps, mean - quantile * error, mean + quantile * error, alpha=0.25)
-        panel.set(title=title.replace("x", "×"), xlabel="million steps", ylabel="return")
+        panel.set(title=TITLES[title], xlabel="million environment steps", ylabel="return of an episode")
         panel.legend(loc="lower right", fontsize="small")
     figure.savefig(path, dpi=130)
     plt.close(figure)

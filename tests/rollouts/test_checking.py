@@ -93,3 +93,26 @@ def test_mistakes_outside_the_step_are_found():
         dataclasses.replace(good, weights=np.ones(2))
     with pytest.raises(ProblemError, match="problem: got int, want a Problem or a function"):
         fx.check_problem(3)
+
+
+class Parts(gym.Env):
+    """An environment whose observations are a Dict."""
+
+    observation_space = gym.spaces.Dict(place=gym.spaces.Discrete(3), speed=gym.spaces.Box(-1, 1, (2,), np.float32))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, speed: float = 0.0):
+        self.speed = speed
+
+    def reset(self, *, seed=None, options=None):
+        return {"place": 1, "speed": np.zeros(2, np.float32)}, {}
+
+    def step(self, action):
+        return {"place": 2, "speed": np.full(2, self.speed, np.float32)}, 1.0, False, True, {}
+
+
+def test_observations_of_several_parts_are_checked():
+    network = fx.InfluenceNetwork.complete(1, 1)
+    fx.check_problem(Parts, network)
+    with pytest.raises(ProblemError, match="observation: entry 1 is not finite in step 0"):
+        fx.check_problem(lambda: Parts(np.nan), network)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .base import Distribution, register
-from .functions import Array, log_softmax, namespace, special
+from .functions import Array, at_choice, log_softmax, namespace, special, sum_last
 
 _TINY = np.finfo(np.float32).tiny
 _IMPOSSIBLE = -1e9  # the logit of a choice that a component does not have
@@ -42,18 +42,17 @@ class Categorical(Distribution):
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
         """log softmax(x) at the choice."""
-        xp, chosen = namespace(parameters, action), action[..., None].astype(np.int32)
-        return xp.take_along_axis(self._logits(parameters), chosen, axis=-1)[..., 0]
+        return at_choice(self._logits(parameters), action, namespace(parameters, action))
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
         """−Σ p log p."""
         logits = self._logits(parameters)
-        return -(namespace(parameters).exp(logits) * logits).sum(axis=-1)
+        return -sum_last(namespace(parameters).exp(logits) * logits)
 
     def kl(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
         """Σ p (log p − log q)."""
         a, b = self._logits(old[0]), self._logits(new[0])
-        return (namespace(a, b).exp(a) * (a - b)).sum(axis=-1)
+        return sum_last(namespace(a, b).exp(a) * (a - b))
 
     def mode(self, parameters: Array) -> Array:
         """The choice with the largest logit."""

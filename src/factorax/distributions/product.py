@@ -129,9 +129,9 @@ class Product:
         residual = self._residual(action, parameters, spread, whiten)
         parts = []
         for distribution, index in self.groups:
-            a, log_std = action[..., index], spread.log_std[..., index]
+            a, log_std = self._of_kind(action, index), self._of_kind(spread.log_std, index)
             if isinstance(distribution, Gaussian):
-                parts.append(distribution.log_prob_of_residual(residual[..., index], a, log_std))
+                parts.append(distribution.log_prob_of_residual(self._of_kind(residual, index), a, log_std))
             else:
                 parts.append(distribution.log_prob(self._parameters(parameters, distribution, index), a, log_std))
         return self._in_order(parts)
@@ -149,7 +149,7 @@ class Product:
         spread = self._of_state(parameters, spread)
         return self._in_order(
             [
-                kind.entropy(self._parameters(parameters, kind, index), spread.log_std[..., index])
+                kind.entropy(self._parameters(parameters, kind, index), self._of_kind(spread.log_std, index))
                 for kind, index in self.groups
             ]
         )
@@ -166,9 +166,15 @@ class Product:
         parts = []
         for distribution, index in self.groups:
             if isinstance(distribution, Gaussian):
-                parts.append(distribution.kl_of_residual(distance[..., index], ratio[..., index], wider[..., index]))
+                parts.append(
+                    distribution.kl_of_residual(
+                        self._of_kind(distance, index), self._of_kind(ratio, index), self._of_kind(wider, index)
+                    )
+                )
             else:
-                pairs = [(self._parameters(x, distribution, index), s.log_std[..., index]) for x, s in (old, new)]
+                pairs = [
+                    (self._parameters(x, distribution, index), self._of_kind(s.log_std, index)) for x, s in (old, new)
+                ]
                 parts.append(distribution.kl(*pairs))
         return self._in_order(parts)
 
@@ -187,7 +193,10 @@ class Product:
         log_std = np.asarray(self._of_state(parameters, spread).log_std)
         pairs = [
             kind.standardised(
-                self._parameters(parameters, kind, index), action[..., index], between[..., index], log_std[..., index]
+                self._parameters(parameters, kind, index),
+                self._of_kind(action, index),
+                self._of_kind(between, index),
+                self._of_kind(log_std, index),
             )
             for kind, index in self.groups
         ]
@@ -224,7 +233,7 @@ class Product:
         parts = []
         for distribution, index in self.groups:
             key, part_key = jax.random.split(key)
-            log_std = spread.log_std[..., index]
+            log_std = self._of_kind(spread.log_std, index)
             if isinstance(distribution, Gaussian):  # the mean is added below, after deviations are mixed
                 shape = (*parameters.shape[:-2], len(index))
                 parts.append(distribution.deviation(part_key, shape, log_std))
@@ -330,7 +339,13 @@ class Product:
 
     def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
         """The parameters of a kind, ``(..., k, its width)``."""
-        return parameters[..., index, : distribution.width]
+        return self._of_kind(parameters, index, axis=-2)[..., : distribution.width]
+
+    def _of_kind(self, x: Array, index: np.ndarray, axis: int = -1) -> Array:
+        """The components of a kind along an axis; all, if they have one kind, without a gather of them."""
+        if self._single is not None:
+            return x
+        return x[..., index] if axis == -1 else x[..., index, :]
 
     def _in_order(self, parts: list[Array]) -> Array:
         """Values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""

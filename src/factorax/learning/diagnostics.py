@@ -227,12 +227,14 @@ def policy_metrics(
     - `log_ratio`, `outside`, `acted`: of every ratio, ``(N, n)``, or ``(N, 1)`` for vanilla.
     """
     acting = jnp.maximum(acted.sum(), 1)
+    # Samples are summed up once: sums over all factors are sums of those of each.
+    entropies, divergences = entropy.sum(axis=0), kl.sum(axis=0)
     return {
         "train/policy_gradient_loss": policy_loss,
-        "train/entropy_loss": -entropy.sum(axis=-1).mean(),
+        "train/entropy_loss": -entropies.sum() / len(entropy),
         "train/approx_kl": (jnp.expm1(log_ratio) - log_ratio).sum() / acting,
-        "train/kl": kl.sum() / jnp.maximum(actions.sum(), 1),
-        "train/clip_fraction": outside.sum() / acting,
-        "factor/entropy": entropy.sum(axis=0) / jnp.maximum(actions, 1),
-        "factor/kl": kl.sum(axis=0) / jnp.maximum(actions, 1),
+        "train/kl": divergences.sum() / jnp.maximum(actions.sum(), 1),
+        "train/clip_fraction": outside.sum(axis=0).sum() / acting,
+        "factor/entropy": entropies / jnp.maximum(actions, 1),
+        "factor/kl": divergences / jnp.maximum(actions, 1),
     }

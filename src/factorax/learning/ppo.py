@@ -26,6 +26,7 @@ from .advantages import Estimates, Samples, TrainingBatch, by_factor, ends, frag
 from .config import Config, Hyper
 from .devices import shard_minibatch
 from .epochs import fixed_minibatches, run_epochs, run_until, sequence_order, shuffled
+from .flat_parameters import FlatParameters
 from .natural import natural_step
 from .policies import Agent, Policy
 
@@ -237,7 +238,7 @@ class Update:
         else:
             gain = score * advantage
         policy_loss = -(gain * acted).sum(axis=-1).mean()
-        loss = policy_loss - hyper.ent_coef * entropy.sum(axis=-1).mean()
+        loss = policy_loss - hyper.ent_coef * entropy.sum(axis=0).sum() / len(entropy)
         if c.kl_coef or c.kl_coef_target is not None:
             loss = loss + kl_coef * kl.sum(axis=-1).mean()
         outside = (jnp.abs(ratio - 1) > hyper.clip_range) * acted
@@ -298,14 +299,17 @@ class Update:
             )
             agent = eqx.tree_at(lambda a: a.policy, agent, policy)
         minibatches = self.for_minibatches(agent, samples)
-        gradient_of = eqx.filter_value_and_grad(minibatches.loss, has_aux=True)
+        learnt, learnt_state = minibatches.enter((agent, optimiser_state))
+        flat = FlatParameters(learnt) if FlatParameters.can_hold(learnt) else None
+        loss = minibatches.loss if flat is None else lambda vector, *rest: minibatches.loss(flat.tree(vector), *rest)
+        gradient_of = eqx.filter_value_and_grad(loss, has_aux=True)
 
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
-            agent, state = carry
+            learnt, state = carry
             part = shard_minibatch(self.devices, minibatches.take(indices))
-            (_, metrics), gradient = gradient_of(agent, part, old, kl_coef, hyper)
-            updates, state = optimiser.update(gradient, state, agent)
-            return (eqx.apply_updates(agent, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
+            (_, metrics), gradient = gradient_of(learnt, part, old, kl_coef, hyper)
+            updates, state = optimiser.update(gradient, state, learnt)
+            return (eqx.apply_updates(learnt, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
 
         size = minibatches.size
         order = lambda key: shuffled(key, size).reshape(-1, c.batch_size)  # noqa: E731
@@ -316,7 +320,10 @@ class Update:
             order = fixed_minibatches(shuffled(once, size), c.batch_size)
         run = run_epochs if c.target_kl is None else partial(run_until, measure=JOINT_KL, limit=1.5 * c.target_kl)
         keys = jax.random.split(key, c.passes)
-        carry, last = run(minibatch, minibatches.enter((agent, optimiser_state)), keys, order)
+        begin = (learnt, learnt_state) if flat is None else (flat.vector, flat.flat_state(learnt_state))
+        carry, last = run(minibatch, begin, keys, order)
+        if flat is not None:
+            carry = flat.tree(carry[0]), flat.full_state(carry[1], learnt_state)
         agent, optimiser_state = minibatches.leave(carry, (agent, optimiser_state))
         if c.kl_coef_target is not None:
             kl = last[ACTION_KL if c.kl_is_of_action else "train/kl"]

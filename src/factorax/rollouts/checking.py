@@ -121,11 +121,15 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
     return faults
 
 
-def _check_kinds(returned: Any, sizes: dict[str, int]) -> None:
-    """Raise `Misfit` for what no step can return, before its shapes and values are looked at."""
+def _check_kinds(returned: Any, sizes: dict[str, int], *, compound: bool) -> None:
+    """Raise `Misfit` for what no step can return, before its shapes and values are looked at.
+
+    `compound`: whether observations have several parts, each of which `_check_numbers` looks at.
+    """
     check_step(returned)
     obs, reward, terminated, truncated, info = returned
-    real_numbers("observation", obs)
+    if not compound:
+        real_numbers("observation", obs)
     real_numbers("reward", reward)
     if info.get("vector_reward") is not None:
         real_numbers("targets: info['vector_reward']", info["vector_reward"])
@@ -153,7 +157,8 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
     for t in range(steps):
         returned = env.step(sample_valid(env.action_space, obs, info))
         try:
-            _check_kinds(returned, {"factor_mask": n, "target_terminated": m})
+            sizes = {"factor_mask": n, "target_terminated": m}
+            _check_kinds(returned, sizes, compound=spec.observations.is_compound)
         except Misfit as error:
             faults.append(f"{error}, in step {t}")
             break

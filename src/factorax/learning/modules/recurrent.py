@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from .arrangements import embedding, with_identity
-from .mlp import ACTIVATIONS, LayerSettings
+from .mlp import ACTIVATIONS, LayerSettings, product
 
 
 class Cell(eqx.Module):
@@ -53,7 +53,7 @@ class Cell(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         """The part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
-        return x @ self.kernel + self.bias
+        return product(x, self.kernel) + self.bias
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
         """The memory after one time, ``(..., memory)``; its first h numbers are the output."""
@@ -99,10 +99,19 @@ def _unrolled(
     """`Cell.unroll`. Its gradient sums over times with one product at the end, where that of a scan would add up a
     matrix of the size of `recurrent` at every time."""
 
-    def one(before: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    return _scanned(kind, recurrent, bias, gates, forget, memory)[0]
+
+
+def _scanned(
+    kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The memory after every time, and what gates heard of the memory before it."""
+
+    def one(before: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         before = jnp.where(now[1], 0.0, before)
-        after = _gated(kind, now[0], _heard(recurrent, bias, before), before)
-        return after, after
+        heard = _heard(recurrent, bias, before)
+        after = _gated(kind, now[0], heard, before)
+        return after, (after, heard)
 
     return jax.lax.scan(one, memory, (gates, forget))[1]
 
@@ -110,27 +119,28 @@ def _unrolled(
 def _unrolled_forward(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> tuple[jax.Array, Any]:
-    after: Any = _unrolled(kind, recurrent, bias, gates, forget, memory)
-    return after, (recurrent, bias, gates, forget, memory, after)
+    after, heard = _scanned(kind, recurrent, bias, gates, forget, memory)
+    return after, (recurrent, gates, forget, memory, after, heard)
 
 
 def _unrolled_backward(kind: str, known: Any, cotangent: jax.Array) -> tuple[Any, ...]:
-    recurrent, bias, gates, forget, memory, after = known
+    recurrent, gates, forget, memory, after, heard = known
     before = jnp.where(forget, 0.0, jnp.concatenate([memory[None], after[:-1]]))
-    heard = _heard(recurrent, bias, before)  # of all times at once
     size = recurrent.shape[0]
+    back = jax.lax.optimization_barrier(recurrent.T)  # transposed once, not at every time
 
     def one(later: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         gates, heard, before, forget, cotangent = now
         _, pull = jax.vjp(partial(_gated, kind), gates, heard, before)
         by_gates, by_heard, by_before = pull(later + cotangent)
-        by_before = by_before.at[..., :size].add(by_heard @ recurrent.T)
+        by_before = by_before.at[..., :size].add(by_heard @ back)
         return jnp.where(forget, 0.0, by_before), (by_gates, by_heard)
 
     times = (gates, heard, before, forget, cotangent)
     by_memory, (by_gates, by_heard) = jax.lax.scan(one, jnp.zeros_like(memory), times, reverse=True)
-    by_recurrent = jnp.tensordot(before[..., :size], by_heard, (axes := tuple(range(before.ndim - 1)), axes))
-    return by_recurrent, by_heard.sum(axis=axes), by_gates, None, by_memory
+    rows = by_heard.reshape(-1, by_heard.shape[-1])
+    by_recurrent = before[..., :size].reshape(-1, size).T @ rows
+    return by_recurrent, rows.sum(axis=0), by_gates, None, by_memory
 
 
 _unrolled.defvjp(_unrolled_forward, _unrolled_backward)
@@ -159,11 +169,11 @@ class _Net(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            x = ACTIVATIONS[self.activation](x @ kernel + bias)
+            x = ACTIVATIONS[self.activation](product(x, kernel) + bias)
         return self.cell.gates(x)
 
     def out(self, memory: jax.Array) -> jax.Array:
-        return memory[..., : self.cell.size] @ self.head + self.head_bias
+        return product(memory[..., : self.cell.size], self.head) + self.head_bias
 
 
 class Recurrent(eqx.Module):
