@@ -21,7 +21,7 @@ BANDITS = (
 DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-better", "traffic-gradients", "traffic-city")
 VARIANCE = ("variance-growth", "noise-ball", "kappa-hop")
-NAMES = (*BANDITS, *VARIANCE, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks", "curriculum")
+NAMES = (*BANDITS, *VARIANCE, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks", "curriculum", "relatives")
 
 
 def find(name: str) -> "Experiment":
