@@ -83,6 +83,7 @@ ROWS = [
         neighbours=NOT_NEIGHBOURS,
         critic=["values", 3],
         preset=["trafic", None, 3],
+        method=["mapo", None, 3],
         tensorboard_log=[3, True],
         verbose=[-1, "yes", None, 1.5],
         **SETTINGS,

@@ -28,7 +28,7 @@ SETTINGS = [
     ("estimator", "vanila", "'factored' or 'vanilla'; did you mean 'vanilla'?"),
     ("objective", "PPO", "did you mean 'ppo'?"),
     ("policy", "MlpPolicy", "did you mean 'joint'?"),
-    ("critic", "", "got ''", "'target', 'factor' or 'none'"),
+    ("critic", "", "got ''", "'target', 'factor', 'central', 'q', 'reward' or 'none'"),
     ("hidden", "64 0", "(64, 0)", "from 1 to 65,536"),
     ("hidden", "64,64", "'64,64'", "from 1 to 65,536"),
     ("hidden", "1000000000", "1000000000", "from 1 to 65,536"),

@@ -19,6 +19,13 @@ FACTORS = {"minibatch_of": "factors", "policy": "shared", "critic": "factor"}
         (FACTORS | {"objective": "natural"}, "with objective='natural', want objective='ppo' or objective='a2c'"),
         (FACTORS | {"trunk": "shared"}, "with trunk='shared', want trunk='separate'"),
         (FACTORS | {"target_kl": 0.1}, "with target_kl"),
+        (
+            {"critic": "q", "estimator": "vanilla"},
+            "got 'q' with estimator='vanilla', want estimator='factored'",
+        ),
+        ({"critic": "q", "architecture": "gru"}, "critic: got 'q' with architecture='gru', want 'mlp', 'conv' or"),
+        ({"critic": "reward", "trunk": "shared"}, "critic: got 'reward' with trunk='shared', want trunk='separate'"),
+        ({"critic": "q", "difference_at": "every"}, "difference_at: got 'every' with critic='q', want critic='reward'"),
     ],
 )
 def test_what_does_not_go_together(settings, message):

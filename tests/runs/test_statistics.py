@@ -9,12 +9,15 @@ from scipy import optimize, special, stats
 
 from factorax.runs.statistics import (
     Interval,
+    aggregate_improvement,
+    aggregate_iqm,
     binomial_share,
     gamma_mean,
     gamma_shape,
     iqm,
     iqm_difference,
     normal_mean,
+    performance_profile,
     probability_of_improvement,
 )
 
@@ -229,3 +232,28 @@ def test_the_exact_interval_covers_every_share():
 def test_shares_that_cannot_be_are_named(hits, trials, message):
     with pytest.raises(ValueError, match=message):
         binomial_share(hits, trials)
+
+
+def test_aggregates_over_problems_resample_runs_within_each():
+    """Problems that differ while their runs agree have no interval, which an unstratified bootstrap would give."""
+    same = aggregate_iqm([[0.0] * 4, [1.0] * 4, [2.0] * 4, [3.0] * 4])
+    assert (same.mean, same.low, same.high) == (1.5, 1.5, 1.5)
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(3, 40))
+    interval = aggregate_iqm(scores)
+    assert interval.mean == pytest.approx(np.sort(scores.ravel())[30:90].mean())
+    assert interval.low < interval.mean < interval.high
+
+
+def test_the_probability_of_improvement_is_averaged_over_problems():
+    better = aggregate_improvement([[3.0, 4.0], [0.0, 0.0]], [[1.0, 2.0], [1.0, 1.0]])
+    assert (better.mean, better.low, better.high) == (0.5, 0.5, 0.5)
+    with pytest.raises(ValueError, match="b: got 1 problems, want 2"):
+        aggregate_improvement([[1.0], [2.0]], [[1.0]])
+
+
+def test_a_performance_profile_falls_from_one_to_zero():
+    profile = performance_profile([[0.0, 1.0, 2.0, 3.0]], [-1.0, 0.5, 1.0, 5.0])
+    assert profile.tolist() == [1.0, 0.75, 0.5, 0.0]
+    with pytest.raises(ValueError, match=r"scores: got .*, want finite numbers of shape \(problems, runs\)"):
+        performance_profile([1.0, 2.0], [0.0])

@@ -25,6 +25,7 @@ def reproduce(
     sim: Literal["lanes", "sumo"] | None = None,
     preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
     days: Annotated[int | None, Range(0, 366)] = None,
+    problems: tuple[str, ...] = (),
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
@@ -40,6 +41,7 @@ def reproduce(
         preset: The settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, the paper's to the letter, if left
             out.
         days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
+        problems: Problems of relatives, such as queues parcels traffic; all of the budget if left out.
         out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
         plot_only: Summarise and draw again the data that is there.
@@ -58,9 +60,9 @@ def reproduce(
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 
-    changes = {"sim": sim, "preset": preset, "days": days}
+    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None}
     change = {key: value for key, value in changes.items() if value is not None}
-    suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else [])
+    suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else []) + [*problems]
     out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
     options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
     summary = run(experiment, budget=budget, seed=seed, out=out, **options)

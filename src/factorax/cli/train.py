@@ -14,6 +14,8 @@ from rich.markup import escape
 
 from .._checks import Range
 from .._files import MIB, read_json, write_json
+from ..learning.config import Config
+from ..learning.methods import find_method, network_for, settings_for
 from ..learning.presets import NONE, Preset, preset_for, read_preset
 from .arguments import Only, OutputFolder
 from .flags import Flags
@@ -25,22 +27,24 @@ _OWN = "own"
 
 
 def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
-    """Returns `train` with the defaults that these arguments of the command line choose: a preset's, or bare ones, with
-    as many environments as a vector environment has.
+    """Returns `train` with the defaults that these arguments of the command line choose: a preset's and a method's, or
+    bare ones, with as many environments as a vector environment has.
 
     So options override the preset, and ``--help`` shows the values that apply.
     """
     try:
-        problem, name = _first_look(arguments)
+        problem, name, method = _first_look(arguments)
         preset = _chosen(problem, name)
+        chosen = NONE if preset is None else preset.name
+        settings, network = settings_for(chosen, method, {}), network_for(chosen, method)
         n_envs = _own_size(problem)
     except ValueError:
-        preset = n_envs = None  # `train` raises it again, unless the rest of the command line is what is wrong
+        settings, network, n_envs = {}, None, None  # `train` raises it again, unless the rest is what is wrong
     if n_envs is not None:
-        return partial(train, settings=Flags(n_envs=n_envs))
-    if preset is None:
+        settings["n_envs"] = n_envs
+    if not settings:
         return train
-    return partial(train, settings=Flags.from_config(preset.config), network=preset.network or _OWN)
+    return partial(train, settings=Flags.from_config(Config.of(settings)), network=network or _OWN)
 
 
 def train(
@@ -50,6 +54,7 @@ def train(
     settings: tyro.conf.OmitArgPrefixes[Flags] = Flags(),  # noqa: B008 (frozen)
     network: str = _OWN,
     preset: str = _OWN,
+    method: str = NONE,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     seeds: Annotated[int, Range(1, 10_000)] = 1,
     networks: tuple[str, ...] = (),
@@ -70,8 +75,11 @@ def train(
             curriculum:incident,corridor,complete trains with each for an equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options. own (those for the problem, if there are
             any), none, or a name, such as traffic-full.
-        out: The folder of the run; runs/PROBLEM-ESTIMATOR-SEED if left out, with the network's name unless it is own,
-            and the preset's if it is not the problem's. With several seeds, the folder that holds theirs.
+        method: What factors are credited with: ppo, ippo, mappo, coma, difference-rewards, complete, factored or
+            adaptive; none for what the other options say. Replaces estimator, policy, critic and network of the preset.
+        out: The folder of the run; if left out runs/PROBLEM-ESTIMATOR-SEED, or runs/PROBLEM-METHOD-SEED, with the
+            network's name unless it is own or the method's, and the preset's if it is not the problem's. With several
+            seeds, the folder that holds theirs.
         seeds: Number of seeds, from --seed on, trained at once as one program; for JAX problems.
         networks: Train with each of these networks instead of --network, all at once as one program; for JAX problems.
             Folders are OUT/NETWORK/seed-SEED.
@@ -83,7 +91,11 @@ def train(
 
     config = settings.config
     used = _chosen(problem, preset)
-    name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator}{_suffix(network)}"
+    if method != NONE:
+        find_method(method)
+    usual = _OWN if method == NONE else network_for(NONE if used is None else used.name, method) or _OWN
+    name = problem.replace("/", "-").replace(":", "-") + f"-{config.estimator if method == NONE else method}"
+    name += _suffix(network) if network != usual or method == NONE else ""
     if used is not None and used != preset_for(problem):
         name += f"-{used.name}"
     console = Console()
@@ -140,27 +152,30 @@ def _chosen(problem: str, preset: str) -> Preset | None:
     return preset_for(problem) if preset == _OWN else read_preset(preset)
 
 
-def _first_look(arguments: Sequence[str]) -> tuple[str, str]:
-    """Returns the problem and the preset that the arguments after ``train`` name, before they are parsed.
+def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
+    """Returns the problem, the preset and the method that the arguments after ``train`` name, before they are parsed.
 
-    >>> _first_look(["--hidden", "32", "32", "--force", "chain:8", "--preset=none"])
-    ('chain:8', 'none')
+    >>> _first_look(["--hidden", "32", "32", "--force", "chain:8", "--preset=none", "--method", "ppo"])
+    ('chain:8', 'none', 'ppo')
     """
     types = get_type_hints(Flags) | get_type_hints(train)
-    problem, preset, option, wants = "", _OWN, "", 0.0
+    problem, option, wants = "", "", 0.0
+    names = {"preset": _OWN, "method": NONE}
     for argument in arguments:
         if re.match("--?[a-z]", argument):  # and not a negative number
             option, equals, value = argument.lstrip("-").partition("=")
             kind = types.get(option.replace("-", "_").removeprefix("no_"))
             many = float("inf") if get_origin(kind) is tuple else 1
             wants = 0 if equals or kind is bool or option in ("h", "help") else many
-            preset = value if equals and option == "preset" else preset
+            if equals and option in names:
+                names[option] = value
         elif wants:
             wants -= 1
-            preset = argument if option == "preset" else preset
+            if option in names:
+                names[option] = argument
         else:
             problem = problem or argument
-    return problem, preset
+    return problem, names["preset"], names["method"]
 
 
 @contextmanager

@@ -21,7 +21,8 @@ BANDITS = (
 DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-better", "traffic-gradients", "traffic-city")
 VARIANCE = ("variance-growth", "noise-ball", "kappa-hop")
-NAMES = (*BANDITS, *VARIANCE, *TRAFFIC, "uav-4", "uav-5", *DISCOVERY, "learning-networks", "curriculum", "market")
+UAV = ("uav-4", "uav-5")
+NAMES = (*BANDITS, *VARIANCE, *TRAFFIC, *UAV, *DISCOVERY, "learning-networks", "curriculum", "market", "relatives")
 
 
 def find(name: str) -> "Experiment":

@@ -66,9 +66,9 @@ class PPO(FactoredPPO):
                 raise ValueError(
                     f"{name}: got {shown(given)}, which is not available in factorax; want {only!r} or leave it out"
                 )
-        if "preset" in settings:
+        for name in settings.keys() & {"preset", "method"}:
             raise ValueError(
-                f"preset: got {settings['preset']!r}, and PPO has the defaults of Stable-Baselines3; give presets "
+                f"{name}: got {settings[name]!r}, and PPO has the defaults of Stable-Baselines3; give {name}s "
                 "to FactoredPPO"
             )
         self._env = env

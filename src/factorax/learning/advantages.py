@@ -36,6 +36,8 @@ class TrainingBatch(NamedTuple):
     """What a recurrent policy remembered before it acted, ``[T, B, h]``."""
     critic_memory: jax.Array | None = None
     """What a recurrent critic remembers before each step, ``[T, B, h]``; None if it has no memory of its own."""
+    next_action: jax.Array | None = None
+    """What the policy would do at `next_obs`, ``[T, B, c]``, for a critic of actions; None for others."""
 
 
 class Samples(NamedTuple):

@@ -9,6 +9,8 @@ import numpy as np
 from .._checks import real_array
 from ..spec import Spec
 from .config import Config
+from .factor_actions import FactorActions
+from .modules.action_values import ActionValues
 from .modules.arrangements import Encoded, Independent, Joint, SeenByFactors, Shared
 from .modules.attention import Attention
 from .modules.convolution import Convolutional
@@ -55,10 +57,12 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     policy = Policy(net, spread, spec.action_mask, learns_spread=c.std != "state")
     if c.critic == "none":
         return Agent(policy, None)
+    if c.is_counterfactual:
+        return Agent(policy, Critic(make_action_values(spec, c, for_critic)))
     kind, values = "joint", spec.n_factors
     if c.critic == "target":
         values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
-    elif c.estimator == "vanilla":
+    elif c.estimator == "vanilla" or c.critic == "central":
         values = 1
     elif spec.factors is None or _has_critics_of_groups(spec, c):
         kind = c.policy
@@ -76,6 +80,24 @@ def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
     """Whether the critic of factors with several components sees what each of them sees, as the policy does."""
     plain = config.architecture == "mlp" and not config.shares_trunk
     return plain and config.policy != "joint" and spec.local is not None
+
+
+def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValues:
+    """The critic of actions: a value for each action of every factor, or for one that is asked for."""
+    c = config
+    settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
+    encoder: Any = Encoded(spec.observations)
+    if c.architecture == "conv":
+        encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
+    of = range(spec.n_factors) if spec.factors is None else spec.factors.tolist()
+    return ActionValues(
+        key,
+        encoder,
+        factors=tuple(of),
+        width=max(int(spec.components.choices.max()), 1),
+        outputs=1 if c.default_action else FactorActions.of(spec, critic=c.critic).most,
+        settings=settings,
+    )
 
 
 def looks_at_local(spec: Spec, config: Config, own: OwnModules) -> bool:

@@ -13,6 +13,7 @@ def check_combinations(c: Any) -> None:
     if c.overlap and c.objective != "ppo":
         raise ValueError(f"overlap: got objective {c.objective!r}, want 'ppo': only its ratios know who acted")
     _check_architecture(c)
+    _check_counterfactual(c)
     rollout = c.n_envs * c.n_steps
     if c.minibatch_of == "steps" and (rollout < c.batch_size or (rollout % c.batch_size and c.shuffle == "epoch")):
         largest = min(c.batch_size, rollout)
@@ -86,3 +87,28 @@ def _check_architecture(c: Any) -> None:
             f"trunk: got {c.trunk!r} with objective='natural', whose critic would change the policy after its "
             "step; want 'separate'"
         )
+
+
+def _check_counterfactual(c: Any) -> None:
+    """Raise if settings do not go together with a critic of actions."""
+    if c.critic != "reward":
+        for name, default in (("default_action", ()), ("difference_at", "first")):
+            if getattr(c, name) != default:
+                raise ValueError(
+                    f"{name}: got {getattr(c, name)!r} with critic={c.critic!r}, want critic='reward': it is about "
+                    "difference rewards"
+                )
+    if not c.is_counterfactual:
+        return
+    if c.estimator != "factored":
+        raise ValueError(
+            f"critic: got {c.critic!r} with estimator={c.estimator!r}, want estimator='factored': its credit is that "
+            "of one factor's action"
+        )
+    if c.is_recurrent:
+        raise ValueError(
+            f"critic: got {c.critic!r} with architecture={c.architecture!r}, want 'mlp', 'conv' or 'attention'; it "
+            "remembers nothing"
+        )
+    if c.shares_trunk:
+        raise ValueError(f"critic: got {c.critic!r} with trunk='shared', want trunk='separate': its input has actions")

@@ -11,7 +11,7 @@ from .combinations import check_combinations
 from .validation import Schedule, ScheduledRange
 
 PolicyKind = Literal["joint", "shared", "independent"]
-CriticKind = Literal["target", "factor", "none"]
+CriticKind = Literal["target", "factor", "central", "q", "reward", "none"]
 Annealed = Literal["learning_rate", "clip_range", "ent_coef"]
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ SYNONYMS = {
     "policy": {"mlppolicy": "joint", "mlp": "joint", "central": "joint", "decentralised": "independent"},
     "estimator": {"fpg": "factored", "vpg": "vanilla", "pg": "vanilla", "standard": "vanilla"},
     "objective": {"trpo": "natural", "npg": "natural", "reinforce": "a2c", "vpg": "a2c"},
-    "critic": {"q": "target", "value": "target", "v": "target", "no": "none"},
+    "critic": {"value": "target", "v": "target", "global": "central", "coma": "q", "no": "none"},
     "bounded": {"squash": "tanh", "squashed": "tanh", "gaussian": "scale", "raw": "clip", "none": "clip"},
     "architecture": {"cnn": "conv", "rnn": "gru", "transformer": "attention", "gnn": "attention"},
     "device": {"cuda:0": "cuda", "gpu:0": "gpu"},
@@ -134,8 +134,15 @@ class Config:
     """joint: one network for all components. shared: one network, applied to what each component sees. independent: a
     network for each component."""
     critic: CriticKind = "target"
-    """target: a value for every target. factor: a value for every factor's credit. none: no critic; with objective a2c
-    and gae_lambda 1 this is REINFORCE."""
+    """target: a value for every target. factor: a value for every factor's credit. central: one value of the whole
+    objective, as in MAPPO. q: a value for every action of a factor given the others', as in COMA. reward: a model of
+    the reward, for difference rewards. none: no critic; with objective a2c and gae_lambda 1 this is REINFORCE."""
+    default_action: tuple[float, ...] = ()
+    """For critic reward: what a factor's action is compared with, a number for each component, or one for all. Empty:
+    the mean over the factor's own policy, which needs discrete actions."""
+    difference_at: Literal["first", "every"] = "first"
+    """For critic reward: whether the compared reward is subtracted at the step of the action alone, which is unbiased,
+    or at every later step too, as published, which keeps immediate rewards only."""
     hidden: tuple[Annotated[int, Range(1, 2**16)], ...] = (64, 64)
     """Sizes of the hidden layers, for the policy and the critic."""
     architecture: Literal["mlp", "gru", "lstm", "conv", "attention"] = "mlp"
@@ -303,6 +310,16 @@ class Config:
     def shares_trunk(self) -> bool:
         """Whether the critic is on the policy's hidden layers."""
         return self.is_recurrent if self.trunk == "auto" else self.trunk == "shared"
+
+    @property
+    def is_counterfactual(self) -> bool:
+        """Whether the critic judges what a factor might have done instead."""
+        return self.critic in ("q", "reward")
+
+    @property
+    def critic_predicts_credit(self) -> bool:
+        """Whether the critic predicts credits, so that K comes before it, and not the values of targets."""
+        return self.critic in ("factor", "central") or self.is_counterfactual
 
     @property
     def kl_is_of_action(self) -> bool:

@@ -4,6 +4,8 @@ from ..spec import Spec
 from ..structure.labels import counted
 from .config import Config
 
+_CRITICS = {"none": "no critic", "central": "central critic", "q": "critic of actions", "reward": "model of the reward"}
+
 
 def described(spec: Spec, config: Config, name: str | None = None) -> dict[str, str]:
     """Return a line for every part of a model: its problem, spaces, network, policy and update.
@@ -14,7 +16,7 @@ def described(spec: Spec, config: Config, name: str | None = None) -> dict[str, 
     """
     c = config
     source = name or getattr(spec.problem, "name", getattr(spec.problem, "__name__", "environment"))
-    critic = "no critic" if c.critic == "none" else f"critic of {c.critic}s"
+    critic = _CRITICS.get(c.critic, f"critic of {c.critic}s")
     rollout = f"{counted(c.n_envs, 'environment')} × {c.n_steps} steps"
     return {
         "problem": f"{source}, " + ("in JAX" if spec.is_jax else "on the host"),

@@ -203,10 +203,12 @@ def rollout_metrics(
     }
     if c.estimator == "factored":
         metrics["factor/credit_std"] = samples.credit.std(axis=0)
-    if c.critic == "target" or (c.critic == "factor" and c.estimator == "factored"):
+    per_factor = c.estimator == "factored" and c.critic in ("factor", "q", "reward")
+    if c.critic == "target" or per_factor:
         returns, error = (x[:, : spec.n_targets] if c.critic == "target" else x for x in (returns, error))
-        metrics[f"{c.critic}/explained_variance"] = 1 - error.var(axis=0) / (returns.var(axis=0) + 1e-8)
-        metrics[f"{c.critic}/value_error"] = jnp.sqrt((error**2).mean(axis=0))
+        of = "factor" if per_factor else "target"
+        metrics[f"{of}/explained_variance"] = 1 - error.var(axis=0) / (returns.var(axis=0) + 1e-8)
+        metrics[f"{of}/value_error"] = jnp.sqrt((error**2).mean(axis=0))
     return metrics
 
 

@@ -31,11 +31,12 @@ from .hints import warn_if_short
 from .learner import Learner
 from .limits import check_size, checked_settings, no_larger_than
 from .logger import Logger, TableWriter, TensorBoardWriter, numbered_folder, scalars
+from .methods import network_for, settings_for
 from .metrics import Metrics, checked_metrics, copied, remember
 from .missing_edges import warn_if_missing
 from .named_networks import find_network
 from .policies import Agent
-from .presets import NONE, network_of, settings_with
+from .presets import NONE
 from .program import Program
 from .state import TrainState
 from .stored import check_given, existing, first_intact, named_in, restored, saved_as, sizes
@@ -60,6 +61,7 @@ class FactoredPPO:
       if left out.
     - `preset`: tuned settings by name, such as ``"traffic"``, and with them a network unless one is given; settings by
       name replace those of the preset. None by default, whatever the problem.
+    - `method`: a relative by name, such as ``"mappo"`` or ``"coma"`` (`METHODS`), before the preset's settings.
     - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of every update.
     - `policy`, `critic`: as in `Config`; or a network of your own, an `equinox.Module`, or a function of a `Spec` and
       a key that makes one. For one observation and what every component sees (None if all see everything) a policy
@@ -81,6 +83,7 @@ class FactoredPPO:
         local: Any = None,
         neighbours: Any = None,
         preset: str = NONE,
+        method: str = NONE,
         tensorboard_log: str | os.PathLike[str] | None = None,
         verbose: int = 0,
         **settings: Any,
@@ -91,9 +94,9 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
-        own, settings = own_modules(settings), settings_with(preset, settings)
+        own, settings = own_modules(settings), settings_for(preset, method, settings)
         self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
-        network = network_of(preset) if network is None else network
+        network = network_for(preset, method) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
         arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **own}
         self._given = [name for name, value in arguments.items() if value is not None and not isinstance(value, str)]

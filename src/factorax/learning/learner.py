@@ -25,6 +25,7 @@ from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
 from .architectures import NO_MODULES, OwnModules, looks_at_local, make_agent, runs_in_numpy
 from .config import Config
+from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
 from .factor_samples import FactorUpdate
 from .hints import warn_if_dense, warn_if_unscaled
@@ -34,6 +35,9 @@ from .ppo import Update
 from .sharing import common_config, common_spec
 from .state import RunningMoments, TrainState, initial_state
 from .worker_network import WorkerNetwork, module_arrays
+
+_FOR_NEXT_ACTIONS = 2**31 - 1
+"""Folded into the key of a state: its splits are for other things."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,7 @@ class Learner:
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
         self.spec.network.check_settings(self.config)
+        check_critic(self.spec, self.config)
         _ = self.rule, self.collector  # raise at settings that do not fit the problem
 
     @cached_property
@@ -102,6 +107,8 @@ class Learner:
     def rule(self) -> Update:
         """The losses, and the update of the agent."""
         kind = FactorUpdate if self.config.minibatch_of == "factors" else Update
+        if self.config.is_counterfactual:
+            kind = CounterfactualUpdate
         return kind(self.spec, self.config, self.devices)
 
     @cached_property
@@ -273,8 +280,14 @@ class Learner:
             target_terminated=t.target_terminated,
             log_prob=t.log_prob,
             memory=t.memory,
+            next_action=self._next_action(state, next_obs) if c.critic == "q" else None,
         )
         return batch, reward, discounted
+
+    def _next_action(self, state: TrainState, next_obs: jax.Array) -> jax.Array:
+        """What the policy would do at the observations that followed, as it sees them."""
+        key = jax.random.fold_in(state.key, _FOR_NEXT_ACTIONS)
+        return self.spec.components.sample(key, *state.agent.policy(next_obs, self.see(next_obs)))
 
     def _remembered(self, state: TrainState, batch: TrainingBatch) -> tuple[TrainingBatch, jax.Array | None]:
         """The batch with what a recurrent critic remembers before each step; and what it does after the last."""

@@ -12,7 +12,7 @@ from ..structure import Curriculum, InfluenceNetwork
 from .adaptive import AdaptiveNetwork
 from .adaptive_state import AdaptiveStateNetwork
 
-_ALWAYS = ("own", "complete", "adaptive")
+_ALWAYS = ("own", "complete", "individual", "adaptive")
 CURRICULUM = "curriculum:"
 
 
@@ -38,7 +38,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
 
     `steps`: the steps of training, which a curriculum divides into equal stages.
 
-    - ``own``: the problem's; ``complete``: all edges;
+    - ``own``: the problem's; ``complete``: all edges; ``individual``: action i is credited with target i alone, as
+      independent learners are, if there are as many and the problem's network has these edges; else the problem's;
     - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
       ``adaptive:K.json``: with these;
     - ``adaptive-state:0:-0.5,0.5``: an `AdaptiveStateNetwork` that starts with all edges, with a regime for each of the
@@ -77,6 +78,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
         source = getattr(instance, "unwrapped", instance)
         if name == "complete":
             return _complete(source)
+        if name == "individual":
+            return _individual(source)
         influence = getattr(source, "influence", None)
         if influence is None:
             raise ValueError(
@@ -151,3 +154,15 @@ def _complete(source: Any) -> InfluenceNetwork:
     network = declared_network(source)
     n, m = network.static.shape if network is not None else (len(ActionSpace.of(source.action_space)), 1)
     return InfluenceNetwork.complete(n, m)
+
+
+def _individual(source: Any) -> InfluenceNetwork | None:
+    """Returns the diagonal of a problem's network; None, for all of it, where there is no such diagonal."""
+    network = declared_network(source)
+    if network is None or network.static.factorisation is not None:
+        return None
+    matrix = network.static.to_dense()
+    n, m = matrix.shape
+    if n != m or not matrix.diagonal().all():
+        return None
+    return InfluenceNetwork.identity(n).relabel(network.static.actions, network.static.targets)

@@ -119,7 +119,8 @@ class Update:
             ended = ended | fragment_ends(len(ended), c.gae_steps)[:, None, None]
         value, following = self.rollout_values(agent, batch)
         psi, factor_value = batch.psi, None
-        if c.critic == "factor" and agent.critic is not None:  # it predicts credits, so the credit comes first
+        if c.critic_predicts_credit and agent.critic is not None:  # so the credit comes first
+            k = InfluenceNetwork.complete(1, m) if c.critic == "central" else k
             psi = credit(k, psi, self.spec.weights)
             if terminated.shape[-1] != 1:
                 terminated = credit(k, (~terminated).astype(jnp.float32)) == 0  # none of its targets continues
@@ -147,7 +148,10 @@ class Update:
         k, hyper = self.network.static if k is None else k, hyper or self.config.hyper
         estimates = self.estimates(agent, batch, k, hyper)
         factor_credit, value, returns = estimates.advantage, estimates.value, estimates.returns
-        if self.config.critic != "factor":
+        if self.config.critic == "central":  # the same for all factors
+            shape = (*factor_credit.shape[:-1], self.network.static.shape[0])
+            factor_credit = jnp.broadcast_to(factor_credit, shape)
+        elif not self.config.critic_predicts_credit:
             apply = lambda k, x: credit(k, x, self.spec.weights)  # noqa: E731
             factor_credit, value, returns = self.network.credit_rollout(k, estimates, apply)
         out = agent.policy.at(batch.obs, batch.local, batch.memory)

@@ -188,6 +188,76 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
     return Interval(float(wins(a, b)), float(low), float(high))
 
 
+def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Returns the interquartile mean over all runs of all problems, with a stratified-bootstrap interval.
+
+    As in rliable (Agarwal et al., 2021): runs are resampled within each problem, and the middle half is taken of the
+    runs of all problems together.
+
+    - `scores`: normalised scores, ``(problems, runs)``.
+
+    >>> aggregate_iqm([[0.0, 1.0], [1.0, 2.0]]).mean
+    1.0
+    """
+    x = _matrix(scores, "scores")
+    _check(confidence, seed)
+    boot = stats.trim_mean(_resampled(x, seed).reshape(_RESAMPLES, -1), 0.25, axis=1)
+    low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(interquartile_mean(x.ravel()), float(low), float(high))
+
+
+def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Returns P(a > b) for a run of each on the same problem, averaged over problems, with a stratified bootstrap.
+
+    - `a`, `b`: scores ``(problems, runs)`` of two methods; ties count half.
+
+    >>> aggregate_improvement([[2.0, 3.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.0]]).mean
+    0.75
+    """
+    x, y = _matrix(a, "a"), _matrix(b, "b")
+    _check(confidence, seed)
+    if len(x) != len(y):
+        raise ValueError(f"b: got {len(y)} problems, want {len(x)}, those of a")
+
+    def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return (np.sign(x[..., :, None] - y[..., None, :]) / 2 + 0.5).mean(axis=(-3, -2, -1))
+
+    boot = wins(_resampled(x, seed), _resampled(y, seed + 1))
+    low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(float(wins(x, y)), float(low), float(high))
+
+
+def performance_profile(scores: Any, thresholds: Any) -> np.ndarray:
+    """Returns the share of runs whose score exceeds each threshold, averaged over problems.
+
+    - `scores`: ``(problems, runs)``; `thresholds`: ``(k,)``.
+
+    >>> performance_profile([[0.2, 0.8], [0.5, 0.9]], [0.0, 0.5]).tolist()
+    [1.0, 0.5]
+    """
+    x, levels = _matrix(scores, "scores"), _samples(thresholds, "thresholds")
+    return (x[..., None] > levels).mean(axis=(0, 1))
+
+
+_RESAMPLES = 2000
+
+
+def _resampled(x: np.ndarray, seed: int) -> np.ndarray:
+    """Runs drawn anew within each problem, ``(resamples, problems, runs)``."""
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(x.shape[1], size=(_RESAMPLES, *x.shape))
+    return np.take_along_axis(np.broadcast_to(x, picks.shape), picks, axis=-1)
+
+
+def _matrix(scores: Any, argument: str) -> np.ndarray:
+    x = real_array(argument, scores, finite=False).astype(np.float64)
+    if x.ndim != 2 or not x.size or not np.isfinite(x).all():
+        raise ValueError(
+            f"{argument}: got {shown(scores)}, want finite numbers of shape (problems, runs), as many runs of each"
+        )
+    return x
+
+
 def _student(confidence: float, samples: int) -> float:
     return float(scipy.stats.t.ppf((1 + confidence) / 2, samples - 1))
 

@@ -116,9 +116,9 @@ class BaseNetwork(ABC):
 
 
 def refuse_critic_of_factors(network: BaseNetwork, config: Any) -> None:
-    """Raise for ``critic="factor"``, which predicts credits and needs them to add up from one step to the next."""
-    if config.critic == "factor":
+    """Raise for critics that predict credits, such as ``"factor"``, which add up from one step to the next."""
+    if config.critic_predicts_credit:
         raise ValueError(
-            f"critic: got 'factor' with a {type(network).__name__}, whose credits are not those of one step after the "
-            "other; want critic='target', or 'none'"
+            f"critic: got {config.critic!r} with a {type(network).__name__}, whose credits are not those of one step "
+            "after the other; want critic='target', or 'none'"
         )

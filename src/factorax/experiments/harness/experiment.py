@@ -134,7 +134,7 @@ def reproduce(
     summary = experiment.summarise(settings, table)
     known = budget in experiment.budgets
     command = f"factorax reproduce {experiment.name} " + (
-        " ".join([f"--budget {budget} --seed {seed}", *(f"--{k} {v}" for k, v in (change or {}).items())])
+        " ".join([f"--budget {budget} --seed {seed}", *(f"--{k} {_typed(v)}" for k, v in (change or {}).items())])
         if known
         else "(own settings)"
     )
@@ -142,6 +142,11 @@ def reproduce(
     write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
     _save_figure(experiment.draw(settings, table, summary), out)
     return summary
+
+
+def _typed(value: Any) -> str:
+    """A changed setting as it is typed on the command line."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None, console: Console) -> None:

@@ -1,0 +1,173 @@
+"""One method on one problem with a grid of settings, as a process of its own: JAX problems train all runs at once.
+
+    python -m factorax.experiments.harness.side_by_side '{"problem": …, "method": …, …}' OUT.npz
+
+On a JAX problem every setting and every seed is a state of one compiled program, so that a GPU trains a whole grid in
+the time of a few runs. Other problems are trained one run after the other: first the tuning seeds of all settings, then
+the remaining seeds of the setting with the best tuning score.
+"""
+
+import dataclasses
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..._files import write_whole
+from ...learning import Config, FactoredPPO, Learner, Program, find_network
+from ...learning.methods import network_for, settings_for
+from ...problems import find_problem
+from ...spec import is_jax
+from .parts import Arrays
+
+LATE = 0.1
+"""The share of training, at its end, whose mean return is the score of a run."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A method on a problem, and the runs that are made of it."""
+
+    problem: str
+    method: str
+    steps: int
+    """Of all environments of a run together."""
+    settings: dict[str, Any]
+    """Settings of all methods, by the names of `Config`."""
+    rates: tuple[float, ...]
+    bonuses: tuple[float, ...]
+    """Step sizes and entropy bonuses; every pair of them is tried."""
+    first: int
+    """The first seed. The seeds that tune come before those that are reported."""
+    tuning: int
+    seeds: int
+
+    @property
+    def trials(self) -> list[tuple[float, float]]:
+        """All pairs of a step size and an entropy bonus."""
+        return [(rate, bonus) for rate in self.rates for bonus in self.bonuses]
+
+    @property
+    def config(self) -> Config:
+        """The settings of the method."""
+        settings = settings_for("none", self.method, {k: _hashable(v) for k, v in self.settings.items()})
+        return Config.of({"total_timesteps": self.steps, "check_network": False} | settings)
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of all runs."""
+        problem, network = find_problem(self.problem), network_for("none", self.method)
+        return Learner.of(problem, None if network is None else find_network(problem, network), self.config)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean return of the episodes that ended in the last tenth of training, and of the first that ended.
+
+    - `returns`, `episodes`: mean return and number of the episodes that ended in every rollout, ``(rollouts, runs)``.
+
+    >>> late, first = scores(np.array([[1.0], [0.0], [5.0]]), np.array([[2], [0], [1]]))
+    >>> late.tolist(), first.tolist()
+    ([5.0], [1.0])
+    """
+    count = max(round(LATE * len(returns)), 1)
+    while count < len(returns) and not episodes[-count:].sum(axis=0).all():
+        count += 1
+    weight = episodes[-count:]
+    late = (returns[-count:] * weight).sum(axis=0) / np.maximum(weight.sum(axis=0), 1)
+    return late, returns[(episodes > 0).argmax(axis=0), np.arange(returns.shape[1])]
+
+
+def train(grid: Grid) -> Arrays:
+    """Returns ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run."""
+    return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid)
+
+
+def _at_once(grid: Grid) -> Arrays:
+    learner, seeds = grid.learner, grid.tuning + grid.seeds
+    rows = [(rate, bonus, grid.first + i) for rate, bonus in grid.trials for i in range(seeds)]
+    rate, bonus, seed = (np.array(column) for column in zip(*rows, strict=True))
+    init = jax.jit(jax.vmap(lambda s, r, b: learner.init(s, learning_rate=r, ent_coef=b)))
+    state = init(jnp.asarray(seed), jnp.asarray(rate, jnp.float32), jnp.asarray(bonus, jnp.float32))
+    started = compiled = time.perf_counter()
+    names = ("rollout/ep_rew_mean", "rollout/episodes")
+
+    @eqx.filter_jit(donate="all")
+    def update(state: Any) -> Any:
+        state, metrics = eqx.filter_vmap(learner.update)(state)
+        return state, [metrics[name] for name in names]
+
+    rollouts = -(-grid.steps // learner.config.rollout_steps)
+    history = []
+    for i in range(rollouts):
+        state, numbers = update(state)
+        history.append(numbers)
+        if i == 0:
+            jax.block_until_ready(numbers)
+            compiled = time.perf_counter()
+        print(f"{(i + 1) / rollouts:.4f}", flush=True)
+    returns, episodes = (np.array([np.asarray(h[k]) for h in history]) for k in range(2))
+    seconds = (time.perf_counter() - compiled) * rollouts / max(rollouts - 1, 1) / len(rows)
+    late, untrained = scores(returns, episodes)
+    return {
+        "rate": rate,
+        "bonus": bonus,
+        "seed": seed,
+        "score": late,
+        "untrained": untrained,
+        "seconds": np.full(len(rows), seconds),
+        "compiling": np.full(len(rows), compiled - started),
+    }
+
+
+def _one_by_one(grid: Grid) -> Arrays:
+    rows: list[tuple[Any, ...]] = []
+    learner = grid.learner
+    model = FactoredPPO(find_problem(grid.problem), learner.spec.network, **dataclasses.asdict(grid.config))
+    total = len(grid.trials) * grid.tuning + grid.seeds
+
+    def run(rate: float, bonus: float, seed: int) -> None:
+        program = Program(model.learner)
+        state = model.learner.init(seed, learning_rate=rate, ent_coef=bonus)
+        started, history = time.perf_counter(), []
+        try:
+            while int(state.timesteps) < grid.steps:
+                state, metrics = program.update(state)
+                history.append([float(metrics["rollout/ep_rew_mean"]), float(metrics["rollout/episodes"])])
+        finally:
+            program.close()
+        returns, episodes = np.array(history).T[:, :, None]
+        late, untrained = scores(returns, episodes)
+        rows.append((rate, bonus, seed, late[0], untrained[0], time.perf_counter() - started, 0.0))
+        print(f"{len(rows) / total:.4f}", flush=True)
+
+    for rate, bonus in grid.trials:
+        for i in range(grid.tuning):
+            run(rate, bonus, grid.first + i)
+    tuned = np.array([row[3] for row in rows]).reshape(len(grid.trials), grid.tuning).mean(axis=1)
+    for i in range(grid.tuning, grid.tuning + grid.seeds):
+        run(*grid.trials[int(np.nanargmax(tuned))], grid.first + i)
+    names = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling")
+    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def main(arguments: list[str]) -> None:
+    """Trains what the first argument describes, and writes the results to the second."""
+    described = json.loads(arguments[0])
+    grid = Grid(**{name: _hashable(value) for name, value in described.items()})
+    result = train(grid)
+    write_whole(Path(arguments[1]), lambda file: np.savez(file, allow_pickle=False, **result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,115 @@
+"""Updates whose critic judges what a factor might have done instead: COMA and difference rewards.
+
+COMA (Foerster et al., 2018) learns Q of a factor's actions given those of all others, and credits a factor with
+
+    Cᵢ = Qᵢ(s, a) − Σ_b πᵢ(b|s) Qᵢ(s, (b, a₋ᵢ)).
+
+Difference rewards (Wolpert and Tumer, 2002; Dr.Reinforce, Castellini et al., 2021) learn the reward Rᵢ(s, a) instead,
+and credit a factor with its return less the reward that a default action, or its policy on average, would have had:
+
+    Cᵢ = Σ_l γˡ rᵢ,ₜ₊ₗ − Rᵢ(s, (default, a₋ᵢ)).
+
+The reward of factor i is [K(λ∘ψ)]ᵢ: that of all factors together if K is complete, as in both publications.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._credit import credit
+from ..distributions import Spread
+from ..spec import Spec
+from ..structure import InfluenceNetwork
+from .advantages import Estimates, Samples, TrainingBatch, ends, fragment_ends, gae
+from .config import Config, Hyper
+from .factor_actions import FactorActions, default_actions, encoded_actions
+from .policies import Agent
+from .ppo import Update
+
+
+def check_critic(spec: Spec, config: Config) -> None:
+    """Raise ValueError if a critic does not fit the actions or the network of a problem."""
+    if config.critic == "reward" and config.default_action:
+        default_actions(spec, config.default_action)
+    elif config.is_counterfactual:
+        FactorActions.of(spec, critic=config.critic)
+    if config.critic != "central" or config.estimator == "vanilla":
+        return
+    net = spec.network
+    if not isinstance(net, InfluenceNetwork) or (net.to_dense() != 1).any():
+        raise ValueError(
+            f"critic: got 'central', one value of the whole objective, with {net!r}, which credits factors with parts "
+            "of it; want network='complete', or critic='target' or 'factor'"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CounterfactualUpdate(Update):
+    """An update with a critic of actions, for ``critic="q"`` and ``critic="reward"``."""
+
+    def __post_init__(self) -> None:
+        check_critic(self.spec, self.config)
+
+    @cached_property
+    def actions(self) -> FactorActions:
+        """All actions of every factor."""
+        return FactorActions.of(self.spec, critic=self.config.critic)
+
+    def values_of(self, agent: Agent, obs: jax.Array, action: jax.Array) -> jax.Array:
+        """The critic's value of what every factor did, given the others, ``(..., n)``, for raw actions ``(..., c)``."""
+        assert agent.critic is not None
+        encoded = encoded_actions(self.spec, action)
+        if self.config.default_action:
+            return agent.critic.net(obs, encoded, encoded)[..., 0]
+        numbers = self.actions.number(action)
+        return jnp.take_along_axis(agent.critic.net(obs, encoded), numbers[..., None], axis=-1)[..., 0]
+
+    def instead(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
+        """The critic's value of what every factor might have done instead, ``(..., n)``: of its default action, or of
+        its policy on average. It does not depend on what the factor did."""
+        assert agent.critic is not None
+        net, encoded = agent.critic.net, encoded_actions(self.spec, action)
+        if self.config.default_action:
+            default = default_actions(self.spec, self.config.default_action)
+            own = encoded_actions(self.spec, jnp.broadcast_to(default, action.shape), raw=False)
+            return net(obs, encoded, own)[..., 0]
+        probabilities = self.actions.probabilities(*agent.policy(obs, local))
+        return (probabilities * net(obs, encoded)).sum(axis=-1)
+
+    def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
+        """The output of the policy, and the critic's values of the actions of samples, ``(N, n)``."""
+        return self.outputs(agent.policy, samples, length), self.values_of(agent, samples.obs, samples.action)
+
+    def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
+        """The counterfactual credit of every factor as its advantage, and what the critic should have said."""
+        if agent.critic is None:  # asked for the returns of targets
+            return super().estimates(agent, batch, k, hyper)
+        c = self.config
+        terminated, ended = ends(batch, c.bootstrap)
+        if c.gae_steps is not None:
+            ended = ended | fragment_ends(len(ended), c.gae_steps)[:, None, None]
+        if terminated.shape[-1] != 1:
+            terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
+        reward = credit(k, batch.psi, self.spec.weights)
+        value = self.values_of(agent, batch.obs, batch.action)
+        instead = self.instead(agent, batch.obs, batch.local, batch.action)
+        common: dict[str, Any] = {"terminated": terminated, "ended": ended, "gamma": hyper.gamma}
+        if c.critic == "q":
+            following = self.following(agent, batch, value)
+            _, returns = gae(reward, value, following, **common, trace=hyper.gae_lambda)
+            return Estimates(value - instead, value, returns, following, **common)
+        zeros = jnp.zeros_like(reward)
+        every = c.difference_at == "every"
+        to_go, _ = gae(reward - instead if every else reward, zeros, zeros, **common, trace=1.0)
+        return Estimates(to_go if every else to_go - instead, value, reward, zeros, **common)
+
+    def following(self, agent: Agent, batch: TrainingBatch, value: jax.Array) -> jax.Array:
+        """Q of the observation that followed and the action taken there, ``[T, B, n]``; where an episode or the rollout
+        ends, that of an action which the policy would take."""
+        assert batch.next_action is not None
+        last = (batch.terminated | batch.truncated).at[-1].set(True)
+        drawn = self.values_of(agent, batch.next_obs, batch.next_action)
+        return jnp.where(last[..., None], drawn, jnp.roll(value, -1, axis=0))
