@@ -201,7 +201,7 @@ def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Inter
     """
     x = _matrix(scores, "scores")
     _check(confidence, seed)
-    boot = stats.trim_mean(_resampled(x, seed).reshape(_RESAMPLES, -1), 0.25, axis=1)
+    boot = scipy.stats.trim_mean(_resampled(x, seed).reshape(_RESAMPLES, -1), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(interquartile_mean(x.ravel()), float(low), float(high))
 
