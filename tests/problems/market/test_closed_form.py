@@ -60,12 +60,12 @@ def test_quotes_of_one_asset_are_those_in_continuous_time_if_penalties_are_small
 
 
 def test_quotes_of_tied_assets_earn_nearly_the_best_value():
-    """At most 2 % less than the exact optimum of both assets, with four standard errors of 0.2 % to spare."""
+    """At most 2 % less than the exact optimum of both assets, with four standard errors of 0.3 % to spare."""
     problem = market(2, largest_inventory=4, horizon=20, **TIED)
     rule, best = ClosedForm(problem.model), optimum(problem.model)
     returns = play(problem, rule.rule, episodes=20_000).sum(axis=1)
     error = returns.std() / len(returns) ** 0.5
-    assert error < 0.002 * best.value
+    assert error < 0.003 * best.value
     assert 0.98 * best.value - 4 * error < returns.mean() < best.value + 4 * error
     at_start = np.asarray(rule.rule(0, np.array([2, -1])))
     np.testing.assert_allclose(at_start, closed_form_quotes(problem.model, [2, -1]), rtol=1e-5)
