@@ -208,8 +208,12 @@ def test_the_update_of_a_learner_uses_this_credit(case):
         def first_gradient(state):
             _, key, transitions = this.collector.collect(this.behaviour(state), state.environments, state.key)
             batch, _, _ = this.training_batch(state._replace(key=key), transitions)
-            samples = this.rule.samples(state.agent, batch)
-            return eqx.filter_grad(lambda a: this.rule.loss(a, samples, a.policy.spread, 0.0)[0])(state.agent)
+            agent = state.agent
+            if isinstance(this.rule, CounterfactualUpdate):  # whose critic learns first
+                for_critic = jax.random.split(jax.random.split(key)[1])[1]
+                agent = this.rule.with_critic_of(batch, agent, key=for_critic, k=None, hyper=state.hyper)
+            samples = this.rule.samples(agent, batch)
+            return eqx.filter_grad(lambda a: this.rule.loss(a, samples, a.policy.spread, 0.0)[0])(agent)
 
         gradient = first_gradient(state)
     np.testing.assert_allclose(metrics["train/grad_norm"], np.linalg.norm(flat(gradient)), rtol=1e-4)

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 
 from .._credit import credit
 from ..distributions import Spread
@@ -25,8 +27,10 @@ from ..spec import Spec
 from ..structure import InfluenceNetwork
 from .advantages import Estimates, Samples, TrainingBatch, ends, fragment_ends, gae
 from .config import Config, Hyper
+from .devices import shard_minibatch
+from .epochs import fixed_minibatches, run_epochs, shuffled
 from .factor_actions import FactorActions, default_actions, encoded_actions
-from .policies import Agent
+from .policies import Agent, Critic
 from .ppo import Update
 
 
@@ -105,6 +109,50 @@ class CounterfactualUpdate(Update):
         every = c.difference_at == "every"
         to_go, _ = gae(reward - instead if every else reward, zeros, zeros, **common, trace=1.0)
         return Estimates(to_go if every else to_go - instead, value, reward, zeros, **common)
+
+    def learn(
+        self,
+        agent: Agent,
+        optimiser_state: Any,
+        batch: TrainingBatch,
+        *,
+        kl_coef: jax.Array,
+        key: jax.Array,
+        k: Any = None,
+        hyper: Hyper | None = None,
+    ) -> tuple[Agent, Any, jax.Array, dict[str, jax.Array]]:
+        """As `Update.learn`, after the critic has learnt from the rollout, as in COMA.
+
+        Credits are differences of the critic's values. Those of a critic that lags behind point anywhere, and the
+        policy follows them until actions that would show it are no longer taken.
+        """
+        hyper = hyper or self.config.hyper
+        key, for_critic = jax.random.split(key)
+        agent = self.with_critic_of(batch, agent, key=for_critic, k=k, hyper=hyper)
+        return super().learn(agent, optimiser_state, batch, kl_coef=kl_coef, key=key, k=k, hyper=hyper)
+
+    def with_critic_of(self, batch: TrainingBatch, agent: Agent, *, key: jax.Array, k: Any, hyper: Hyper) -> Agent:
+        """The agent with a critic that has learnt from a rollout, in as many passes as the policy makes."""
+        c = self.config
+        samples = self.samples(agent, batch, k, hyper)
+        optimiser = optax.adam(hyper.learning_rate, eps=c.adam_eps)
+
+        def error(critic: Critic, part: Samples) -> jax.Array:
+            return ((self.values_of(Agent(agent.policy, critic), part.obs, part.action) - part.returns) ** 2).mean()
+
+        def minibatch(carry: Any, indices: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+            critic, state = carry
+            part = shard_minibatch(self.devices, jax.tree.map(lambda x: x[indices], samples))
+            updates, state = optimiser.update(eqx.filter_grad(error)(critic, part), state)
+            return (eqx.apply_updates(critic, updates), state), {}
+
+        first = agent.critic, optimiser.init(eqx.filter(agent.critic, eqx.is_inexact_array))
+        order = lambda key: shuffled(key, len(samples.action)).reshape(-1, c.batch_size)  # noqa: E731
+        if c.shuffle == "rollout":
+            key, once = jax.random.split(key)
+            order = fixed_minibatches(shuffled(once, len(samples.action)), c.batch_size)
+        (critic, _), _ = run_epochs(minibatch, first, jax.random.split(key, c.n_epochs), order)
+        return Agent(agent.policy, critic)
 
     def following(self, agent: Agent, batch: TrainingBatch, value: jax.Array) -> jax.Array:
         """Q of the observation that followed and the action taken there, ``[T, B, n]``; where an episode or the rollout

@@ -54,7 +54,8 @@ METHODS = {
         "COMA",
         "Foerster et al. (2018)",
         "the value of its action less that of its policy on average, by a central critic of actions",
-        _SHARED | {"critic": "q"},
+        # Its credits are differences of values, which a network learns only if the values are of the order of 1.
+        _SHARED | {"critic": "q", "normalize_reward": True},
         "complete",
     ),
     "difference-rewards": Method(

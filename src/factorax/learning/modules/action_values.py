@@ -19,6 +19,10 @@ class ActionValues(eqx.Module):
 
     with the actions aᶜ one-hot, and eᵢ learnt. The outputs are values of all actions of the factor, or, if it is asked
     for the value of one, W_c a_c of that action is added, and there is one output.
+
+    Values of several actions are v + u_b − mean u (Wang et al., 2016), so that every sample teaches what the actions of
+    a state have in common. Otherwise an action that is taken more often follows the returns sooner than others, and
+    the differences between actions, which are all that COMA uses, are those of how often they were taken.
     """
 
     others: jax.Array
@@ -42,7 +46,7 @@ class ActionValues(eqx.Module):
     ):
         """- `width`: numbers that encode an action of a component; `outputs`: values of a factor."""
         first, second, third = jax.random.split(key, 3)
-        sizes = (encoder.size, *settings.hidden, outputs)
+        sizes = (encoder.size, *settings.hidden, outputs + (outputs > 1))
         self.net = MLP(first, sizes, 1.0, settings)
         fan_in = encoder.size + len(factors) * width
         self.others = jax.random.normal(second, (len(factors), width, sizes[1])) * np.sqrt(1 / fan_in)
@@ -60,10 +64,17 @@ class ActionValues(eqx.Module):
         x = self.encoder(obs) @ self.net.kernels[0] + shares.sum(axis=-2)
         x = x[..., None, :] - by_factor + self.identity
         if len(self.net.kernels) == 1:
-            return x + self.net.biases[0]
+            return _joined(x + self.net.biases[0])
         if self.net.scales:
             x = normalised(x) * self.net.scales[0]
         x = ACTIVATIONS[self.net.activation](x + self.net.biases[0])
         for i in range(1, len(self.net.kernels) - 1):
             x = self.net.layer(i, x)
-        return x @ self.net.kernels[-1] + self.net.biases[-1]
+        return _joined(x @ self.net.kernels[-1] + self.net.biases[-1])
+
+
+def _joined(x: jax.Array) -> jax.Array:
+    """Values of actions from what they have in common, the first of the outputs, and what they differ by."""
+    if x.shape[-1] == 1:
+        return x
+    return x[..., :1] + x[..., 1:] - x[..., 1:].mean(axis=-1, keepdims=True)
