@@ -115,6 +115,8 @@ BAD = [
     ("reproduce discover-others --days -1", "days: got -1", "from 0 to 366"),
     ("reproduce discover-others --days 1.5", "days: got 1.5", "from 0 to 366"),
     ("reproduce search-rate --days 3", "days: got 3", "search-rate has no such setting"),
+    ("reproduce relatives --problems nosuch", "problems: got 'nosuch'", "want some of queues"),
+    ("reproduce search-rate --problems queues", "problems: got ", "search-rate has no such setting"),
     ("reproduce search-rate --workers 0", "workers: got 0", "from 1 to 1,000"),
     ("reproduce search-throughput --workers 2", "workers: got 2", "search-throughput measures time"),
     ("reproduce search-rate --out ''", "out: got ''", "want a folder"),

@@ -116,19 +116,20 @@ def test_help_shows_the_values_that_apply(factorax):
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        ([], ("", "own")),
-        (["chain:8"], ("chain:8", "own")),
-        (["--hidden", "8", "8", "--preset", "none", "chain:8"], ("chain:8", "none")),
-        (["--seed=3", "chain:8", "--preset=traffic"], ("chain:8", "traffic")),
-        (["--out", "queues", "--no-check-network", "chain:8"], ("chain:8", "own")),
-        (["--normalize_obs", "chain:8"], ("chain:8", "own")),
-        (["--initial-log-std", "-1", "chain:8"], ("chain:8", "own")),
-        (["-h", "chain:8"], ("chain:8", "own")),
-        (["chain:8", "--preset", "none", "--preset", "queues"], ("chain:8", "queues")),
-        (["--preset"], ("", "own")),
+        ([], ("", "own", "none")),
+        (["chain:8"], ("chain:8", "own", "none")),
+        (["--hidden", "8", "8", "--preset", "none", "chain:8"], ("chain:8", "none", "none")),
+        (["--seed=3", "chain:8", "--preset=traffic"], ("chain:8", "traffic", "none")),
+        (["--out", "queues", "--no-check-network", "chain:8"], ("chain:8", "own", "none")),
+        (["--normalize_obs", "chain:8"], ("chain:8", "own", "none")),
+        (["--initial-log-std", "-1", "chain:8"], ("chain:8", "own", "none")),
+        (["-h", "chain:8"], ("chain:8", "own", "none")),
+        (["chain:8", "--preset", "none", "--preset", "queues"], ("chain:8", "queues", "none")),
+        (["chain:8", "--method", "ippo"], ("chain:8", "own", "ippo")),
+        (["--preset"], ("", "own", "none")),
     ],
 )
-def test_problem_and_preset_are_found_among_the_arguments(arguments, found):
+def test_problem_preset_and_method_are_found_among_the_arguments(arguments, found):
     assert _first_look(arguments) == found
 
 

@@ -52,7 +52,7 @@ def closed_form_quotes(model: MarketModel, inventory: Any, time_left: float | No
 
     >>> model = MarketModel(2, risk_aversion=0.5, correlation=0.8)
     >>> closed_form_quotes(model, [3, 0]).round(2).tolist()  # long in the first: sell either
-    [[2.23, 0.22], [1.46, 0.97]]
+    [[2.62, -0.16], [1.45, 1.01]]
     """
     curvature = closed_form_curvature(model, time_left)
     array = real_array("inventory", inventory)

@@ -43,7 +43,7 @@ def continuous_quotes(model: MarketModel, time_left: float | None = None, *, ass
     """Return the best distances of bid and ask for q = −Q, …, Q, ``(2Q + 1, 2)``; infinite where there is no quote.
 
     >>> model = MarketModel(largest_inventory=1)
-    >>> continuous_quotes(model, time_left=0.0).tolist()
+    >>> continuous_quotes(model, time_left=0.0).round(6).tolist()
     [[0.8, inf], [1.2, 1.2], [inf, 0.8]]
     """
     values = continuous_values(model, time_left, asset=asset)
