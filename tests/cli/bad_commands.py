@@ -141,6 +141,10 @@ BAD = [
     ("claims --results ../given/damaged", "../given/damaged/summary.json"),
     # train: problems
     ("train", "problem: got none"),
+    ("train chain:4 --method coma2", "method: got 'coma2'", "want none, ppo"),
+    ("train chain:4 --default-action x", "default_action: got ('x',)", "each entry a number"),
+    ("train chain:4 --default-action 1", "default_action: got (1.0,) with critic='factor'", "want critic='reward'"),
+    ("train chain:4 --difference-at second", "difference_at: got 'second'", "'first' or 'every'"),
     ("train ''", "problem: got ''"),
     ("train chain:2 queues:4x4", "problem: got 'chain:2 queues:4x4', want one"),
     ("train chian", "problem: got 'chian'", "did you mean chain?"),
@@ -311,6 +315,7 @@ BAD = [
     ("compare ../given/run --seeds 3", "--seeds", "factorax compare --help"),
     # discover
     ("discover", "problem: got none"),
+    ("discover chain:4 --streams hold", "streams: got 'hold'", "'check'"),
     ("discover chian", "problem: got 'chian'", "did you mean chain?"),
     ("discover os:getcwd", "problem: got 'os:getcwd'"),
     ("discover chain:2 --method scores", "method: got 'scores'", "did you mean 'score'?"),
