@@ -97,6 +97,14 @@ def _double_precision():
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _trajectories_of_this_precision():
+    """Other files keep those of single precision."""
+    trajectories.cache_clear()
+    yield
+    trajectories.cache_clear()
+
+
 def close(a, b):
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-6)
     assert np.abs(b).max() > 0.05
