@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..._files import write_whole
-from ...learning import Config, FactoredPPO, Learner, Program, find_network
+from ...learning import Config, FactoredPPO, Learner, Program, TrainState, find_network
 from ...learning.methods import network_for, settings_for
 from ...problems import find_problem
 from ...spec import is_jax
@@ -97,23 +96,18 @@ def _at_once(grid: Grid) -> Arrays:
     learner, seeds = grid.learner, grid.tuning + grid.seeds
     rows = [(rate, bonus, grid.first + i) for rate, bonus in grid.trials for i in range(seeds)]
     rate, bonus, seed = (np.array(column) for column in zip(*rows, strict=True))
-    init = jax.jit(jax.vmap(lambda s, r, b: learner.init(s, learning_rate=r, ent_coef=b)))
-    state = init(jnp.asarray(seed), jnp.asarray(rate, jnp.float32), jnp.asarray(bonus, jnp.float32))
+    state = _initial(learner, rate, bonus, seed)
     started = compiled = time.perf_counter()
     names = ("rollout/ep_rew_mean", "rollout/episodes")
 
-    @eqx.filter_jit(donate="all")
-    def update(state: Any) -> Any:
-        state, metrics = eqx.filter_vmap(learner.update)(state)
-        return state, [metrics[name] for name in names]
-
+    program = Program(learner)
     rollouts = -(-grid.steps // learner.config.rollout_steps)
     history = []
     for i in range(rollouts):
-        state, numbers = update(state)
-        history.append(numbers)
+        state, metrics = program.update_seeds(state)
+        history.append([metrics[name] for name in names])
         if i == 0:
-            jax.block_until_ready(numbers)
+            jax.block_until_ready(metrics)
             compiled = time.perf_counter()
         print(f"{(i + 1) / rollouts:.4f}", flush=True)
     returns, episodes = (np.array([np.asarray(h[k]) for h in history]) for k in range(2))
@@ -128,6 +122,20 @@ def _at_once(grid: Grid) -> Arrays:
         "seconds": np.full(len(rows), seconds),
         "compiling": np.full(len(rows), compiled - started),
     }
+
+
+def _initial(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
+    """The states of all runs as one."""
+
+    def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
+        return learner.init(seed, learning_rate=rate, ent_coef=bonus)
+
+    if jax.default_backend() != "cpu":
+        return jax.jit(jax.vmap(init))(seed, rate.astype(np.float32), bonus.astype(np.float32))
+    # One after the other: compiled for a batch, XLA on a CPU may hang in the decompositions that give layers their
+    # initial orthogonal matrices.
+    states = [init(int(s), float(r), float(b)) for s, r, b in zip(seed, rate, bonus, strict=True)]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
 def _one_by_one(grid: Grid) -> Arrays:
