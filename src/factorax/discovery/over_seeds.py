@@ -152,6 +152,7 @@ def _paired(
 
     `both`: whether what they did before may be used, too.
     """
+    change = change.astype(np.float64)  # in single precision, the least of squares below would be 0
     trials, n, m = change.shape
     place = stats.rankdata(np.vstack([before, after]), axis=0) / (2 * trials + 1)
     p_value = np.ones((n, m))
