@@ -1,0 +1,147 @@
+"""Read the demand of a SUMO file of routes: which trips depart when, and by which streets they go."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from ..sumo.files import parse
+from .roads import Roads
+
+_TRIPS = ("vehicle", "trip", "flow")
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """Trips of a ``.rou.xml`` file."""
+
+    path: Path
+    departures: np.ndarray
+    """Second at which every trip wants to depart, flows at their begin, ``(trips,)``."""
+    counts: np.ndarray
+    """How many cars: 1 for a vehicle, more for a flow, ``(trips,)``."""
+    routes: tuple[tuple[int, ...], ...]
+    """Streets of the different routes; of trips with two ends alone, the fastest route in free flow."""
+    route_counts: np.ndarray
+    """Cars on each of the routes."""
+
+    @classmethod
+    def read(cls, path: Path, roads: Roads) -> "Demand":
+        """Read the demand; a ValueError names the file and the trip that is wrong."""
+        root = parse(path, "routes")
+        street = {name: i for i, name in enumerate(roads.streets)}
+        named = {route.get("id", ""): route for route in root.findall("route")}
+        counts: dict[tuple[int, ...], float] = {}
+        between: dict[tuple[int, int], float] = {}
+        departures, cars = [], []
+        for trip in root:
+            if trip.tag not in _TRIPS:
+                continue
+            where = f"{path}: <{trip.tag} id={trip.get('id')!r}>"
+            departures.append(_departure(where, trip))
+            cars.append(_cars(where, trip))
+            route = trip.find("route")
+            if route is None and trip.get("route") in named:
+                route = named[trip.get("route", "")]
+            if route is not None:
+                numbers = _streets(where, route.get("edges", "").split(), street, roads)
+                counts[numbers] = counts.get(numbers, 0) + cars[-1]
+            elif trip.get("from") and trip.get("to"):
+                via = trip.get("via", "").split()
+                ends = _numbers(where, [trip.get("from", ""), *via, trip.get("to", "")], street, roads)
+                for pair in zip(ends[:-1], ends[1:], strict=True):
+                    between[pair] = between.get(pair, 0) + cars[-1]
+            elif trip.get("route") is not None and root.find(f"routeDistribution[@id={trip.get('route')!r}]") is None:
+                raise ValueError(f"{where} has route={trip.get('route')!r}, and there is no <route> of that id")
+        if not departures:
+            raise ValueError(f"{path}: has no <vehicle>, <trip> or <flow>, so there is no demand; want at least one")
+        for route, count in _fastest(path, between, roads).items():
+            counts[route] = counts.get(route, 0) + count
+        return cls(path, np.array(departures), np.array(cars), tuple(counts), np.array(list(counts.values())))
+
+    def check_window(self, begin: float, end: float) -> None:
+        """Raise ValueError if nobody departs from `begin` to `end`."""
+        flows = self.counts != 1
+        inside = (self.departures < end) & ((self.departures >= begin) | flows)
+        if not inside.any():
+            first, last = self.departures.min(), self.departures.max()
+            raise ValueError(
+                f"{self.path}: no trip departs from second {begin:g} to {end:g}: departures are from {first:g} to "
+                f"{last:g}; want begin={int(first)} or another horizon"
+            )
+
+
+def _departure(where: str, trip: Xml.Element) -> float:
+    text = trip.get("depart", trip.get("begin", "0"))
+    if text == "triggered":
+        return 0.0
+    parts = text.split(":")
+    try:
+        value = sum(float(part) * 60**i for i, part in enumerate(reversed(parts)))
+    except ValueError:
+        raise ValueError(f"{where} has depart={text!r}, want a second") from None
+    return value
+
+
+def _cars(where: str, trip: Xml.Element) -> float:
+    if trip.tag != "flow":
+        return 1.0
+    try:
+        length = float(trip.get("end", 86400)) - float(trip.get("begin", 0))
+        if trip.get("number") is not None:
+            return float(trip.get("number", 0))
+        if trip.get("period") is not None and not trip.get("period", "").startswith("exp"):
+            return length / float(trip.get("period", 1))
+        if trip.get("probability") is not None:
+            return length * float(trip.get("probability", 0))
+        return length / 3600 * float(trip.get("vehsPerHour", trip.get("perHour", 0)))
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{where}: its begin, end and rate must be numbers, and the period more than 0") from None
+
+
+def _numbers(where: str, names: list[str], street: dict[str, int], roads: Roads) -> tuple[int, ...]:
+    for name in names:
+        if name not in street:
+            raise ValueError(
+                f"{where} uses the street {name!r}, which {roads.path.name} does not have; want routes for this network"
+            )
+    return tuple(street[name] for name in names)
+
+
+def _streets(where: str, names: list[str], street: dict[str, int], roads: Roads) -> tuple[int, ...]:
+    numbers = _numbers(where, names, street, roads)
+    for a, b in zip(numbers[:-1], numbers[1:], strict=True):
+        if (a, b) not in roads.connected:
+            raise ValueError(
+                f"{where} goes from {roads.streets[a]!r} to {roads.streets[b]!r}, which {roads.path.name} does not "
+                "connect"
+            )
+    return numbers
+
+
+def _fastest(path: Path, between: dict[tuple[int, int], float], roads: Roads) -> dict[tuple[int, ...], float]:
+    """The fastest route in free flow between two streets, for every pair of ends."""
+    if not between:
+        return {}
+    origin, destination = roads.next_streets.nonzero()
+    times = csr_array((roads.seconds[destination], (origin, destination)), roads.next_streets.shape)
+    starts = sorted({a for a, _ in between})
+    _, before = dijkstra(times, indices=starts, return_predecessors=True)
+    row = {a: i for i, a in enumerate(starts)}
+    routes: dict[tuple[int, ...], float] = {}
+    for (a, b), count in between.items():
+        route = [b]
+        while route[-1] != a:
+            previous = int(before[row[a], route[-1]])
+            if previous < 0:
+                raise ValueError(
+                    f"{path}: a trip goes from {roads.streets[a]!r} to {roads.streets[b]!r}, and "
+                    f"{roads.path.name} has no way there"
+                )
+            route.append(previous)
+        key = tuple(reversed(route))
+        routes[key] = routes.get(key, 0) + count
+    return routes
