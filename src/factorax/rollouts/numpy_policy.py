@@ -101,7 +101,9 @@ class NumpyPolicy:
                 normalised = np.clip((obs - centre) / scale, -clip, clip)
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
             seen = obs if see is None else see(obs)
-            return layers(seen.reshape(*outputs[:2], -1)).reshape(shape) if self.by_choice else layers(seen)
+            if not self.by_choice:
+                return layers(seen)
+            return layers(seen.reshape(*outputs[:2], -1)).reshape(shape)
 
         if self.mask is None:
             return network

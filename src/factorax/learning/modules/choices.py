@@ -39,8 +39,7 @@ class Choices(Shared):
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
         """From what each component sees, ``(..., c, choices · f)``, to logits ``(..., c, choices)``."""
-        scores = super().__call__(obs, local)
-        return scores.reshape(*local.shape[:-1], -1)
+        return super().__call__(obs, local).reshape(*local.shape[:-1], -1)
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """The input of the last layer for every component, ``(..., c, choices · h)``."""

@@ -19,8 +19,7 @@ def greedy(env: CityEnv) -> Controller:
     """
     view = env.view
     n, _, lanes = view.shape
-    served = (view.protected + view.permissive > 0).astype(np.float64)
-    return lambda obs: _largest(env, served @ _cars(env, obs).reshape(n, lanes, 1))
+    return lambda obs: _largest(env, view.served @ _cars(env, obs).reshape(n, lanes, 1))
 
 
 def max_pressure(env: CityEnv) -> Controller:
@@ -28,12 +27,11 @@ def max_pressure(env: CityEnv) -> Controller:
     ahead of them (Varaiya, 2013)."""
     view = env.view
     n, _, lanes = view.shape
-    served = (view.protected + view.permissive > 0).astype(np.float64)
 
     def act(obs: np.ndarray) -> np.ndarray:
         readings = _readings(env, obs)
         pressure = readings[..., 0] - readings[..., -1]
-        return _largest(env, served @ pressure.reshape(n, lanes, 1))
+        return _largest(env, view.served @ pressure.reshape(n, lanes, 1))
 
     return act
 
@@ -58,6 +56,8 @@ def _largest(env: CityEnv, scores: np.ndarray) -> np.ndarray:
 
 
 CHOOSING: dict[str, Callable[[CityEnv], Controller]] = {"greedy": greedy, "max-pressure": max_pressure}
+DETECTORS = {"reach": 200.0, "extended": False}
+"""Of the controllers by name: as RESCO has them, 200 m back, and no further than the lane that leads to the light."""
 PROGRAMMES: dict[str, Any] = {"fixed": "fixed", "actuated": "actuated", "delay-based": "delay_based"}
 
 
@@ -70,7 +70,7 @@ def play(make: Callable[..., CityEnv], controller: str | Callable[[CityEnv], Con
     if isinstance(controller, str) and controller not in get_args(Named):
         raise ValueError(f"controller: got {controller!r}, want one of {', '.join(get_args(Named))}")
     programme = PROGRAMMES.get(controller, "chosen") if isinstance(controller, str) else "chosen"
-    env = make(programme=programme)
+    env = make(programme=programme, **DETECTORS if isinstance(controller, str) else {})
     try:
         return play_in(env, controller, seed)
     finally:

@@ -18,6 +18,10 @@ CARS, SECONDS = 0.1, 0.01
 """Units of observations: ten cars, and a hundred seconds."""
 
 
+OTHERS = 3
+"""Readings that are not numbers of cars on the lane: waiting, speed, and queued ahead. They are the last."""
+
+
 class Cars(NamedTuple):
     """All cars on streets: number of the lane, metres along it, speed, seconds since the car last moved."""
 
@@ -35,9 +39,8 @@ class Detectors:
     roads: Roads
     reach: float = 200.0
     zones: int = 3
-
-    FEATURES = 4
-    """Numbers of a lane next to those of the zones: queued, waiting, speed, and queued ahead."""
+    extended: bool = True
+    """Whether they reach beyond the begin of the lane, as far as the light before."""
 
     @property
     def n_lanes(self) -> int:
@@ -47,7 +50,7 @@ class Detectors:
     @property
     def n_features(self) -> int:
         """Numbers that are read on each lane."""
-        return self.zones + self.FEATURES
+        return 1 + self.zones + OTHERS
 
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -71,7 +74,7 @@ class Detectors:
                         continue
                     visited.add(now)
                     cells.setdefault(now, []).append((i * width + j, metres, share))
-                    if metres < self.reach:
+                    if self.extended and metres < self.reach:
                         for earlier in before.indices[before.indptr[now] : before.indptr[now + 1]].tolist():
                             if earlier not in controlled:
                                 longer = metres + float(roads.lengths[earlier])

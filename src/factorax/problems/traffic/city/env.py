@@ -61,7 +61,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
     - `horizon`, `begin`: seconds of an episode, and the second of the demand that it begins with.
     - `interval`: seconds between decisions; `yellow`: of them without green; `min_green`: seconds that green lasts at
       least: until then, other requests are ignored.
-    - `reach`, `zones`: metres covered by detectors, and in how many zones they tell approaching cars apart.
+    - `reach`, `zones`: metres covered by detectors, and in how many zones they tell approaching cars apart; `extended`:
+      whether they reach beyond the begin of the lane that leads to the light.
     - `travel_time`: seconds of free-flow travel within which presets of `network` look up- and downstream.
     - `programme`: ``"chosen"`` by actions, or the network's own ``"fixed"`` one, or SUMO's ``"actuated"`` and
       ``"delay_based"`` lights. Actions are then ignored.
@@ -82,6 +83,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         min_green: int = 5,
         reach: float = 200.0,
         zones: int = 3,
+        extended: bool = True,
         targets: Targets = "street",
         scale: float = 0.01,
         travel_time: float = 30.0,
@@ -97,7 +99,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.demand.check_window(begin, begin + horizon)
         self.horizon, self.begin, self.interval, self.yellow, self.min_green = horizon, begin, interval, yellow, min_green
         self.scale, self.programme, self.targets, self.travel_time = scale, programme, targets, travel_time
-        self.detectors = Detectors(self.roads, reach, zones)
+        self.detectors = Detectors(self.roads, reach, zones, extended)
         self.network = self.influence(network) if isinstance(network, str) else as_network(network, "network")
         names = self.roads.streets if targets == "street" else self.roads.lanes
         m = self.reward_dim = len(names)

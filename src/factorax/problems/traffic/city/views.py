@@ -1,11 +1,12 @@
 """What a light sees of each of its phases: readings of the lanes that get green in it, and of those that do not."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .detectors import Detectors
+from .detectors import OTHERS, Detectors
 
 ELAPSED = 1 / 60
 """Unit of the time in a phase."""
@@ -17,7 +18,7 @@ SPREAD = 5.0
 class PhaseView:
     """From the readings of lanes to joint observations, and from these to what a light sees of every phase.
 
-    A phase is described by the sums over lanes with protected green (G) and with permissive green (g), the same of the
+    A phase is described by the number of cars that it would serve, queued or approaching, in tens; by the sums over lanes with protected green (G) and with permissive green (g), the largest of a lane with green, the sums of the
     current phase, the largest of all phases and the total of the light, whether it is the current one, and for how long
     there has been green. This is the competition of phases of FRAP (Zheng et al., 2019) as features: one network scores
     one phase after another, so that lights may have any lanes and any phases.
@@ -48,6 +49,11 @@ class PhaseView:
                         permissive[i, p, number[link.origin]] += share
         return cls(protected, permissive, detectors.n_features)
 
+    @cached_property
+    def served(self) -> np.ndarray:
+        """Which lanes have green in each phase, ones and zeros ``(n, phases, lanes)``."""
+        return (self.protected + self.permissive > 0).astype(np.float32)
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """Lights, phases of the light with most, lanes of the light with most."""
@@ -68,7 +74,7 @@ class PhaseView:
     @property
     def n_seen(self) -> int:
         """Numbers that a light sees of each phase."""
-        return 5 * self.n_features + 3
+        return 6 * self.n_features + 4
 
     def observation(self, readings: np.ndarray, phase: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
         """The joint observation from readings ``(n, lanes, features)``, phases ``(n,)`` and seconds in them."""
@@ -95,8 +101,10 @@ class PhaseView:
         seconds = xp.broadcast_to(elapsed[..., None, :], (*shape[:-1], 1))
         is_current = current[..., None]
         wide = [xp.broadcast_to(part, shape) for part in (now, most, total)]
-        sums = xp.log1p(SPREAD * xp.concatenate([strong, weak, *wide], axis=-1))  # a jam is not a hundred queues
-        seen = xp.concatenate([sums, is_current, is_current * seconds, seconds], axis=-1)
+        longest = (self.served[..., None] * readings[..., None, :, :]).max(axis=-2)
+        sums = xp.log1p(SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1))  # a jam is not a hundred queues
+        present = xp.matmul(self.served, readings[..., : -OTHERS]).sum(axis=-1, keepdims=True)
+        seen = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
         return seen.reshape(*lead, n, phases * self.n_seen)
 
 

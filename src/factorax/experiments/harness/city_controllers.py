@@ -1,0 +1,45 @@
+"""Delays of the reference controllers on a network of RESCO; run with ``python -m``."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import tyro
+
+from ..._files import write_whole
+from ...problems.traffic.city.controllers import Named, play
+from ...problems.traffic.city.resco import maker
+from .city_training import EVALUATION_SEEDS
+
+
+@dataclass(frozen=True)
+class CityControllers:
+    """What to play."""
+
+    city: str = "cologne8"
+    out: Path = Path("controllers")
+    seeds: int = 10
+
+
+def main(options: CityControllers) -> dict[str, dict[str, object]]:
+    """Play all controllers on the evaluation seeds and write ``result.json``."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    result: dict[str, dict[str, object]] = {}
+    for name in get_args(Named):
+        begun = time.perf_counter()
+        scores = [play(maker(options.city), name, seed) for seed in EVALUATION_SEEDS[: options.seeds]]
+        result[name] = {
+            "delays": [round(score.delay, 3) for score in scores],
+            "collisions": sum(score.collisions for score in scores),
+            "teleports": sum(score.teleports for score in scores),
+            "seconds": round((time.perf_counter() - begun) / len(scores), 2),
+        }
+        data = json.dumps(result).encode()
+        write_whole(options.out / "result.json", lambda file, data=data: file.write(data))
+    return result
+
+
+if __name__ == "__main__":
+    main(tyro.cli(CityControllers))
