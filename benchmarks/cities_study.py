@@ -25,37 +25,33 @@ EPISODES = {"cologne1": 140, "cologne3": 110, "cologne8": 110, "grid4x4": 80}
 BASE: dict[str, Any] = {"learning_rate": 5e-3}
 CONFIGURATIONS: list[dict[str, Any]] = [
     {"city": "grid4x4", "name": "base"},
-    {"city": "cologne8", "name": "base", "transfer": ["cologne3"]},
-    {"city": "cologne3", "name": "base", "transfer": ["cologne8"]},
     {"city": "grid4x4", "name": "gamma 0.9", "gamma": 0.9},
     {"city": "grid4x4", "name": "complete", "network": "complete"},
     {"city": "grid4x4", "name": "lr 2e-3", "learning_rate": 2e-3},
     {"city": "grid4x4", "name": "reach 300, zones 5", "environment": {"reach": 300.0, "zones": 5}},
-    {"city": "cologne8", "name": "lr 2e-3", "learning_rate": 2e-3},
-    {"city": "cologne8", "name": "lr 1e-2", "learning_rate": 1e-2},
-    {"city": "cologne8", "name": "gamma 0.9", "gamma": 0.9},
-    {"city": "cologne8", "name": "gamma 0.98", "gamma": 0.98},
-    {"city": "cologne8", "name": "entropy 0.003", "ent_coef": 0.003},
+    {"city": "cologne8", "name": "base", "transfer": ["cologne3"]},
+    {"city": "cologne8", "name": "incident", "network": "incident"},
+    {"city": "cologne8", "name": "reach", "network": "reach"},
     {"city": "cologne8", "name": "complete", "network": "complete"},
-    {"city": "cologne8", "name": "upstream", "network": "upstream"},
+    {"city": "cologne8", "name": "lr 2e-3", "learning_rate": 2e-3},
+    {"city": "cologne3", "name": "base", "transfer": ["cologne8"]},
     {"city": "cologne3", "name": "identity 0", "identity": 0, "transfer": ["cologne8", "cologne1"]},
-    {"city": "cologne3", "name": "upstream", "network": "upstream"},
+    {"city": "cologne3", "name": "complete", "network": "complete"},
     {"city": "cologne3", "name": "gamma 0.98", "gamma": 0.98},
     {"city": "cologne3", "name": "lr 2e-3", "learning_rate": 2e-3},
     {"city": "cologne3", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
-    {"city": "cologne3", "name": "complete", "network": "complete"},
-    {"city": "cologne1", "name": "base"},
-    {"city": "cologne1", "name": "gamma 0.98", "gamma": 0.98},
-    {"city": "cologne8", "name": "in", "network": "in"},
+    {"city": "cologne3", "name": "reach", "network": "reach"},
+    {"city": "grid4x4", "name": "1-level", "network": "1-level"},
+    {"city": "grid4x4", "name": "8 epochs", "n_epochs": 8},
+    {"city": "cologne8", "name": "gamma 0.9", "gamma": 0.9},
+    {"city": "cologne8", "name": "gamma 0.98", "gamma": 0.98},
+    {"city": "cologne8", "name": "entropy 0.003", "ent_coef": 0.003},
     {"city": "cologne8", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
     {"city": "cologne8", "name": "hidden 64 64", "hidden": [64, 64]},
-    {"city": "cologne8", "name": "target critic", "critic": "target", "hidden": [64, 64]},
     {"city": "cologne8", "name": "8 epochs", "n_epochs": 8},
-    {"city": "grid4x4", "name": "identity 0", "identity": 0},
     {"city": "cologne8", "name": "identity 0", "identity": 0, "transfer": ["cologne3"]},
-    {"city": "grid4x4", "name": "8 epochs", "n_epochs": 8},
-    {"city": "cologne3", "name": "8 epochs", "n_epochs": 8},
-    {"city": "cologne8", "name": "lambda 0.98", "gae_lambda": 0.98},
+    {"city": "cologne1", "name": "base"},
+    {"city": "cologne1", "name": "gamma 0.98", "gamma": 0.98},
 ]
 FINAL: dict[str, dict[str, Any]] = {name: {"episodes": 200} for name in EPISODES}
 _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
@@ -101,7 +97,7 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
 def _command(row: dict[str, Any], arguments: list[str]) -> tuple[str, list[str]]:
     settings = {name: value for name, value in row.items() if name not in (*_OTHERS, "seed")}
     command = ["factorax.experiments.harness.city_training", "--city", row["city"], "--seed", str(row["seed"])]
-    command += ["--episodes", str(row["episodes"]), "--network", row.get("network", "incident"), *arguments]
+    command += ["--episodes", str(row["episodes"]), "--network", row.get("network", "section"), *arguments]
     command += ["--settings", json.dumps(settings), "--environment", json.dumps(row.get("environment", {}))]
     return _name(row), command + (["--transfer", *row["transfer"]] if "transfer" in row else [])
 

@@ -23,17 +23,17 @@ def greedy(env: CityEnv) -> Controller:
 
 
 def max_pressure(env: CityEnv) -> Controller:
-    """Return a controller that gives green to the phase of most pressure: cars on its lanes, minus the queued ones
-    ahead of them (Varaiya, 2013)."""
-    view = env.view
-    n, _, lanes = view.shape
-
-    def act(obs: np.ndarray) -> np.ndarray:
-        readings = _readings(env, obs)
-        pressure = readings[..., 0] - readings[..., -1]
-        return _largest(env, view.served @ pressure.reshape(n, lanes, 1))
-
-    return act
+    """Return a controller that gives green to the phase of most pressure: summed over its green links, the cars on the
+    lane before the light minus those on the lane behind it (Varaiya, 2013)."""
+    roads = env.roads
+    signs = np.zeros((*env.view.shape[:2], len(roads.lanes)))
+    for i, light in enumerate(roads.lights):
+        for p, state in enumerate(light.greens):
+            for link in light.links:
+                if state[link.index] in "Gg":
+                    signs[i, p, link.origin] += 1
+                    signs[i, p, link.destination] -= 1
+    return lambda obs: _largest(env, signs @ np.bincount(env.cars.lane, minlength=len(roads.lanes))[:, None])
 
 
 def _readings(env: CityEnv, obs: np.ndarray) -> np.ndarray:
@@ -47,12 +47,9 @@ def _cars(env: CityEnv, obs: np.ndarray) -> np.ndarray:
 
 
 def _largest(env: CityEnv, scores: np.ndarray) -> np.ndarray:
-    """The phase of the largest score; the current one among equals, so that no yellow is shown for nothing."""
-    scores = scores[..., 0].copy()
-    scores[np.arange(scores.shape[1]) >= np.array(env.roads.n_phases)[:, None]] = -np.inf
-    current = scores[np.arange(len(scores)), env.phase]
-    best = scores.argmax(axis=1)
-    return np.where(current >= scores.max(axis=1) - 1e-9, env.phase, best)
+    """The phase of the largest score, the first among equals, for scores ``(n, phases, 1)``."""
+    missing = np.arange(scores.shape[1]) >= np.array(env.roads.n_phases)[:, None]
+    return np.where(missing, -np.inf, scores[..., 0]).argmax(axis=1)
 
 
 CHOOSING: dict[str, Callable[[CityEnv], Controller]] = {"greedy": greedy, "max-pressure": max_pressure}

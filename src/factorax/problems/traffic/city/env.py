@@ -149,8 +149,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         if self.programme == "chosen":
             for i, light in enumerate(self.roads.lights):
                 self._show(i, light.greens[0])
-        cars, _ = self._read()
-        return self.observe(cars), {}
+        self.cars, _ = self._read()
+        return self.observe(self.cars), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Simulate one decision interval."""
@@ -162,7 +162,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         else:
             self._run(self.interval)
         self.time += self.interval
-        cars, psi = self._read()
+        self.cars, psi = self._read()
         truncated = self.time >= self.horizon
         info: dict[str, Any] = {
             "vector_reward": psi,
@@ -172,7 +172,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         }
         if truncated:
             info["score"] = self.score()
-        return self.observe(cars), float(psi.sum()), False, truncated, info
+        return self.observe(self.cars), float(psi.sum()), False, truncated, info
 
     def _choose(self, requested: np.ndarray) -> None:
         """Show yellow, then green, where the requested phase differs and green has lasted long enough."""

@@ -13,7 +13,9 @@ from ....structure import BaseNetwork, InfluenceNetwork, LaggedNetwork, Structur
 from .demand import Demand
 from .roads import Roads
 
-Preset = Literal["in", "incident", "n-level", "upstream", "downstream", "reach", "corridor", "lagged", "complete"]
+Preset = Literal[
+    "in", "incident", "section", "n-level", "upstream", "downstream", "reach", "corridor", "lagged", "complete"
+]
 
 
 def influence(
@@ -29,6 +31,8 @@ def influence(
     """Return which light influences the delay on which street.
 
     - ``"in"``: the streets that lead to the light. ``"incident"``: those, and the streets that lead away from it.
+    - ``"section"``: those of ``"reach"`` between the light and its neighbours, from which a car comes to it, or to which
+      it comes from it, without passing another light. Maps cut a street into many: this is ``"incident"`` for them.
     - ``"n-level"``: the incident streets of all lights at most `n` streets away; also ``"1-level"``, ….
     - ``"upstream"``: incident streets, and those from which a car can reach the light within `travel_time` seconds of
       free flow: their cars are held back when queues grow.
@@ -69,6 +73,9 @@ def _lags(
         if preset != "in":
             lags[i, out[i]] = 0
         lags[i, into[i]] = 0
+    if preset == "section":
+        near = _lags(roads, demand, "reach", n, travel_time, interval) >= 0
+        return np.where(near & _sections(roads, into, out), 0, -1)
     if preset == "n-level":
         near = _hops(into, out) <= n
         return np.where((near.astype(int) @ (lags >= 0)) > 0, 0, -1)
@@ -88,6 +95,31 @@ def _merged(
 ) -> np.ndarray:
     new = (seconds <= travel_time) & np.isfinite(seconds) & (lags < 0)
     return np.where(new, rounded(np.where(new, seconds, 0)), lags).astype(int)
+
+
+def _sections(roads: Roads, into: list[list[int]], out: list[list[int]]) -> np.ndarray:
+    """Streets between every light and its neighbours, booleans ``(lights, streets)``."""
+    controlled = {street for streets in into for street in streets}
+    after = roads.next_streets
+    before = after.T.tocsr()
+    reached = np.zeros((len(into), len(roads.streets)), bool)
+    for i in range(len(into)):
+        for first, following, is_end in (
+            (into[i], before, lambda street, i=i: street in controlled and street not in into[i]),
+            (out[i], after, lambda street: False),
+        ):
+            left = list(first)
+            visited = set(first)
+            while left:
+                street = left.pop()
+                reached[i, street] = True
+                if following is after and street in controlled:
+                    continue  # it leads to the next light
+                for other in following.indices[following.indptr[street] : following.indptr[street + 1]].tolist():
+                    if other not in visited and not is_end(other):
+                        visited.add(other)
+                        left.append(other)
+    return reached
 
 
 def upstream_seconds(roads: Roads, into: list[list[int]]) -> np.ndarray:
