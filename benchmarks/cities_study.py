@@ -86,7 +86,9 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
         rows = [row | {"episodes": row.get("episodes", EPISODES[row["city"]]), "seed": 0} for row in rows]
         evaluation = ["--evaluations", "3", "--every", "2", "--seeds", "3", "--early", "10"]
     else:
-        rows = [BASE | row | {"city": city, "name": "final", "seed": s} for s in range(5) for city, row in FINAL.items()]
+        rows = [
+            BASE | row | {"city": city, "name": "final", "seed": s} for s in range(5) for city, row in FINAL.items()
+        ]
         evaluation = ["--evaluations", "10", "--every", "1", "--seeds", "10", "--early", "10"]
     rows = [row for row in rows if options.only in _name(row)][: options.limit or None]
     waves = -(-len(rows) // options.workers)
@@ -139,7 +141,10 @@ def main(options: Options) -> None:
         ended = [name for name, process in running.items() if process.poll() is not None]
         for name in ended:
             code = running.pop(name).returncode
-            print(f"{time.monotonic() - began:6.0f} s  {name}: {'done' if code == 0 else f'failed with {code}'}", flush=True)
+            print(
+                f"{time.monotonic() - began:6.0f} s  {name}: {'done' if code == 0 else f'failed with {code}'}",
+                flush=True,
+            )
             collect(options, names, began)
         if time.monotonic() > until:
             for process in running.values():

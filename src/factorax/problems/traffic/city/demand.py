@@ -21,8 +21,8 @@ class Demand:
     path: Path
     departures: np.ndarray
     """Second at which every trip wants to depart, flows at their begin, ``(trips,)``."""
-    counts: np.ndarray
-    """How many cars: 1 for a vehicle, more for a flow, ``(trips,)``."""
+    ends: np.ndarray
+    """Second of the last departure: the same, or the end of a flow, ``(trips,)``."""
     routes: tuple[tuple[int, ...], ...]
     """Streets of the different routes; of trips with two ends alone, the fastest route in free flow."""
     route_counts: np.ndarray
@@ -36,38 +36,37 @@ class Demand:
         named = {route.get("id", ""): route for route in root.findall("route")}
         counts: dict[tuple[int, ...], float] = {}
         between: dict[tuple[int, int], float] = {}
-        departures, cars = [], []
+        departures, ends = [], []
         for trip in root:
             if trip.tag not in _TRIPS:
                 continue
             where = f"{path}: <{trip.tag} id={trip.get('id')!r}>"
             departures.append(_departure(where, trip))
-            cars.append(_cars(where, trip))
+            cars, end = _flow(where, trip) if trip.tag == "flow" else (1.0, departures[-1])
+            ends.append(end)
             route = trip.find("route")
             if route is None and trip.get("route") in named:
                 route = named[trip.get("route", "")]
             if route is not None:
                 numbers = _streets(where, route.get("edges", "").split(), street, roads)
-                counts[numbers] = counts.get(numbers, 0) + cars[-1]
+                counts[numbers] = counts.get(numbers, 0) + cars
             elif trip.get("from") and trip.get("to"):
                 via = trip.get("via", "").split()
-                ends = _numbers(where, [trip.get("from", ""), *via, trip.get("to", "")], street, roads)
-                for pair in zip(ends[:-1], ends[1:], strict=True):
-                    between[pair] = between.get(pair, 0) + cars[-1]
+                stops = _numbers(where, [trip.get("from", ""), *via, trip.get("to", "")], street, roads)
+                for pair in zip(stops[:-1], stops[1:], strict=True):
+                    between[pair] = between.get(pair, 0) + cars
             elif trip.get("route") is not None and root.find(f"routeDistribution[@id={trip.get('route')!r}]") is None:
                 raise ValueError(f"{where} has route={trip.get('route')!r}, and there is no <route> of that id")
         if not departures:
             raise ValueError(f"{path}: has no <vehicle>, <trip> or <flow>, so there is no demand; want at least one")
         for route, count in _fastest(path, between, roads).items():
             counts[route] = counts.get(route, 0) + count
-        return cls(path, np.array(departures), np.array(cars), tuple(counts), np.array(list(counts.values())))
+        return cls(path, np.array(departures), np.array(ends), tuple(counts), np.array(list(counts.values())))
 
     def check_window(self, begin: float, end: float) -> None:
         """Raise ValueError if nobody departs from `begin` to `end`."""
-        flows = self.counts != 1
-        inside = (self.departures < end) & ((self.departures >= begin) | flows)
-        if not inside.any():
-            first, last = self.departures.min(), self.departures.max()
+        if not ((self.departures < end) & (self.ends >= begin)).any():
+            first, last = self.departures.min(), self.ends.max()
             raise ValueError(
                 f"{self.path}: no trip departs from second {begin:g} to {end:g}: departures are from {first:g} to "
                 f"{last:g}; want begin={int(first)} or another horizon"
@@ -86,18 +85,21 @@ def _departure(where: str, trip: Xml.Element) -> float:
     return value
 
 
-def _cars(where: str, trip: Xml.Element) -> float:
-    if trip.tag != "flow":
-        return 1.0
+def _flow(where: str, flow: Xml.Element) -> tuple[float, float]:
+    """Cars of a flow, and its end."""
     try:
-        length = float(trip.get("end", 86400)) - float(trip.get("begin", 0))
-        if trip.get("number") is not None:
-            return float(trip.get("number", 0))
-        if trip.get("period") is not None and not trip.get("period", "").startswith("exp"):
-            return length / float(trip.get("period", 1))
-        if trip.get("probability") is not None:
-            return length * float(trip.get("probability", 0))
-        return length / 3600 * float(trip.get("vehsPerHour", trip.get("perHour", 0)))
+        end = float(flow.get("end", 86400))
+        length = end - float(flow.get("begin", 0))
+        if flow.get("number") is not None:
+            return float(flow.get("number", 0)), end
+        if flow.get("probability") is not None:
+            return length * float(flow.get("probability", 0)), end
+        period = flow.get("period", "")
+        if period.startswith("exp("):
+            return length * float(period[4:].rstrip(")")), end
+        if period:
+            return length / float(period), end
+        return length / 3600 * float(flow.get("vehsPerHour", flow.get("perHour", 0))), end
     except (ValueError, ZeroDivisionError):
         raise ValueError(f"{where}: its begin, end and rate must be numbers, and the period more than 0") from None
 

@@ -97,7 +97,13 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.roads = Roads.read(net)
         self.demand = Demand.read(routes, self.roads)
         self.demand.check_window(begin, begin + horizon)
-        self.horizon, self.begin, self.interval, self.yellow, self.min_green = horizon, begin, interval, yellow, min_green
+        self.horizon, self.begin, self.interval, self.yellow, self.min_green = (
+            horizon,
+            begin,
+            interval,
+            yellow,
+            min_green,
+        )
         self.scale, self.programme, self.targets, self.travel_time = scale, programme, targets, travel_time
         self.detectors = Detectors(self.roads, reach, zones, extended)
         self.network = self.influence(network) if isinstance(network, str) else as_network(network, "network")

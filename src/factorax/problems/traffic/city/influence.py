@@ -62,9 +62,7 @@ def influence(
         return InfluenceNetwork(sparse.csr_array(lags >= 0), names, labels)
 
 
-def _lags(
-    roads: Roads, demand: Demand, preset: str, n: int, travel_time: float, interval: float
-) -> np.ndarray:
+def _lags(roads: Roads, demand: Demand, preset: str, n: int, travel_time: float, interval: float) -> np.ndarray:
     """Decisions until a light can have changed the delay on a street, ``(lights, streets)``; −1 for never."""
     into = [sorted({int(roads.street_of[lane]) for lane in light.lanes}) for light in roads.lights]
     out = [sorted({int(roads.street_of[lane]) for lane in light.exits}) for light in roads.lights]
@@ -131,9 +129,7 @@ def upstream_seconds(roads: Roads, into: list[list[int]]) -> np.ndarray:
     return np.stack([dijkstra(back, indices=streets, min_only=True) for streets in into])
 
 
-def downstream_seconds(
-    roads: Roads, demand: Demand, into: list[list[int]], *, whole: bool = False
-) -> np.ndarray:
+def downstream_seconds(roads: Roads, demand: Demand, into: list[list[int]], *, whole: bool = False) -> np.ndarray:
     """Free-flow seconds from every light to the begin of the streets after it on routes of the demand; with `whole`,
     0 for every street of a route that passes the light."""
     at = {street: i for i, streets in enumerate(into) for street in streets}

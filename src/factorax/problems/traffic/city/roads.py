@@ -126,9 +126,7 @@ class Roads:
         return tuple(len(light.greens) for light in self.lights)
 
 
-def _connections(
-    path: Path, root: Xml.Element, lane: dict[str, int]
-) -> tuple[dict[str, list[Link]], sparse.csr_array]:
+def _connections(path: Path, root: Xml.Element, lane: dict[str, int]) -> tuple[dict[str, list[Link]], sparse.csr_array]:
     links: dict[str, list[Link]] = {}
     origins, destinations = [], []
     for connection in root.iter("connection"):

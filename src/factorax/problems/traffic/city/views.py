@@ -102,8 +102,10 @@ class PhaseView:
         is_current = current[..., None]
         wide = [xp.broadcast_to(part, shape) for part in (now, most, total)]
         longest = (self.served[..., None] * readings[..., None, :, :]).max(axis=-2)
-        sums = xp.log1p(SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1))  # a jam is not a hundred queues
-        present = xp.matmul(self.served, readings[..., : -OTHERS]).sum(axis=-1, keepdims=True)
+        sums = xp.log1p(
+            SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1)
+        )  # a jam is not a hundred queues
+        present = xp.matmul(self.served, readings[..., :-OTHERS]).sum(axis=-1, keepdims=True)
         seen = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
         return seen.reshape(*lead, n, phases * self.n_seen)
 
