@@ -127,7 +127,7 @@ def main(options: Options) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     waiting = jobs(options)
     names = [name for name, _ in waiting]
-    one = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     environment = os.environ | one | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     running: dict[str, subprocess.Popen] = {}

@@ -128,7 +128,7 @@ def make_network(
     gain: float,
     of_groups: bool = False,
 ) -> Any:
-    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"`` or ``"independent"``) with outputs ``(c, width)``; with
+    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c, width)``; with
     `of_groups`, applied to factors of several components, ``(n, width)``."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)

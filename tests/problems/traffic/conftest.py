@@ -1,7 +1,6 @@
 """SUMO, where it is installed."""
 
 import importlib.util
-
 import subprocess
 
 import pytest

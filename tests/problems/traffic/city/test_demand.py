@@ -32,10 +32,11 @@ def test_routes_are_read_or_found(roads, tmp_path):
         <trip id="c" depart="20" from="left0A0" to="C0right0"/>
         <flow id="d" begin="0" end="600" vehsPerHour="120" route="east"/>""",
     )
-    named = {tuple(roads.streets[s] for s in route): n for route, n in zip(demand.routes, demand.route_counts)}
+    routes = [tuple(roads.streets[s] for s in route) for route in demand.routes]
+    named = dict(zip(routes, demand.route_counts, strict=True))
     assert named == {("left0A0", "A0B0"): 21, ("A0B0", "B0C0"): 1, ("left0A0", "A0B0", "B0C0", "C0right0"): 1}
     assert np.array_equal(demand.departures, [10, 60, 20, 0])
-    with pytest.raises(ValueError, match="no trip departs from second 10 to 20.*want begin=50"):
+    with pytest.raises(ValueError, match=r"no trip departs from second 10 to 20.*want begin=50"):
         read(roads, tmp_path, '<trip id="c" depart="50" from="left0A0" to="A0B0"/>').check_window(10, 20)
     demand.check_window(300, 400)  # the flow is still running
 
@@ -59,5 +60,7 @@ def test_what_is_wrong_with_which_trip(roads, tmp_path, content, message):
 def test_ends_that_no_way_joins(network_files, tmp_path):
     net = tmp_path / "town.net.xml"
     net.write_text(re.sub(r'<connection from="left0A0"[^>]*>', "", network_files[0].read_text()))
-    with pytest.raises(ValueError, match="town.rou.xml: a trip goes from 'left0A0' to 'B0C0', and town.net.xml has no"):
+    with pytest.raises(
+        ValueError, match=r"town\.rou\.xml: a trip goes from 'left0A0' to 'B0C0', and town\.net\.xml has no"
+    ):
         read(Roads.read(net), tmp_path, '<trip id="a" depart="0" from="left0A0" to="B0C0"/>')

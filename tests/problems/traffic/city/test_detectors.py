@@ -33,7 +33,7 @@ def test_queued_and_approaching_cars_are_told_apart(roads):
             ("A0B0_0", 89, 4.0, 0),
             ("A0B0_0", 91, 9.0, 0),
             ("B0C0_0", 60, 0.0, 5),
-        )  # fmt: skip
+        )
     )
     limit = roads.speeds[roads.lanes.index("A0B0_0")]
     assert read[light, lane, :4] == pytest.approx([0.2, 0.0, 0.1, 0.1])

@@ -1,6 +1,7 @@
 """Read the demand of a SUMO file of routes: which trips depart when, and by which streets they go."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -53,7 +54,7 @@ class Demand:
             elif trip.get("from") and trip.get("to"):
                 via = trip.get("via", "").split()
                 stops = _numbers(where, [trip.get("from", ""), *via, trip.get("to", "")], street, roads)
-                for pair in zip(stops[:-1], stops[1:], strict=True):
+                for pair in pairwise(stops):
                     between[pair] = between.get(pair, 0) + cars
             elif trip.get("route") is not None and root.find(f"routeDistribution[@id={trip.get('route')!r}]") is None:
                 raise ValueError(f"{where} has route={trip.get('route')!r}, and there is no <route> of that id")
@@ -115,7 +116,7 @@ def _numbers(where: str, names: list[str], street: dict[str, int], roads: Roads)
 
 def _streets(where: str, names: list[str], street: dict[str, int], roads: Roads) -> tuple[int, ...]:
     numbers = _numbers(where, names, street, roads)
-    for a, b in zip(numbers[:-1], numbers[1:], strict=True):
+    for a, b in pairwise(numbers):
         if (a, b) not in roads.connected:
             raise ValueError(
                 f"{where} goes from {roads.streets[a]!r} to {roads.streets[b]!r}, which {roads.path.name} does not "

@@ -18,10 +18,11 @@ SPREAD = 5.0
 class PhaseView:
     """From the readings of lanes to joint observations, and from these to what a light sees of every phase.
 
-    A phase is described by the number of cars that it would serve, queued or approaching, in tens; by the sums over lanes with protected green (G) and with permissive green (g), the largest of a lane with green, the sums of the
-    current phase, the largest of all phases and the total of the light, whether it is the current one, and for how long
-    there has been green. This is the competition of phases of FRAP (Zheng et al., 2019) as features: one network scores
-    one phase after another, so that lights may have any lanes and any phases.
+    A phase is described by the cars that it would serve, queued or approaching, in tens; by the readings of its lanes,
+    summed over those with protected green (G) and over those with permissive green (g), and the largest of a lane; by
+    the sums of the current phase, the largest of all phases and the total of the light; by whether it is the current
+    one, and for how long there has been green. This is the competition of phases of FRAP (Zheng et al., 2019) as
+    features: one network scores one phase after another, so that lights may have any lanes and any phases.
     """
 
     protected: np.ndarray
@@ -78,7 +79,7 @@ class PhaseView:
 
     def observation(self, readings: np.ndarray, phase: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
         """The joint observation from readings ``(n, lanes, features)``, phases ``(n,)`` and seconds in them."""
-        n, phases, lanes = self.shape
+        n, _, lanes = self.shape
         rows = np.zeros((n, self.width), np.float32)
         rows[:, : lanes * self.n_features] = readings.reshape(n, -1)
         rows[np.arange(n), lanes * self.n_features + phase] = 1.0
