@@ -53,6 +53,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"city": "cologne1", "name": "base"},
     {"city": "cologne1", "name": "gamma 0.98", "gamma": 0.98},
 ]
+CONTROLLERS = "max-pressure", "greedy", "fixed", "actuated", "delay-based"
 FINAL: dict[str, dict[str, Any]] = {name: {"episodes": 200} for name in EPISODES}
 _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
 
@@ -80,7 +81,12 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
     """Names and commands of all jobs."""
     if options.round == "controllers":
         module = "factorax.experiments.harness.city_controllers"
-        return [(f"controllers-{city}", [module, "--city", city]) for city in EPISODES]
+        return [
+            (f"{city}-{name}", [module, "--city", city, "--names", name])
+            for name in CONTROLLERS
+            for city in reversed(EPISODES)
+            if options.only in f"{city}-{name}"
+        ]
     if options.round == "tune":
         rows = [BASE | row for row in CONFIGURATIONS]
         rows = [row | {"episodes": row.get("episodes", EPISODES[row["city"]]), "seed": 0} for row in rows]

@@ -128,8 +128,8 @@ def make_network(
     gain: float,
     of_groups: bool = False,
 ) -> Any:
-    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c, width)``; with
-    `of_groups`, applied to factors of several components, ``(n, width)``."""
+    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c, width)``;
+    with `of_groups`, applied to factors of several components, ``(n, width)``."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)

@@ -21,15 +21,20 @@ class CityControllers:
     city: str = "cologne8"
     out: Path = Path("controllers")
     seeds: int = 10
+    names: tuple[Named, ...] = get_args(Named)
+    """Controllers to play."""
+    environment: str = "{}"
+    """Settings of `CityEnv`, as JSON."""
 
 
 def main(options: CityControllers) -> dict[str, dict[str, object]]:
     """Play all controllers on the evaluation seeds and write ``result.json``."""
     options.out.mkdir(parents=True, exist_ok=True)
     result: dict[str, dict[str, object]] = {}
-    for name in get_args(Named):
+    make = maker(options.city, **json.loads(options.environment))
+    for name in options.names:
         begun = time.perf_counter()
-        scores = [play(maker(options.city), name, seed) for seed in EVALUATION_SEEDS[: options.seeds]]
+        scores = [play(make, name, seed) for seed in EVALUATION_SEEDS[: options.seeds]]
         result[name] = {
             "delays": [round(score.delay, 3) for score in scores],
             "collisions": sum(score.collisions for score in scores),

@@ -22,7 +22,6 @@ from ...problems.traffic.city.resco import maker
 EVALUATION_SEEDS = tuple(range(900_001, 900_011))
 """Ten seeds that no training uses: those of episodes in training are below 2³¹ and drawn; a chance of 10⁻⁵ that one is
 among them."""
-DECISIONS = 360
 GRIDLOCK = 100.0
 """Seconds of mean delay from which an episode counts as gridlock: more than any fixed programme has."""
 SETTINGS: dict[str, Any] = {
@@ -107,9 +106,10 @@ def main(training: CityTraining) -> Result:
     t.out.mkdir(parents=True, exist_ok=True)
     make = maker(t.city, network=t.network, **json.loads(t.environment))
     own = json.loads(t.settings)
-    settings = SETTINGS | {"n_envs": t.workers, "n_steps": DECISIONS} | own
-    model = FactoredPPO(make, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
     env = make()
+    decisions = env.horizon // env.interval
+    settings = SETTINGS | {"n_envs": t.workers, "n_steps": decisions} | own
+    model = FactoredPPO(make, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
     result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
     begun = time.perf_counter()
     spent = {"learning": 0.0, "evaluating": 0.0}
@@ -151,7 +151,7 @@ def main(training: CityTraining) -> Result:
 
     try:
         evaluate(EVALUATION_SEEDS[:1], False)  # before training; also counts the trips
-        model.learn(t.episodes * DECISIONS, callback=after_update, progress_bar=False)
+        model.learn(t.episodes * decisions, callback=after_update, progress_bar=False)
         if not any(row["final"] and row["episode"] == len(result.episodes) for row in result.evaluated):
             evaluate(EVALUATION_SEEDS[: t.seeds], True)  # stopped before the end
         model.save(t.out / "model")

@@ -31,8 +31,8 @@ def influence(
     """Return which light influences the delay on which street.
 
     - ``"in"``: the streets that lead to the light. ``"incident"``: those, and the streets that lead away from it.
-    - ``"section"``: those of ``"reach"`` between the light and its neighbours, from which a car comes to it, or to
-      which it comes from it, without passing another light. Maps cut a street into many: this is ``"incident"`` for them.
+    - ``"section"``: those of ``"reach"`` between the light and its neighbours: a car comes from there to the light, or
+      from the light to there, without passing another one. Maps cut streets into many: this is their ``"incident"``.
     - ``"n-level"``: the incident streets of all lights at most `n` streets away; also ``"1-level"``, ….
     - ``"upstream"``: incident streets, and those from which a car can reach the light within `travel_time` seconds of
       free flow: their cars are held back when queues grow.
