@@ -1,7 +1,6 @@
 """A short training on a network of three lights that stands for one of RESCO."""
 
 import json
-import shutil
 import subprocess
 import sys
 

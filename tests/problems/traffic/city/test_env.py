@@ -109,5 +109,5 @@ def test_actions_that_make_no_sense(env):
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"action: got shape \(2,\), want \(3,\)"):
         env.step(np.zeros(2, int))
-    with pytest.raises(ValueError, match=r"action: got .*want phases from 0"):
+    with pytest.raises(ValueError, match=r"action: got .*want for each light a phase from 0 to below"):
         env.step(np.array([0, 9, 0]))

@@ -104,7 +104,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             yellow,
             min_green,
         )
-        self.scale, self.programme, self.targets, self.travel_time = scale, programme, targets, travel_time
+        self.scale, self.programme, self.travel_time = scale, programme, travel_time
+        self.targets: Targets = targets
         self.detectors = Detectors(self.roads, reach, zones, extended)
         self.network = self.influence(network) if isinstance(network, str) else as_network(network, "network")
         names = self.roads.streets if targets == "street" else self.roads.lanes
@@ -116,7 +117,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self._target_of_lane = self.roads.street_of if targets == "street" else np.arange(m)
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
         self.view = PhaseView.of(self.detectors)
-        self.action_space = gym.spaces.MultiDiscrete(self.roads.n_phases)
+        self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
         self.observation_space = gym.spaces.Box(0.0, np.inf, (self.view.n_inputs,), np.float32)
         self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
         self.neighbours = _neighbours(self.roads)
@@ -182,9 +183,9 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
 
     def _choose(self, requested: np.ndarray) -> None:
         """Show yellow, then green, where the requested phase differs and green has lasted long enough."""
-        if (requested < 0).any() or (requested >= self.action_space.nvec).any():
+        if (requested < 0).any() or (requested >= self.roads.n_phases).any():
             raise ValueError(
-                f"action: got {requested.tolist()}, want phases from 0 to {(self.action_space.nvec - 1).tolist()}"
+                f"action: got {requested.tolist()}, want for each light a phase from 0 to below {self.roads.n_phases}"
             )
         switching = ((requested != self.phase) & ((self.since >= self.min_green) | (self.time == 0))).nonzero()[0]
         for i in switching.tolist():

@@ -40,7 +40,8 @@ def resco_files(name: str) -> tuple[Path, Path]:
 def resco(name: str, **settings: Any) -> CityEnv:
     """Return the environment of a network of RESCO with its protocol: an hour, a decision every 10 s, 3 s of yellow."""
     net, routes = resco_files(name)
-    return CityEnv(net, routes, **{"begin": NAMES[name]} | settings)
+    settings.setdefault("begin", NAMES[name])
+    return CityEnv(net, routes, **settings)
 
 
 def maker(name: str, **settings: Any) -> partial[CityEnv]:
