@@ -49,7 +49,7 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"city": "cologne8", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
     {"city": "cologne8", "name": "hidden 64 64", "hidden": [64, 64]},
     {"city": "cologne8", "name": "8 epochs", "n_epochs": 8},
-    {"city": "cologne8", "name": "identity 0", "identity": 0, "transfer": ["cologne3"]},
+    {"city": "cologne8", "name": "identity 0", "identity": 0},
     {"city": "cologne1", "name": "base"},
     {"city": "cologne1", "name": "gamma 0.98", "gamma": 0.98},
 ]
@@ -98,7 +98,7 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
         evaluation = ["--evaluations", "10", "--every", "1", "--seeds", "10", "--early", "10"]
     rows = [row for row in rows if options.only in _name(row)][: options.limit or None]
     waves = -(-len(rows) // options.workers)
-    seconds = options.seconds or (options.minutes * 60 - 25) / waves - 15
+    seconds = options.seconds or (options.minutes * 60 - 40) / waves - 20
     return [_command(row, [*evaluation, "--seconds", f"{seconds:.0f}"]) for row in rows]
 
 

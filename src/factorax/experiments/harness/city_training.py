@@ -154,6 +154,7 @@ def main(training: CityTraining) -> Result:
         model.learn(t.episodes * decisions, callback=after_update, progress_bar=False)
         if not any(row["final"] and row["episode"] == len(result.episodes) for row in result.evaluated):
             evaluate(EVALUATION_SEEDS[: t.seeds], True)  # stopped before the end
+        result.write(t.out)
         model.save(t.out / "model")
         env.close()
         for city in t.transfer:
