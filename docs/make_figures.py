@@ -10,7 +10,13 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial.md", "structure.md", "gallery.md", "traffic.md", "market.md")
+PAGES = (
+    "get-started/tutorial_training.md",  # continues the other parts, and so draws their figures, too
+    "guides/structure.md",
+    "explanation/networks.md",
+    "guides/traffic.md",
+    "guides/market.md",
+)
 FIGURES = DOCS / "_generated"
 
 

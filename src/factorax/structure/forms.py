@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .equal_rows import group_equal_rows
 
-# What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU; see docs/benchmarks.md).
+# What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU, docs/explanation/benchmarks.md).
 GATHERED = 10.0  # an entry fetched by index
 SUMMED = 40.0  # an entry of a running sum
 SHIFTED = 3.0  # an entry of a diagonal
