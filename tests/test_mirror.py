@@ -17,6 +17,8 @@ OF_SEVERAL_MODULES = {
     "test_bad_calls.py",
     "test_counter_examples.py",
     "test_docs.py",
+    "test_docs_concordance.py",
+    "test_docs_site.py",
     "test_fuzz.py",
     "test_mirror.py",
     "test_packaging.py",
