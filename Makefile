@@ -29,7 +29,7 @@ test: .venv/installed
 test-all: test test-slow test-rllib test-oldest test-newest
 
 test-slow: .venv/installed-extras
-	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb'
+	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb or browser'
 
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
@@ -67,7 +67,7 @@ docs: .venv/installed-docs
 	touch $@
 
 .venv/installed-extras: .venv/installed
-	$(PIP) -e '.[bench,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
+	$(PIP) -e '.[bench,browser,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
 	touch $@
 
 # Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 DIRECT = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
-TESTS = [Requirement(text) for text in (*EXTRAS["test"], *EXTRAS["tensorboard"]) if not text.startswith("factorax")]
+OF_TESTS = (*EXTRAS["test"], *EXTRAS["report"], *EXTRAS["tensorboard"])
+TESTS = [Requirement(text) for text in OF_TESTS if not text.startswith("factorax")]
 LOCKS = sorted(ROOT.glob("constraints*.txt"))
 
 
