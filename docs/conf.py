@@ -60,6 +60,7 @@ add_module_names = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "factorax"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["factorax.css"]
 html_js_files = [("figures.js", {"defer": "defer"})]
