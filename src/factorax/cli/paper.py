@@ -34,18 +34,17 @@ def reproduce(
     """Run an experiment of the paper, or continue one that was stopped.
 
     Args:
-        name: Which one; --list shows them all.
-        budget: quick takes seconds to a minute; paper has the paper's sizes.
-        seed: Random seed of all centres and all noise.
-        sim: The simulator that traffic is trained in; lanes if left out.
-        preset: The settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, the paper's to the letter, if left
-            out.
+        name: Name of the experiment; --list shows all.
+        budget: Size of the experiment. quick takes seconds to a minute; paper has the sizes of the paper.
+        seed: Random seed of the experiment.
+        sim: Simulator in which traffic is trained; lanes if left out.
+        preset: Settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, exactly those of the paper, if left out.
         days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
-        problems: Problems of relatives, such as queues parcels traffic; all of the budget if left out.
-        out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
+        problems: Problems for the experiment relatives, such as queues parcels traffic; all of the budget if left out.
+        out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
-        plot_only: Summarise and draw again the data that is there.
-        workers: Number of parts, such as trainings, that run side by side; one per core if left out, or one on a GPU.
+        plot_only: Only summarise and plot the existing data again.
+        workers: Number of parts, such as trainings, to run in parallel; one per core if left out, or one on a GPU.
         list: Show the experiments and stop.
     """
     console = Console()
