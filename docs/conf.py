@@ -37,7 +37,6 @@ extensions = [
     "katex_math",
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
 ]

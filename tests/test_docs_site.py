@@ -78,16 +78,19 @@ def visits(site, address, browser):
         ),
     )
     pages = {}
-    for path in sorted(site.rglob("*.html")):
+    for path in sorted(set(site.rglob("*.html")) - set((site / "_static").rglob("*"))):
         place[0] = path.relative_to(site).as_posix()
         page.set_viewport_size({"width": WIDTHS[0], "height": 900})
         page.goto(f"{address}/{place[0]}", wait_until="load")
         pages[place[0]] = page.evaluate(LOOK)
         for theme in THEMES:
             page.emulate_media(color_scheme=theme)
-            shown = page.evaluate("() => document.documentElement.dataset.theme")
-            if shown != theme:
-                wrong.append(f"{place[0]}: shows the theme {shown!r} where the browser prefers {theme!r}")
+            try:
+                page.wait_for_function(
+                    "theme => document.documentElement.dataset.theme === theme", arg=theme, timeout=2000
+                )
+            except Exception:
+                wrong.append(f"{place[0]}: does not show the theme that the browser prefers, {theme}")
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 900})
                 if too_wide := page.evaluate(OVERFLOW):
@@ -149,5 +152,5 @@ def test_search_copy_buttons_and_enlarged_figures(address, browser):
     page.locator(".bd-article img.can-enlarge").first.click()
     assert page.locator("dialog.enlarged-figure").is_visible()
     page.keyboard.press("Escape")
-    assert not page.locator("dialog.enlarged-figure").is_visible()
+    page.locator("dialog.enlarged-figure").wait_for(state="hidden")
     context.close()
