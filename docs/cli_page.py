@@ -36,32 +36,38 @@ def escape(text: str) -> str:
 
 
 def row(action: argparse.Action) -> str:
-    """Return a row of the table: the option, what it takes, its default and its meaning."""
+    """Return a row of the table: the option, its meaning and what it takes, its default."""
     text = str(action.help or "")
     match = _DEFAULT.search(text)
     default = "" if match is None else ("required" if match["value"] is None else f"`{match['value'].strip()}`")
     default = "" if default in ("``", "`None`", "`''`", "`False`") else default.replace("|", "\\|")
-    takes = values(action)
-    name = action.option_strings[-1] if action.option_strings else str(action.metavar).strip("[]").split()[0]
-    if not action.option_strings:
-        name = action.dest.strip("_").upper()
-    return f"| `{name}` | {takes} | {default} | {escape(_DEFAULT.sub('', text))} |\n"
+    name = action.option_strings[-1] if action.option_strings else action.dest.strip("_").upper()
+    return f"| `{name}` | {escape(_DEFAULT.sub('', text))} *{values(action)}* | {default} |\n"
 
 
 def values(action: argparse.Action) -> str:
     """Return what an option takes: a choice, a type, or nothing if it is a flag."""
-    if action.choices:
-        return ", ".join(f"`{choice}`" for choice in sorted(action.choices) if choice != "None")
-    if action.metavar is None:
-        return "flag"
     kind = re.sub(r"\{None\}\||\|None$", "", str(action.metavar))
-    if re.fullmatch(r"\{[^}]*\}", kind):
-        return ", ".join(f"`{choice}`" for choice in kind.strip("{}").split(","))
-    words = {"STR": "text", "INT": "whole number", "FLOAT": "number", "PATH": "path", "FOLDER": "folder"}
+    choices = (
+        kind.strip("{}").split(",") if re.fullmatch(r"\{[^}]*\}", kind) else sorted(map(str, action.choices or ()))
+    )
+    if choices:
+        return "One of " + ", ".join(f"`{choice}`" for choice in choices if choice != "None") + "."
+    if action.metavar is None:
+        return "Flag."
+    words = {
+        "STR": "Text",
+        "INT": "Whole number",
+        "FLOAT": "Number",
+        "PATH": "Path",
+        "FOLDER": "Folder",
+        "NAME": "Name",
+    }
+    words["TEXT"] = "Text"
     several = kind.startswith("[")
     kind = kind.strip("[]").split()[0].strip("[]")
-    named = words.get(kind, f"`{kind}`")
-    return f"one or more: {named}" if several else named
+    named = words.get(kind, kind.lower())
+    return f"{named}, one or more." if several else f"{named}."
 
 
 def section(name: str, parser: argparse.ArgumentParser) -> str:
@@ -72,8 +78,7 @@ def section(name: str, parser: argparse.ArgumentParser) -> str:
     usage = " ".join(["factorax", name, *positional, "[options]"])
     description = escape(parser.description or "")
     return (
-        f"## {name}\n\n{description}\n\n```bash\n{usage}\n```\n\n"
-        f"| option | takes | default | meaning |\n|---|---|---|---|\n{rows}"
+        f"## {name}\n\n{description}\n\n```bash\n{usage}\n```\n\n| option | meaning | default |\n|---|---|---|\n{rows}"
     )
 
 

@@ -32,6 +32,7 @@ author = "The factorax developers"
 copyright = "The factorax developers"
 version = release = version_of("factorax")
 language = "en-GB"
+smartquotes_action = "qe"  # quotes and ellipses; dashes would change the names of options
 
 extensions = [
     "katex_math",

@@ -81,7 +81,7 @@ def execute(page: Path) -> list[tuple[int, str, str | None]]:
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.from_dict(convert(page))
+    notebook = nbformat.reads(json.dumps(convert(page)), as_version=4)
     nbformat.validate(notebook)
     NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     printed = [
