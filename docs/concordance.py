@@ -360,7 +360,7 @@ def row(item: Item, claims: list[Claim], figures: dict[str, str]) -> str:
         f"{text} ({verdicts.count(text)})" if verdicts.count(text) > 1 else text for text in dict.fromkeys(verdicts)
     )
     what = f"[{item.what}]({figures[item.experiment]}#{item.experiment})" if item.experiment else item.what
-    return f"| {item.label} | {what} | {names} | {tests} | {counted} | {departures} |\n"
+    return f"| {item.label} | {what} | {names} | {counted} | {departures} | {tests} |\n"
 
 
 def heading(anchor: str) -> str:
@@ -392,7 +392,7 @@ def render() -> str:
     parts = []
     for title, items in ITEMS.items():
         rows = "".join(row(item, claims, FIGURE_PAGES) for item in items)
-        head = "| paper | | library | test | claims | departure |\n|---|---|---|---|---|---|\n"
+        head = "| paper | | library | claims | departure | test |\n|---|---|---|---|---|---|\n"
         parts.append(f"## {title}\n\n{head}{rows}")
     return "\n".join(parts)
 
