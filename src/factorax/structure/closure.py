@@ -14,7 +14,7 @@ from .network import InfluenceNetwork
 
 
 def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> InfluenceNetwork:
-    """The network of *returns*: which action can change which target now or at any later step.
+    """Return the network of *returns*: which action can change which target now or at any later step.
 
     A one-step reward network says which rewards an action changes at once. A return also holds what comes later,
     when the action has moved the state, the state has moved, and other actors have answered to it. With the
@@ -50,8 +50,8 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
 
 
 def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
-    """All direct influences as pairs of numbers, and how many names there are: first actions, then targets, then the
-    rest of the state. What an actor reads leads into its action."""
+    """Return all direct influences as pairs of numbers, and how many names there are: first actions, then targets, then
+    the rest of the state. What an actor reads leads into its action."""
     checked("local_actors", local_actors, bool)
     n, m = net.shape
     clash = sorted(set(net.actions) & set(net.targets))
@@ -90,7 +90,7 @@ def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, 
 
 
 def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
-    """The edges of `dynamics` as pairs of names, from any form that `close_over` takes."""
+    """Return the edges of `dynamics` as pairs of names, from any form that `close_over` takes."""
     if hasattr(dynamics, "edges"):
         if not dynamics.is_directed():
             raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph (graph.to_directed() does)")
@@ -124,7 +124,7 @@ def matrix_of(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
 
 
 def _reach(step: sparse.csr_array, n: int) -> Any:
-    """What each of the first n nodes reaches; each pair (source, node) is visited once."""
+    """Return what each of the first n nodes reaches; each pair (source, node) is visited once."""
     reached: Any = sparse.csr_array((n, step.shape[0]), dtype=bool)
     frontier = step[:n]
     while frontier.nnz:

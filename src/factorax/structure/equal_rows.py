@@ -43,7 +43,7 @@ def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64, in place: a bijection of 64-bit words without visible structure."""
+    """Return the finaliser of SplitMix64, in place: a bijection of 64-bit words without visible structure."""
     x += np.uint64(0x9E3779B97F4A7C15)
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -54,7 +54,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def _rows_equal(matrix: sparse.csr_array, twin: np.ndarray) -> bool:
-    """Whether every row i equals row ``twin[i]``."""
+    """Return whether every row i equals row ``twin[i]``."""
     indptr = matrix.indptr
     degree = np.diff(indptr)
     rows = np.flatnonzero(twin != np.arange(len(twin)))

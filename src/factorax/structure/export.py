@@ -149,7 +149,7 @@ def maths(label: str) -> str | None:
 
 
 def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
-    """The actions in the order drawn, and the groups of two or more: those stand side by side.
+    """Return the actions in the order drawn, and the groups of two or more: those stand side by side.
 
     >>> from factorax import InfluenceNetwork
     >>> arrange(InfluenceNetwork.complete(4, 1), Factorisation([[3], [0, 2], [1]], 4))
@@ -215,7 +215,7 @@ def _quote(text: str) -> str:
 
 
 def _is_round(label: str) -> bool:
-    """Whether a label is short enough for a circle without being measured."""
+    """Return whether a label is short enough for a circle without being measured."""
     return maths(label) is not None or len(label) <= 2
 
 

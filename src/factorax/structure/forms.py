@@ -149,7 +149,7 @@ Form = Ones | Select | SelectPlusColumns | AllButOne | Grouped | Diagonals | Win
 
 
 def choose_form(matrix: sparse.csr_array) -> Form:
-    """The cheapest form of `matrix`, a canonical CSR matrix (boolean, or entries in [0, 1])."""
+    """Return the cheapest form of `matrix`, a canonical CSR matrix (boolean, or entries in [0, 1])."""
     n, m = matrix.shape
     degree = np.diff(matrix.indptr)
     if matrix.dtype == np.bool_:

@@ -65,7 +65,7 @@ class LaggedNetwork(BaseNetwork):
     def from_lags(
         cls, lags: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "LaggedNetwork":
-        """From a matrix ``(n, m)`` of the steps that influence takes; −1 where there is none."""
+        """Make a network from a matrix ``(n, m)`` of the steps that influence takes; −1 where there is none."""
         matrix = real_array("lags", lags)
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.integer) or matrix.min(initial=0) < -1:
             raise ValueError(

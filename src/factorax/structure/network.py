@@ -71,7 +71,7 @@ class InfluenceNetwork(BaseNetwork):
         actions: Iterable[Hashable] | None = None,
         targets: Iterable[Hashable] | None = None,
     ) -> "InfluenceNetwork":
-        """From ``(action, target)`` or ``(action, target, weight)`` tuples.
+        """Make a network from ``(action, target)`` or ``(action, target, weight)`` tuples.
 
         Labels not given are collected from the edges in order of appearance. With `actions` or `targets` given,
         an edge that names another is an error.
@@ -85,7 +85,7 @@ class InfluenceNetwork(BaseNetwork):
     def from_partition_maps(
         cls, maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """From the actions that each target depends on: the dual view {σⱼ} of the same network.
+        """Make a network from the actions that each target depends on: the dual view {σⱼ} of the same network.
 
         >>> InfluenceNetwork.from_partition_maps({"psi1": ["a1", "a2"], "psi2": ["a2"]}).to_dense()
         array([[ True, False],
@@ -95,7 +95,8 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph") -> "InfluenceNetwork":
-        """From a bipartite networkx graph: nodes with ``bipartite=0`` are actions, with ``bipartite=1`` targets.
+        """Make a network from a bipartite networkx graph: nodes with ``bipartite=0`` are actions, with ``bipartite=1``
+        targets.
 
         Edges may be directed (action → target) or not; an edge's ``weight`` makes the network soft.
         """
@@ -103,7 +104,7 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def complete(cls, n: int, m: int) -> "InfluenceNetwork":
-        """Every action influences every target, K = 1: the plain policy gradient.
+        """Return the network in which every action influences every target, K = 1: the plain policy gradient.
 
         Of any size: the matrix is made only if something asks for it, and `factorax.credit` never does.
         """
@@ -266,7 +267,7 @@ class InfluenceNetwork(BaseNetwork):
     def relabel(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """The same network under other names."""
+        """Return the same network under other names."""
         n, m = self.shape
         new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
@@ -279,7 +280,7 @@ class InfluenceNetwork(BaseNetwork):
     def select(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """The sub-network of some actions and targets, by label, in the order given."""
+        """Return the sub-network of some actions and targets, by label, in the order given."""
         rows = range(self.shape[0]) if actions is None else positions(actions, self.actions, "actions")
         columns = range(self.shape[1]) if targets is None else positions(targets, self.targets, "targets")
         network = self._select(np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64))
@@ -287,7 +288,7 @@ class InfluenceNetwork(BaseNetwork):
         return network
 
     def close_over(self, dynamics: Any, *, local_actors: bool = True) -> "InfluenceNetwork":
-        """The return network of this one-step reward network; see `factorax.structure.close_over`."""
+        """Return the network of returns of this one-step reward network; see `factorax.structure.close_over`."""
         from .closure import close_over
 
         return close_over(self, dynamics, local_actors=local_actors)
@@ -295,7 +296,7 @@ class InfluenceNetwork(BaseNetwork):
     # ---- in and out ---------------------------------------------------------------------------------------
 
     def to_networkx(self) -> "nx.DiGraph":
-        """A bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
+        """Return a bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
         return graph_of(self.actions, self.targets, self.edges())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -354,7 +355,7 @@ class InfluenceNetwork(BaseNetwork):
     def _derive(
         cls, matrix: Any, actions: tuple[str, ...] | None, targets: tuple[str, ...] | None
     ) -> "InfluenceNetwork":
-        """A network whose labels are known to be good, without warning again of what was warned of before."""
+        """Return a network whose labels are known to be good, without warning again of what was warned of before."""
         self = cls.__new__(cls)
         self._set_matrix(matrix)
         self._actions, self._targets = actions, targets

@@ -119,7 +119,8 @@ def _load_npz(data: bytes) -> InfluenceNetwork:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive, if the size that it declares is the size that it has: memory is taken by the former."""
+    """Return an array of an archive, if the size that it declares is the size that it has: memory is taken by the
+    former."""
     with archive.open(f"{name}.npy") as file:
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, in_columns, dtype = read_header[np.lib.format.read_magic(file)](file)
