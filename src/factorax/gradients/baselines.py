@@ -34,7 +34,7 @@ def leave_one_out(psi: Any) -> jax.Array:
 
 
 def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
-    """A learnt b(s) or bⱼ(s) for a problem of one state: the temporal-difference step v ← v + rate (ψ − v).
+    """Return a learnt b(s) or bⱼ(s) for a problem of one state: the temporal-difference step v ← v + rate (ψ − v).
 
     `psi` has the shape of `value`, or batch axes in front, over which the steps are averaged. The value *before* the
     step is the baseline of these samples.

@@ -40,7 +40,7 @@ class TracedLogProb:
         self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
 
     def with_constants(self, constants: list[Any]) -> LogProb:
-        """The function that it was traced from."""
+        """Return the function that it was traced from."""
         run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, constants))
         return lambda params, obs, action: run(*jax.tree.leaves((params, obs, action)))[0]
 
@@ -207,7 +207,7 @@ def check_product_form(
 
 
 def any_traced(tree: Any) -> bool:
-    """Whether a leaf has no value yet, because JAX is tracing a function."""
+    """Return whether a leaf has no value yet, because JAX is tracing a function."""
     return any(map(is_traced, jax.tree.leaves(tree)))
 
 
@@ -230,7 +230,7 @@ def _few(tree: Any) -> Any:
 
 
 def _parts(actions: Any) -> tuple[list[Any], Any] | None:
-    """The entries of a tuple, named tuple, list or dictionary, and how to put them back; None for an array."""
+    """Return the entries of a tuple, named tuple, list or dictionary, and how to put them back; None for an array."""
     if not isinstance(actions, tuple | list | dict):
         return None
     return jax.tree.flatten(actions, is_leaf=lambda x: x is not actions)

@@ -87,7 +87,7 @@ def variance_report(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> VarianceReport:
-    """How much variance `net` removes from the policy gradient, by factor and in total.
+    """Return how much variance `net` removes from the policy gradient, by factor and in total.
 
     With zᵢ the score of factor i, kᵢ the targets it keeps and bᵢ those it drops,
 
@@ -176,7 +176,7 @@ def gradient_variance(
 
 
 def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, jax.Array]:
-    """The terms zᵢ cᵢ of a gradient, ``(n, p)``, and the whole of it."""
+    """Return the terms zᵢ cᵢ of a gradient, ``(n, p)``, and the whole of it."""
     terms = z * credit[:, None]
     return {f"{name}_terms": terms, f"{name}_whole": add(terms)}
 
