@@ -55,7 +55,7 @@ class Categorical(Distribution):
         return sum_last(namespace(a, b).exp(a) * (a - b))
 
     def mode(self, parameters: Array) -> Array:
-        """The choice with the largest logit."""
+        """Return the choice with the largest logit."""
         return self._logits(parameters).argmax(axis=-1).astype(np.float32)
 
     def sample(self, key: Any, parameters: Array, log_std: Array) -> Array:
@@ -70,13 +70,13 @@ class Categorical(Distribution):
         return np.where(self._possible, gumbel, -np.inf)
 
     def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """The choice with the largest perturbed logit."""
+        """Return the choice with the largest perturbed logit."""
         return perturbed.argmax(axis=-1).astype(np.float32)
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The number of the choice, centred and scaled, and a point between F below it and F at it."""
+        """Return the number of the choice, centred and scaled, and a point between F below it and F at it."""
         p = special(np).softmax(np.where(self._possible, parameters, -np.inf), axis=-1)
         values = np.arange(self.width)
         mean = (p * values).sum(axis=-1)

@@ -40,5 +40,5 @@ class SquashedGaussian(Gaussian):
         return self.low + (namespace(action).tanh(action) + 1) * (self.high - self.low) / 2
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
-        """A standard normal before the tanh."""
+        """Return a standard normal before the tanh."""
         return np.zeros((len(self), 1), np.float32), np.ones(len(self))
