@@ -46,5 +46,5 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
 
 
 def _options_of(function: Callable[..., Any]) -> list[str]:
-    """The names of a function's keyword-only arguments."""
+    """Return the names of a function's keyword-only arguments."""
     return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]

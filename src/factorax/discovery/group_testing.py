@@ -63,7 +63,7 @@ def shown(groups: np.ndarray, moved: np.ndarray) -> np.ndarray:
 
 
 def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
-    """What follows from tests, given edges that are `known` from earlier trials.
+    """Return what follows from tests, given edges that are `known` from earlier trials.
 
     >>> groups, moved = np.array([[1, 1, 0], [1, 0, 0]], bool), np.array([[1], [0]], bool)
     >>> decode(groups, moved, np.zeros((3, 1), bool)).edges[:, 0]  # the pair moved it and the first did not
@@ -135,7 +135,7 @@ def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.nd
 
 
 def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """A group that rules out the most, as far as steepest ascent finds it, and what that is worth."""
+    """Return a group that rules out the most, as far as steepest ascent finds it, and what that is worth."""
     n, active, parents = len(worth), worth.any(axis=1), known.astype(np.float32)
     families = _families(known[:, worth.any(axis=0)])
 
@@ -169,7 +169,7 @@ def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tu
 
 
 def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None) -> np.ndarray:
-    """The group ``(n,)`` whose outcome is the most uncertain, of some that are worth a look.
+    """Return the group ``(n,)`` whose outcome is the most uncertain, of some that are worth a look.
 
     Open pairs are edges at that `rate`; without one, only those are asked for of which one moved a target.
     """
@@ -211,7 +211,8 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
 
 
 def likeness(known: np.ndarray) -> np.ndarray:
-    """The share of targets like it that have this parent, ``(n, m)``: cos⁴ of the angle between parents is the weight.
+    """Return the share of targets like it that have this parent, ``(n, m)``: cos⁴ of the angle between parents is the
+    weight.
 
     >>> likeness(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], bool))[:, 1]  # the second target is like the first
     array([1., 1., 0.], dtype=float32)
@@ -224,7 +225,8 @@ def likeness(known: np.ndarray) -> np.ndarray:
 
 
 def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
-    """The factor that most likely moved targets that no edge explains, for targets like those have it as a parent.
+    """Return the factor that most likely moved targets that no edge explains, for targets like those have it as a
+    parent.
 
     Booleans ``(n,)``, one of them True, or none if no suspect stands out.
     """
@@ -249,12 +251,13 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _families(edges: np.ndarray) -> np.ndarray:
-    """The distinct sets of parents that targets have, booleans ``(families, n)``."""
+    """Return the distinct sets of parents that targets have, booleans ``(families, n)``."""
     return np.unique(edges, axis=1).T
 
 
 def any_of(groups: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Whether a group ``(B, n)`` has one of the pairs ``(n, m)``, for every target: their product as booleans."""
+    """Return whether a group ``(B, n)`` has one of the pairs ``(n, m)``, for every target: their product as
+    booleans."""
     return groups.astype(np.float32) @ pairs.astype(np.float32) > 0.5
 
 

@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int, granted: np.ndarray) -> Discovery:
-    """The network with p-values; edges that are `granted`, ``(n, m)``, have 0."""
+    """Return the network with p-values; edges that are `granted`, ``(n, m)``, have 0."""
     began = simulator.steps
     compared = compare_over_seeds(simulator, name, trials=trials, seed=seed)
     tested = compared.moved & ~granted
@@ -140,7 +140,7 @@ def _one_by_one(
 
 
 def _finite_steps(psi: np.ndarray) -> int:
-    """The number of leading steps in which all targets of all runs ``(B, T, m)`` are finite."""
+    """Return the number of leading steps in which all targets of all runs ``(B, T, m)`` are finite."""
     finite = np.atleast_1d(np.isfinite(psi).all(axis=(0, 2)))
     return len(finite) if finite.all() else int(finite.argmin())
 

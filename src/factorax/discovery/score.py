@@ -70,7 +70,7 @@ def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray
 
 
 def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 0.8) -> float:
-    """The smallest correlation that is found with probability `power` among `tests` tests, all others null.
+    """Return the smallest correlation that is found with probability `power` among `tests` tests, all others null.
 
     >>> round(detectable(10_000, 100), 3)
     0.043

@@ -64,7 +64,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def acted(self, seed: int) -> np.ndarray:
-        """The actions of the policy in an episode without intervention, ``(T, c)``."""
+        """Return the actions of the policy in an episode without intervention, ``(T, c)``."""
 
     def sequence(self, rng: np.random.Generator, *, alike: bool, rates: Sequence[float] = RATES) -> np.ndarray:
         """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, or new at every step; one
