@@ -49,7 +49,7 @@ class Bandit:
         return self.network.shape[0]
 
     def reward(self, action: Any) -> Any:
-        """The scalar objective Σⱼ λⱼ ψⱼ of actions ``(..., n)``, shape ``(...)``."""
+        """Return the scalar objective Σⱼ λⱼ ψⱼ of actions ``(..., n)``, shape ``(...)``."""
         if np.shape(action)[-1:] != (self.n,) or not hasattr(action, "dtype"):
             raise TypeError(f"action: got {shown(action)}, want an array of shape (..., {self.n})")
         if getattr(action.dtype, "kind", "f") in "cOSU":
@@ -58,7 +58,7 @@ class Bandit:
         return credit(total, self.targets(action), self.weights)[..., 0]
 
     def gap(self, action: Any) -> Any:
-        """How far the reward of an action is below the best, shape ``(...)``.
+        """Return how far the reward of an action is below the best, shape ``(...)``.
 
         It is at least 0 but for rounding, if `best` is right: a gap below −`ROUNDING` (1 + |reward of `best`|) says
         that it is wrong.
@@ -67,7 +67,7 @@ class Bandit:
 
 
 def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
-    """A target of its own for every action: ψᵢ = fᵢ(aᵢ), K = I.
+    """Return a target of its own for every action: ψᵢ = fᵢ(aᵢ), K = I.
 
     **Arguments**
 
@@ -180,7 +180,7 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
 
 
 def _vector(x: Any, argument: str) -> Any:
-    """A NumPy array (n,), or a JAX array as it is: it may be traced."""
+    """Return a NumPy array (n,), or a JAX array as it is: it may be traced."""
     array = x if is_jax_array(x) else real_array(argument, x).astype(np.float64)
     if array.ndim != 1 or not len(array):
         raise ValueError(f"{argument}: got {shown(x)}, shape {array.shape}, want (n,), one for each action")
@@ -188,7 +188,7 @@ def _vector(x: Any, argument: str) -> Any:
 
 
 def draw_centre(n: int, seed: int | Sequence[int] = 0) -> np.ndarray:
-    """The centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
+    """Return the centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
     n = as_index(n, "n", least=1)
     try:
         checked("seed", [seed] if np.ndim(seed) == 0 else seed, tuple[Annotated[int, Range(0)], ...])

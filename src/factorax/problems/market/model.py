@@ -78,7 +78,7 @@ class MarketModel:
         object.__setattr__(self, name, value)
 
     def _of_each_asset(self, name: str, value: Any, *, positive: bool) -> np.ndarray:
-        """A number for all assets, or one for each, as an array ``(n,)``."""
+        """Return a number for all assets, or one for each, as an array ``(n,)``."""
         array = real_array(name, value).astype(float) if np.ndim(value) else np.array(checked(name, value, float))
         if array.shape not in ((), (self.n,)):
             raise ValueError(f"{name}: got {shown(value)}, want a number, or {self.n}, one for each asset")

@@ -69,7 +69,7 @@ class Ways:
         return self.start + (SECTION * section + place)[..., None] * self.ahead
 
     def colours(self, signals: np.ndarray) -> list[str]:
-        """What every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
+        """Return what every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
         axis = (self.route >= 2 * self.grid.columns).astype(int)
         green, yellow = green_and_yellow(Signals(*(x[self.light] for x in signals)), axis)
         return np.where(green, GREEN, np.where(yellow, YELLOW, RED)).tolist()

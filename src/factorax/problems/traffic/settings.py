@@ -89,8 +89,8 @@ class Traffic:
         return np.ones(self.n_targets)
 
     def influence(self, preset: Any = "incident", **options: Any) -> Any:
-        """A network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag, ``"travel"``,
-        that of `travel_times`."""
+        """Return a network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag,
+        ``"travel"``, that of `travel_times`."""
         if preset == "travel":
             return travel_times(self.grid, kind=self.kind)
         return influence(self.grid, preset, kind=self.kind, **options)
@@ -100,7 +100,7 @@ class Traffic:
         return targets(self.grid, readings, xp, norm=self.norm, kind=self.kind)
 
     def local(self, obs: Any) -> Any:
-        """What every light sees, ``(..., n, 42)``, from joint observations."""
+        """Return what every light sees, ``(..., n, 42)``, from joint observations."""
         return local_observations(self.grid, obs, by_name=self.flow_order)
 
     @property
