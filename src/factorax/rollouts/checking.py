@@ -62,7 +62,7 @@ def _check_seed(problem: Any) -> None:
 
 
 def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:
-    """What is wrong with an observation and a vector of targets."""
+    """Return what is wrong with an observation and a vector of targets."""
     faults, m = [], spec.n_targets
     psi = np.asarray(psi)
     try:

@@ -73,7 +73,7 @@ class JaxPolicy:
         return jax.jit(apply)
 
     def on_cpu(self) -> Any:
-        """A context in which JAX computes on the CPU, where all workers get the same results."""
+        """Return a context in which JAX computes on the CPU, where all workers get the same results."""
         import jax
 
         return jax.default_device(jax.local_devices(backend="cpu")[0])

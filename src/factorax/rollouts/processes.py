@@ -60,7 +60,7 @@ class Processes(Supervised):
         self._send(worker, self._iterations[1], pickle.dumps(episodes))
 
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Those whose sockets have something, or an end."""
+        """Return those whose sockets have something, or an end."""
         ready: Any = connection.wait([worker.handle.connection for worker in workers], max(seconds, 0.0))
         return [worker for worker in workers if worker.handle.connection in ready]
 

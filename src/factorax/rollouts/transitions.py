@@ -79,7 +79,7 @@ def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int,
 
 
 def slim(transitions: Transition) -> Slim:
-    """The part of transitions that has to be sent."""
+    """Return the part of transitions that has to be sent."""
     over = transitions.terminated | transitions.truncated
     rest = transitions._replace(obs=None, episode_psi=None, episode_length=None)
     return Slim(
@@ -92,7 +92,7 @@ def slim(transitions: Transition) -> Slim:
 
 
 def whole(sent: Slim) -> Transition:
-    """What `slim` was given, bit for bit."""
+    """Return what `slim` was given, bit for bit."""
     rest = sent.transitions
     over = rest.terminated | rest.truncated
     total = np.zeros(rest.psi.shape, sent.episode_psi.dtype)
@@ -103,7 +103,7 @@ def whole(sent: Slim) -> Transition:
 
 
 def side_by_side(parts: Sequence[Transition]) -> Transition:
-    """One rollout ``[T, B₁ + B₂ + …, ...]`` of all environments, in arrays of its own."""
+    """Return one rollout ``[T, B₁ + B₂ + …, ...]`` of all environments, in new arrays."""
     return Transition(
         *(
             _join(name, [getattr(part, name) for part in parts], [part.terminated.shape for part in parts])
