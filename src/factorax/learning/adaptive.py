@@ -63,7 +63,7 @@ class AdaptiveNetwork(BaseNetwork):
 
     @classmethod
     def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
-        """One that begins with every edge between the actions and targets of another network."""
+        """Return a network that begins with every edge between the actions and targets of another network."""
         like = as_network(like, "like")
         return cls(InfluenceNetwork._derive(np.ones(like.shape, bool), like.actions, like.targets))
 
@@ -128,7 +128,7 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """The network as it is now."""
+        """Return the network as it is now."""
         return InfluenceNetwork._derive(np.asarray(state.matrix), self.initial.actions, self.initial.targets)
 
 

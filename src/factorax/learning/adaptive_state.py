@@ -146,11 +146,11 @@ class AdaptiveStateNetwork(BaseNetwork):
         return new, {"network/edges": (edges * share).sum()}
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """Every edge that some regime has now."""
+        """Return every edge that some regime has now."""
         return self._named(np.asarray(state.matrix).max(axis=0))
 
     def of_regimes(self, state: EdgeEstimates) -> list[InfluenceNetwork]:
-        """The network of every regime, from the state that training carries: ``model.state.network``."""
+        """Return the network of every regime, from the state that training carries: ``model.state.network``."""
         check_type("state", state, EdgeEstimates, "the state of this network, model.state.network")
         return [self._named(matrix) for matrix in np.asarray(state.matrix)]
 

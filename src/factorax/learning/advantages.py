@@ -74,12 +74,12 @@ def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
 
 
 def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
-    """The value of every component's factor, ``(..., n)`` → ``(..., c)``."""
+    """Return the value of every component's factor, ``(..., n)`` → ``(..., c)``."""
     return by_factor if spec.factors is None else by_factor[..., spec.factors]
 
 
 def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
-    """Where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
+    """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
 
     `bootstrap` says whether an ended episode has a future: ``"auto"``, as its flags say; ``"never"``; ``"always"``.
     """
@@ -95,7 +95,7 @@ def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
 
 
 def fragment_ends(n_steps: int, length: int) -> jax.Array:
-    """Whether a fragment of a rollout ends with a step, ``(T,)``.
+    """Return whether a fragment of a rollout ends with a step, ``(T,)``.
 
     >>> fragment_ends(4, 2).tolist()
     [False, True, False, True]
@@ -104,7 +104,8 @@ def fragment_ends(n_steps: int, length: int) -> jax.Array:
 
 
 def starts(batch: TrainingBatch) -> jax.Array:
-    """Whether an episode begins with a step, ``[T, B]``, except with the first of a rollout, whose memory says so."""
+    """Return whether an episode begins with a step, ``[T, B]``, except with the first of a rollout, whose memory says
+    so."""
     ended = batch.terminated | batch.truncated
     return jnp.concatenate([jnp.zeros_like(ended[:1]), ended[:-1]])
 
@@ -208,7 +209,7 @@ class Estimates(NamedTuple):
         ended = jnp.broadcast_to(self.ended, after.shape)
 
         def shift(later: jax.Array, _: None) -> tuple[jax.Array, None]:
-            """From γ^ℓ R(t + ℓ) to γ^(ℓ+1) R(t + ℓ + 1); where that lies beyond an end, the value there."""
+            """Map γ^ℓ R(t + ℓ) to γ^(ℓ+1) R(t + ℓ + 1); where that lies beyond an end, the value there."""
             shifted = (self.gamma * continues)[:-1] * later[1:]
             return jnp.concatenate([jnp.where(ended[:-1], after[:-1], shifted), after[-1:]]), None
 

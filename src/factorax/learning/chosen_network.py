@@ -37,5 +37,5 @@ class ChosenNetwork(BaseNetwork):
         return jnp.asarray(self.networks[i].to_dense(), jnp.float32)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """The K of the state."""
+        """Return the K of the state."""
         return KArray(state)

@@ -356,7 +356,7 @@ class FactoredPPO:
         verbose: int = 0,
         **settings: Any,
     ) -> "FactoredPPO":
-        """A model from a file that `save` wrote, or from the folder of a run.
+        """Return a model from a file that `save` wrote, or from the folder of a run.
 
         - `problem`, `network`: those it was trained on. They may be left out if the model was made from names, as
           models of ``factorax train`` are.

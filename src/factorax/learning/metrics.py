@@ -27,7 +27,7 @@ def copied(metrics: Metrics) -> Metrics:
 
 
 def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
-    """The metrics of the update after `before` steps, with the time; raises at non-finite values."""
+    """Return the metrics of the update after `before` steps, with the time; raises at non-finite values."""
     _check_finite(metrics, before)
     step = config.rollout_steps
     metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}

@@ -49,7 +49,7 @@ class Preset:
 
 
 def preset_names() -> list[str]:
-    """The names of all presets.
+    """Return the names of all presets.
 
     >>> "traffic" in preset_names()
     True
@@ -104,7 +104,7 @@ def network_of(preset: str) -> str | None:
 
 @cache
 def _read(path: Path) -> Preset:
-    """The preset in a file; raises ValueError that names the file and the entry."""
+    """Return the preset in a file; raises ValueError that names the file and the entry."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

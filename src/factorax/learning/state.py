@@ -84,7 +84,7 @@ def initial_state(
     optimiser: Any,
     hyper: Mapping[str, Any],
 ) -> TrainState:
-    """The state before the first update.
+    """Return the state before the first update.
 
     - `own`: networks of the user's own.
     - `key`: split into keys for the policy, the critic, and training.

@@ -46,6 +46,6 @@ class WorkerNetwork:
 
 
 def module_arrays(policy: Policy, moments: RunningMoments | None) -> ModuleArrays:
-    """The arrays of a policy, in the order of its leaves, for workers."""
+    """Return the arrays of a policy, in the order of its leaves, for workers."""
     log_std, colour = policy.spread_in_numpy()
     return ModuleArrays(tuple(np.asarray(leaf) for leaf in jax.tree.leaves((policy, moments))), log_std, colour)

@@ -45,7 +45,7 @@ class _Tower(eqx.Module):
         self.strides, self.size = tuple(strides), height * width * channels
 
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """From rows ``(..., d)`` to vectors ``(..., size)``."""
+        """Map rows ``(..., d)`` to vectors ``(..., size)``."""
         image = self.part.view(obs, jnp)
         lead = image.shape[: image.ndim - len(self.part.shape)]
         image = image.reshape(math.prod(lead), *self.part.shape)
@@ -98,12 +98,12 @@ class Convolutional(eqx.Module):
         return jnp.concatenate([tower(obs) for tower in self.towers], axis=-1)
 
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """From rows ``(..., d)`` to vectors ``(..., size)``."""
+        """Map rows ``(..., d)`` to vectors ``(..., size)``."""
         others = [part.view(obs, jnp).reshape(*obs.shape[:-1], part.encoded_size) for part in self._others]
         return jnp.concatenate([self._images(obs), *others], axis=-1)
 
     def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """What every component sees as vectors, ``(..., c, l)``."""
+        """Return what every component sees as vectors, ``(..., c, l)``."""
         if local is None:
             return spread_out(self(obs), components)
         return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)

@@ -49,7 +49,7 @@ class LayerSettings(eqx.Module):
     init: str = eqx.field(static=True, default="orthogonal")
 
     def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
-        """The initial weights of a layer."""
+        """Return the initial weights of a layer."""
         return INITIALISERS[self.init](gain)(key, shape)
 
 
@@ -74,17 +74,17 @@ class MLP(eqx.Module):
         self.activation = settings.activation
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """From ``(..., first size)`` to ``(..., last size)``."""
+        """Map ``(..., first size)`` to ``(..., last size)``."""
         return product(self.features(x), self.kernels[-1]) + self.biases[-1]
 
     def features(self, x: jax.Array) -> jax.Array:
-        """The input of the last layer."""
+        """Return the input of the last layer."""
         for i in range(len(self.kernels) - 1):
             x = self.layer(i, x)
         return x
 
     def layer(self, i: int, x: jax.Array, scale: Any = None, shift: Any = None) -> jax.Array:
-        """The output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
+        """Return the output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
         if self.scales:
             x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
         else:
