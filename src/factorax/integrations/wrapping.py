@@ -33,8 +33,8 @@ def wrap(
     check_sum: bool = True,
     check_seed: bool = False,
 ) -> Any:
-    """An environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or of a vector a `FactoredVector`; of a
-    function that makes one, a function.
+    """Return an environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or of a vector a `FactoredVector`;
+    of a function that makes one, a function.
 
     **Arguments**
 
@@ -237,7 +237,7 @@ class _Front:
 
 
 def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
-    """The targets and the reward of one step."""
+    """Return the targets and the reward of one step."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
     obs, info = env.reset(seed=0)

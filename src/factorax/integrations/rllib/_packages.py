@@ -9,7 +9,7 @@ MISSING: ImportError | None = None
 
 
 def _of(module: str, name: str = "", stand_in: Any = None) -> Any:
-    """What a module calls so, or the module itself."""
+    """Return what a module calls so, or the module itself."""
     global MISSING
     try:
         imported = import_quietly(module)

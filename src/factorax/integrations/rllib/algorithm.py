@@ -67,11 +67,11 @@ class FactoredPPOConfig(PPOConfig):
         return np.ones(self.network.shape[1]) if self.weights is None else np.asarray(self.weights, np.float64)
 
     def get_default_learner_class(self) -> Any:
-        """The learner with the factored loss."""
+        """Return the learner with the factored loss."""
         return FactoredPPOLearner
 
     def get_default_rl_module_spec(self) -> Any:
-        """The module with a vector critic."""
+        """Return the module with a vector critic."""
         return RLModuleSpec(module_class=TargetValuesModule)
 
     @property
@@ -106,5 +106,5 @@ class FactoredPPO(PPO):
 
     @classmethod
     def get_default_config(cls) -> FactoredPPOConfig:
-        """The default settings of the algorithm."""
+        """Return the default settings of the algorithm."""
         return FactoredPPOConfig()

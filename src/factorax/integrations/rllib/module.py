@@ -28,13 +28,13 @@ class TargetValuesModule(DefaultPPOTorchRLModule):
         super().__init__(*args, **kwargs)
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Any:
-        """The value of every target, ``(N, m)``."""
+        """Return the value of every target, ``(N, m)``."""
         values = super().compute_values(batch, embeddings)
         return values if values.ndim == 2 else values[:, None]  # RLlib drops an axis of one
 
 
 def singles(dist: Any) -> list[Any]:
-    """The PyTorch distributions that one of RLlib is the product of, in the order of the action's parts."""
+    """Return the PyTorch distributions that one of RLlib is the product of, in the order of the action's parts."""
     if isinstance(dist, TorchMultiDistribution):
         return [single for child in dist._flat_child_distributions for single in singles(child)]
     return [cat._dist for cat in dist._cats] if isinstance(dist, TorchMultiCategorical) else [dist._dist]
@@ -64,5 +64,5 @@ def _parts(dist: Any, action: Any) -> list[Any]:
 
 
 def _together(parts: Iterable[Any]) -> Any:
-    """A Gaussian has its components in an axis of their own, a choice is one component."""
+    """Return one array of all components: a Gaussian has an axis of components, a choice is one component."""
     return torch.cat([part if part.ndim == 2 else part[:, None] for part in parts], dim=-1)
