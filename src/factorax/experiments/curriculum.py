@@ -78,7 +78,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Returns the runs: every method of every problem, all seeds in one program."""
+    """Return the runs: every method of every problem, all seeds in one program."""
     runs = []
     for name in settings.cases:
         case = CASES[name]
@@ -91,7 +91,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run and point of its curve."""
+    """Return a row for each run and point of its curve."""
     return trainings.curves(plan(settings, seed), results)
 
 
@@ -142,7 +142,7 @@ def _shown(network: str) -> str:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: the curriculum ends better than each network alone, and learns faster than the densest."""
+    """Return the claims: the curriculum ends better than each network alone, and learns faster than the densest."""
 
     def said(score: str) -> str:
         return "; ".join(

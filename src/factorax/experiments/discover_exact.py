@@ -60,7 +60,7 @@ def one_shot(truth: InfluenceNetwork) -> Problem:
 
 
 def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Problem], int, int]]:
-    """From a name to what makes the problem, the steps of an episode and the number of trials."""
+    """Map a name to what makes the problem, the steps of an episode and the number of trials."""
     cases: dict[str, tuple[Callable[[], Problem], int, int]] = {}
     cases |= {name: (lambda make=make: one_shot(make()), 1, settings.trials) for name, make in gallery.PAPER.items()}
     cases |= {f"chain {n}, delay {d}": (lambda n=n, d=d: chain(n, delay=d), 2 * d + 2, settings.trials)
@@ -78,7 +78,7 @@ def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Problem], int, in
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each problem."""
+    """Return one part for each problem."""
 
     def part(make: Callable[[], Problem], name: str, horizon: int, trials: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -97,7 +97,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each problem."""
+    """Return a row for each problem."""
     names = ("edges", "found", "spurious", "one_step", "steps", "one_at_a_time")
     rows = zip(_cases(settings), results, strict=True)
     return from_rows(
@@ -106,7 +106,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The same, by problem."""
+    """Return the same, by problem."""
     columns = [name for name in table if name != "problem"]
     return {str(case): {name: int(table[name][k]) for name in columns} for k, case in enumerate(table["problem"])}
 

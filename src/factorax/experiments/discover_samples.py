@@ -76,7 +76,7 @@ def _methods(settings: Settings, n: int, repeat: int = 0) -> tuple[str, ...]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each dimension and coupling, and one without any edge."""
+    """Return one part for each dimension and coupling, and one without any edge."""
 
     def part(n: int, coupling: str) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -121,7 +121,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def null_batch(kind: str, samples: int, seed: list[int]) -> Batch:
-    """Returns data of 20 actions and 20 targets without any edge.
+    """Return data of 20 actions and 20 targets without any edge.
 
     Given the state, the features of the first five actions have heavy tails and those of the others do not, and the
     targets spread the more the larger the features are.
@@ -144,7 +144,7 @@ def _null_methods(settings: Settings, kind: str, repeat: int = 0) -> tuple[str, 
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each data set and method; ``precision`` of one without edges is whether something was found."""
+    """Return a row for each data set and method; ``precision`` of one without edges is whether something was found."""
     cases = [*product(settings.dimensions, COUPLINGS), *((20, kind) for kind in NULLS)]
     names = ("repeat", "samples", "method", "precision", "recall", "coupled", "seconds")
     rows = []

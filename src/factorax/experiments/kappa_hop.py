@@ -113,13 +113,13 @@ def hops(n: int, kappa: int) -> Any:
 
 
 def truncated(gradients: np.ndarray, kappa: int) -> np.ndarray:
-    """The gradient of every actor with the targets at most κ hops away, ``(2, n)``."""
+    """Return the gradient of every actor with the targets at most κ hops away, ``(2, n)``."""
     kept = np.asarray(credit(hops(gradients.shape[1], kappa), gradients))  # (2, actor, actor as factor)
     return np.diagonal(kept, axis1=1, axis2=2)
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each chain."""
+    """Return one part for each chain."""
 
     def part(coupling: float, discount: float) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -135,7 +135,8 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each chain and κ: the bias, relative to the gradient, and the variance, to that of all targets."""
+    """Return a row for each chain and κ: the bias, relative to the gradient, and the variance, to that of all
+    targets."""
     rows = []
     for (coupling, discount), result in zip(settings.cells, results, strict=True):
         for kappa in range(settings.n):

@@ -120,7 +120,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """The runs; a network that is to be found has no file yet."""
+    """Return the runs; a network that is to be found has no file yet."""
     runs = []
     first = seed * settings.seeds
     for name in settings.cases:
@@ -139,7 +139,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """Each finds its network first, if it has to."""
+    """Return the parts; each finds its network first, if it has to."""
 
     def part(training: Training) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -164,7 +164,7 @@ def _found(name: str, folder: Path, seed: int) -> Path:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run and point of its curve."""
+    """Return a row for each run and point of its curve."""
     return trainings.curves(plan(settings, seed), results)
 
 

@@ -47,7 +47,7 @@ class Case:
     """For difference rewards; actions are continuous if there is one."""
 
     def settings_of(self, method: str) -> dict[str, Any]:
-        """The settings of a method, but for those that make it what it is."""
+        """Return the settings of a method, but for those that make it what it is."""
         default = {"default_action": self.default_action} if method == "difference-rewards" else {}
         return self.settings | (default if self.default_action else {})
 
@@ -116,7 +116,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[tuple[str, Grid]]:
-    """Returns the work: the name of a problem, and one of its methods with all trials and seeds."""
+    """Return the work: the name of a problem, and one of its methods with all trials and seeds."""
     work = []
     for name in settings.problems:
         if name not in CASES:
@@ -149,7 +149,7 @@ def _is_known(problem: str) -> bool:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One part, and one process, for each method of each problem."""
+    """Return one part, and one process, for each method of each problem."""
 
     def part(name: str, grid: Grid) -> Part:
         runs = len(grid.trials) * (grid.tuning + grid.seeds)
@@ -182,7 +182,7 @@ _COLUMNS = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run."""
+    """Return a row for each run."""
     work = list(zip(plan(settings, seed), results, strict=True))
     names = np.concatenate([np.full(len(result["score"]), name) for (name, _), result in work])
     methods = np.concatenate([np.full(len(result["score"]), grid.method) for (_, grid), result in work])
@@ -191,7 +191,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def merge(folders: Sequence[Path], out: Path) -> None:
-    """Joins runs of this experiment on different problems, of different machines, into one folder.
+    """Join runs of this experiment on different problems, of different machines, into one folder.
 
     ``factorax reproduce relatives --out OUT --plot-only`` then summarises them together.
     """
@@ -209,7 +209,7 @@ def merge(folders: Sequence[Path], out: Path) -> None:
 
 
 def reported(settings: Settings, rows: Table) -> dict[str, Any]:
-    """Returns the pair that tuning chose for one method on one problem, and the scores of the seeds that are reported.
+    """Return the pair that tuning chose for one method on one problem, and the scores of the seeds that are reported.
 
     A run whose score is not finite counts as no better than an untrained one.
     """
@@ -298,7 +298,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: factoring against each relative, per problem; and over all problems."""
+    """Return the claims: factoring against each relative, per problem; and over all problems."""
     rows, budget = [], f"{settings.seeds} seeds, {settings.trials} trials of {settings.tuning} seeds for each method"
     head: dict[str, Any] = {
         "where": "Sec. 4 (related estimators)",

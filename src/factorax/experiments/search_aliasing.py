@@ -51,7 +51,7 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each estimator, seed and recorded step."""
+    """Return a row for each estimator, seed and recorded step."""
     pairs = zip(jobs(settings), results, strict=True)
     table = from_rows(chain.from_iterable(curves.rows(job, seed, result) for job, result in pairs))
     return {"squared_error" if name == "measure" else name: column for name, column in table.items()}
@@ -76,7 +76,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Every seed as a thin line, their mean as a thick one."""
+    """Draw every seed as a thin line, their mean as a thick one."""
     figure, (ax,) = plots.canvas()
     sizes = {"VPG": settings.vpg_step_size, "FPG": settings.fpg_step_size}
     for label, step_size in sizes.items():
@@ -97,7 +97,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """The aliasing effect."""
+    """Return the aliasing effect."""
     vpg, fpg = summary["VPG"], summary["FPG"]
     rows = []
     for what, claim in (

@@ -36,7 +36,7 @@ UNDIVIDED = "undivided"
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """One for each method; then VPG and FPG with undivided rewards, as the paper prints them."""
+    """Return one part for each method; then VPG and FPG with undivided rewards, as the paper prints them."""
     plain, both = BanditMethod("vpg"), (settings.low_step_size, settings.step_size)
     divided = {method: both if method == plain else (settings.step_size,) for method in (*METHODS, AS_PRINTED)}
     undivided = {plain: both, BanditMethod("fpg"): both}
@@ -59,7 +59,8 @@ def _rewards(job: Job) -> str:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each method, step size, seed and recorded step; gaps are divided by n, whether rewards are or not."""
+    """Return a row for each method, step size, seed and recorded step; gaps are divided by n, whether rewards are or
+    not."""
     rows = []
     for job, result in zip(jobs(settings), results, strict=True):
         unit = 1 / settings.n if _rewards(job) == UNDIVIDED else 1.0
@@ -79,7 +80,7 @@ def _each(settings: Settings, table: Table) -> dict[tuple[str, float, str], tupl
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The gap at the end, the spread over seeds, and when half of the way was gone."""
+    """Return the gap at the end, the spread over seeds, and when half of the way was gone."""
     summary = {}
     for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
         end = gap[:, -1]
@@ -99,7 +100,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def _halved(step: np.ndarray, curve: np.ndarray) -> float:
-    """The step at which a curve first crosses half its height, between two records on a straight line."""
+    """Return the step at which a curve first crosses half its height, between two records on a straight line."""
     after = int((curve <= curve[0] / 2).argmax())
     before = after - 1
     return float(np.interp(-curve[0] / 2, -curve[[before, after]], step[[before, after]]))
@@ -124,14 +125,14 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """What Sec. 5.1 says of the figure."""
+    """Return what Sec. 5.1 says of the figure."""
     where_ = "Sec. 5.1, Fig. 4a"
 
     def entry(label: str, step_size: float = settings.step_size) -> dict[str, Any]:
         return summary[f"{label} η={step_size:g}"]
 
     def lost(label: str, rewards: str = "") -> str:
-        """How many runs of a method diverge at either step size."""
+        """Return how many runs of a method diverge at either step size."""
         shown = []
         for size in (settings.step_size, settings.low_step_size):
             e = summary[f"{label} η={size:g}{rewards}"]

@@ -47,7 +47,7 @@ class Settings:
 
 
 def _learner(settings: Settings, label: str, seed: int, replicate: int) -> tuple[Callable[[], Any], int]:
-    """A compiled run of one method, and how many steps it makes."""
+    """Return a compiled run of one method, and how many steps it makes."""
     centre = jnp.asarray(draw_centre(settings.n, [seed, replicate]), jnp.float32)
     key = jnp.array([seed, replicate], jnp.uint32)
     if label == NAIVE:
@@ -100,7 +100,7 @@ def _measure(settings: Settings, seed: int, replicate: int, stop: threading.Even
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each seed."""
+    """Return one part for each seed."""
 
     def part(replicate: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -114,7 +114,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each method and seed."""
+    """Return a row for each method and seed."""
     return from_rows(
         {"method": label, "seed": r, "iterations_per_second": float(result["rate"][i])}
         for r, result in enumerate(results)
@@ -167,7 +167,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def table_of(summary: dict[str, Any]) -> RichTable:
-    """Returns Table 1 of the paper, with our numbers next to it."""
+    """Return Table 1 of the paper, with our numbers next to it."""
     table = RichTable(title="Iterations per second (Table 1)")
     table.add_column("method")
     for head in ("mean", "std dev", "of VPG", "paper", "of VPG (paper)"):
@@ -186,7 +186,7 @@ def table_of(summary: dict[str, Any]) -> RichTable:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """The price of factoring, and that of b(s,a)."""
+    """Return the price of factoring, and that of b(s,a)."""
 
     def shown(name: str) -> str:
         return str(Interval(**summary[name]))

@@ -32,7 +32,7 @@ FAMILIES = {
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims, one for each family: the wider the window, the worse."""
+    """Return the claims, one for each family: the wider the window, the worse."""
     present = {family: [m for m in methods if m in settings.methods] for family, methods in FAMILIES.items()}
     return [_claim(settings, summary, family, names) for family, names in present.items() if len(names) > 1]
 

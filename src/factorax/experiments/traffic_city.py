@@ -65,7 +65,7 @@ def _measured(out: Path) -> Arrays:
 
 
 def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run: returns are those of a light and an episode."""
+    """Return a row for each run: returns are those of a light and an episode."""
     names = [(size, method) for size in settings.sizes for method in NETWORKS for _ in range(settings.seeds)]
     lights = np.array([size**2 for size, _ in names])
     rates = np.array([r["rate"][0] for r in results])

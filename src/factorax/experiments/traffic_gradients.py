@@ -106,7 +106,7 @@ class Settings:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One piece of work for each grid: train, and take batches before and after."""
+    """Return one part for each grid: train, and take batches before and after."""
 
     def part(name: str) -> Part:
         grid = GRIDS[name]
@@ -147,7 +147,7 @@ def _go_on(stop: threading.Event) -> None:
 
 
 def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
-    """Returns what trains the shared policy of a grid, with a critic of every street."""
+    """Return what trains the shared policy of a grid, with a critic of every street."""
     preset, options = grid.networks[grid.trained_with]
     problem = lanes(grid.rows, grid.columns, horizon=settings.steps, **grid.problem)
     config = Config(
@@ -165,8 +165,8 @@ def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each grid, stage, network and light; errors are those of sums over lights, of a network and of its
-    difference to the one before it."""
+    """Return a row for each grid, stage, network and light; errors are those of sums over lights, of a network and of
+    its difference to the one before it."""
     tables = [_rows(name, GRIDS[name], arrays) for name, arrays in zip(settings.grids, results, strict=True)]
     return {key: np.concatenate([table[key] for table in tables]) for key in tables[0]}
 
@@ -234,7 +234,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: less noise outweighs the bias; and the larger n, the less bias and the more variance."""
+    """Return the claims: less noise outweighs the bias; and the larger n, the less bias and the more variance."""
     rows = []
     for name in settings.grids:
         rows.append(

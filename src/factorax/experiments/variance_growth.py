@@ -89,7 +89,7 @@ def targets(u: np.ndarray, width: int) -> np.ndarray:
 
 
 def _sampled(c: np.ndarray, width: int, samples: int, rng: np.random.Generator) -> list[float]:
-    """The same variances by Monte Carlo, in the order of `BASELINES`."""
+    """Return the same variances by Monte Carlo, in the order of `BASELINES`."""
     n, net = len(c), network(len(c), width)
     centre = credit(net, targets(-(c * (2 * stats.norm.cdf(c) - 1) + 2 * stats.norm.pdf(c))[None], width))
     first, second = np.zeros((2, n)), np.zeros((2, n))
@@ -103,7 +103,7 @@ def _sampled(c: np.ndarray, width: int, samples: int, rng: np.random.Generator) 
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each network."""
+    """Return one part for each network."""
 
     def part(n: int, width: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -121,7 +121,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each network, baseline and batch, with the exact value."""
+    """Return a row for each network, baseline and batch, with the exact value."""
     rows = []
     for (n, width), result in zip(settings.cells, results, strict=True):
         truth = exact(draw_centre(n, [seed, 0]), width)
@@ -133,7 +133,8 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Every variance with an interval, and exactly; the exponents of growth over the upper half of the dimensions."""
+    """Return every variance with an interval, and exactly; the exponents of growth over the upper half of the
+    dimensions."""
     cells = []
     for n, width in settings.cells:
         for name in BASELINES:

@@ -18,7 +18,7 @@ _COS = (0.999999953, -4.93479283, 4.05841135, -1.33187657, 0.219689611)
 
 
 def gaussian_pair(key: jax.Array, pair: jax.Array, n: int) -> tuple[jax.Array, jax.Array]:
-    """The noise of steps 2·pair and 2·pair + 1 of one run: two float32 arrays of shape ``(n,)``.
+    """Return the noise of steps 2·pair and 2·pair + 1 of one run: two float32 arrays of shape ``(n,)``.
 
     `key` has shape ``(2,)``, two words of 32 bits; `pair` is a 32-bit scalar.
 
@@ -44,7 +44,7 @@ def threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array
 
 
 def box_muller(radial: jax.Array, angular: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Two independent standard normals from two words of bits: r cos 2πv and r sin 2πv, r² = −2 log u."""
+    """Return two independent standard normals from two words of bits: r cos 2πv and r sin 2πv, r² = −2 log u."""
     u = (radial.astype(jnp.float32) + jnp.float32(0.5)) * jnp.float32(2.0**-32)  # in (0, 1]
     r = jnp.sqrt(jnp.float32(-2) * jnp.log(u))
     v = lax.bitcast_convert_type(angular, jnp.int32).astype(jnp.float32) * jnp.float32(2.0**-32)  # in [−½, ½]

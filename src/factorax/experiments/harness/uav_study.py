@@ -47,7 +47,7 @@ class Settings:
 
 
 def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
-    """Returns the function from (settings, seed) to the runs of an instance."""
+    """Return the function from (settings, seed) to the runs of an instance."""
     problem = f"rddl:UAV_ippc2023/{instance}"
     common = [text for name, value in _COMMON.items() for text in (f"--{name.replace('_', '-')}", value)]
     common += ["--hidden", 32, 32]
@@ -79,17 +79,17 @@ def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
 
 
 def _enumerated(names: Sequence[str]) -> str:
-    """Returns names as text, with *than* before each but the first."""
+    """Return names as text, with *than* before each but the first."""
     *most, last = names
     return f"{', than '.join(most)}, and than {last}" if most else last
 
 
 def experiment(instance: str, crafts: int, steps: int) -> Experiment:
-    """Returns the experiment on one instance."""
+    """Return the experiment on one instance."""
     runs = plan(instance)
 
     def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-        """A row for each run and point of its curve."""
+        """Return a row for each run and point of its curve."""
         return trainings.curves(runs(settings, seed), results)
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
