@@ -94,7 +94,7 @@ def claims(
 
 
 def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
-    """Prints the paper's statements, then ours: one claim below the other, its verdict in front."""
+    """Print the paper's statements, then ours: one claim below the other, its verdict in front."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
     for source, part in by_source(rows).items():
         if not part:
@@ -109,7 +109,7 @@ def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
 
 
 def _lines(row: Claim, commands: bool) -> list[str]:
-    """The lines of one claim; those that say nothing are left out."""
+    """Return the lines of one claim; those that say nothing are left out."""
     said = {
         "paper": row.paper if row.source == "paper" else "",
         "ours": row.ours,
