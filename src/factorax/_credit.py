@@ -82,7 +82,8 @@ def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
 
 @singledispatch
 def _application(net: Any) -> Callable[[Any, Any], Any]:
-    """The function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its namespace."""
+    """Return the function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its
+    namespace."""
     raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {HINT}")
 
 
@@ -257,7 +258,7 @@ def _(form: forms.Windows, x: Any, xp: Any) -> Any:
 
 
 def _after(x: Any, xp: Any) -> Any:
-    """The sum of each entry of the last axis and all after it, with a 0 at the end."""
+    """Return the sum of each entry of the last axis and all after it, with a 0 at the end."""
     return xp.flip(xp.cumulative_sum(xp.flip(x, axis=-1), axis=-1, include_initial=True), axis=-1)
 
 
@@ -303,7 +304,8 @@ def _take(form: forms.AnyForm, name: Hashable, indices: np.ndarray, x: Any) -> A
 
 
 def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype: Any) -> Any:
-    """A part of a form as an array like `like`: converted once for each array library, device and dtype, and kept."""
+    """Return a part of a form as an array like `like`: converted once for each array library, device and dtype, and
+    kept."""
     library = "numpy" if is_numpy_array(like) or is_jax_array(like) else (array_namespace(like).__name__, device(like))
     key = (name, library, dtype)
     if key not in form.constants:
@@ -312,7 +314,8 @@ def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype:
 
 
 def _like(like: Any, array: Any, dtype: Any) -> Any:
-    """An array in the library and on the device of `like`; JAX takes NumPy arrays as constants, traced or not."""
+    """Return an array in the library and on the device of `like`; JAX takes NumPy arrays as constants, traced or
+    not."""
     if is_numpy_array(like) or is_jax_array(like):
         typed = array if dtype is None else array.astype(dtype)
         return np.ascontiguousarray(typed) if isinstance(typed, np.ndarray) else typed

@@ -135,7 +135,7 @@ class ActionSpace(Product):
         return "; ".join(f"{count} × {text}" for text, count in counts.items())
 
     def _described(self, k: int, *, each: bool) -> str:
-        """The distribution of component k; without its own numbers if `each`."""
+        """Return the distribution of component k; without its own numbers if `each`."""
         kind, low, high = KINDS[self.kinds[k]], self.low[k], self.high[k]
         title = kind.title or kind.name
         if kind.discrete:
@@ -211,7 +211,7 @@ def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Which components have two bounds at most `WIDEST` apart, booleans.
+    """Return which components have two bounds at most `WIDEST` apart, booleans.
 
     >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
     [True, False, False]
