@@ -12,11 +12,11 @@ from typing import IO, Any
 MIB = 2**20
 _LARGEST_JSON = 64 * MIB
 _MOST_VALUES = 6_000_000
-"""Of a JSON file: a value of two bytes in the file may take sixty in memory."""
+"""Largest JSON file in bytes: a value of two bytes in the file may take sixty in memory."""
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name.
+    """Write next to `path` and rename: a crash or a full disk never leaves half a file under its name.
 
     A link of that name is replaced, never followed.
     """
@@ -110,7 +110,7 @@ def read_json(path: Path, limit: int = _LARGEST_JSON) -> Any:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Return what JSON of a stranger holds; raises ValueError if it is none, too deep or too large."""
+    """Return what untrusted JSON holds; raises ValueError if it is invalid, too deep or too large."""
     check_json(data)
     try:
         return json.loads(data)

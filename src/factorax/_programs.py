@@ -1,4 +1,4 @@
-"""Compiled programs that are released with whoever holds them.
+"""Compiled programs that are released with the objects that hold them.
 
 JAX and Equinox keep what they trace and compile in caches of the process, most of it for ever. The program of an update
 takes some 900 memory maps, of which Linux allows a process 65,530. Here a program belongs to an object, or to a cache

@@ -1,4 +1,4 @@
-"""`factorax evaluate`, `watch`, `plot` and `compare`: what came of runs."""
+"""`factorax evaluate`, `watch`, `plot` and `compare`: the results of runs."""
 
 import json
 from pathlib import Path

@@ -195,7 +195,7 @@ def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
 
 
 def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> None:
-    """Print the final policy's return over ten episodes and writes it, with that of sampled actions, into `out`."""
+    """Print the final policy's return over ten episodes and write it, with that of sampled actions, into `out`."""
     from ..runs.folder import SCORE
 
     path = out / SCORE

@@ -21,7 +21,7 @@ from .simulator import Simulator
 _HELD = (0.0, 0.03, 0.3)
 """How often the actions of the tests leave the value that they mostly have: seldom, so that their mean tells much."""
 _FEWEST = 30
-"""Samples that the test of dependence wants."""
+"""Samples that the test of dependence needs."""
 
 
 class Comparison(NamedTuple):
@@ -30,7 +30,7 @@ class Comparison(NamedTuple):
     moved: np.ndarray
     """Whether the target moved at all, ``(n, m)``."""
     p_value: np.ndarray
-    """Of the hypothesis that the distribution of the target does not depend on the factor, ``(n, m)``."""
+    """p-values of the hypothesis that the distribution of the target does not depend on the factor, ``(n, m)``."""
     change: np.ndarray
     """Mean of |change of the target's sum over the episode|, ``(n, m)``."""
     paired: int

@@ -16,7 +16,7 @@ def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discover
         Iᵢⱼ = ½ log(error without aᵢ / error with all actions)
 
     A model is a ridge regression on the state and on waves cos(kπUᵢ) of every action, trained on one half of the
-    samples and scored on the other, and the other way round. It has no p-values: `network` wants a threshold, such as
+    samples and scored on the other, and the other way round. It has no p-values: `network` needs a threshold, such as
     ``THRESHOLDS["low"]``. For comparison with the tests, which keep an error rate.
 
     >>> from scipy import special

@@ -59,7 +59,7 @@ class Discovery:
     steps: int = 0
     """Number of simulated steps in total."""
     streams: Streams | None = None
-    """Of interventions: whether the random numbers were held fixed (``"held"``, or ``"trusted"`` at your word), shifted
+    """For interventions: whether random numbers were held fixed (``"held"``, or ``"trusted"`` if you say so), shifted
     with the actions (``"shifted"``), or come from where nobody can see (``"unseen"``). None for other methods."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
     """The other networks of the same interventions, by name: ``one-step``, ``open-loop``."""

@@ -28,7 +28,7 @@ class Simulator(ABC):
     network: InfluenceNetwork
     """A network with the right shape and labels; its edges are not used."""
     notes: np.ndarray | None = None
-    """Of the last call of `play` or `play_once`: what no action can have touched, ``(B, T + 2)``, in the order of the
+    """What no action can have touched in the last call of `play` or `play_once`, ``(B, T + 2)``, in the order of the
     runs; see `factorax.discovery.streams.held_steps`. None where streams cannot shift."""
 
     def __init__(self, spec: Spec, horizon: int, policy: ActingFunction | None):

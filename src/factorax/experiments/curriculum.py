@@ -31,7 +31,7 @@ class Comparison:
     networks: tuple[str, ...]
     """Names as for ``factorax train --network``, from few edges to many."""
     steps: int
-    """Of all environments together, with the budget ``"paper"``."""
+    """Steps of training, all environments together, with the budget ``"paper"``."""
     options: str
     log_scale: bool = False
     """Whether the figure shows returns on a logarithmic scale: for returns that approach 0 from below."""
@@ -74,7 +74,7 @@ class Settings:
     cases: tuple[str, ...] = tuple(CASES)
     seeds: int = 10
     share: float = 1.0
-    """Of the steps."""
+    """Fraction of the steps."""
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:

@@ -33,7 +33,7 @@ class Settings:
     """Sizes of the experiment."""
 
     instances: tuple[str, ...] = ("2", "3", "4")
-    """Of UAV_ippc2023."""
+    """Instances of UAV_ippc2023."""
     horizon: int = 30
     """Steps of an episode of UAV."""
     trials: int = 20
@@ -180,7 +180,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="discover-others",
-    title="Networks of UAV and EV2Gym found by intervention, beside those read from the models",
+    title="Networks of UAV and EV2Gym found by intervention, next to those read from the models",
     paper="–",
     budgets={"quick": Settings(instances=("2", "3"), horizon=10, trials=5, days=0), "paper": Settings()},
     parts=parts,

@@ -36,7 +36,7 @@ class Case:
     problem: str
     networks: Mapping[str, str]
     steps: int
-    """Of all environments together, with the budget ``"paper"``."""
+    """Steps of training, all environments together, with the budget ``"paper"``."""
     options: str
     found_on: str
     """What the network is looked for on."""
@@ -116,7 +116,7 @@ class Settings:
     cases: tuple[str, ...] = tuple(CASES)
     seeds: int = 5
     share: float = 1.0
-    """Of the steps."""
+    """Fraction of the steps."""
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:

@@ -41,7 +41,7 @@ class Case:
 
     problem: str
     steps: int
-    """Of all environments of a run together, with the budget ``"paper"``."""
+    """Steps of a run, all environments together, with the budget ``"paper"``."""
     settings: dict[str, Any]
     default_action: tuple[float, ...] = ()
     """For difference rewards; actions are continuous if there is one."""
@@ -107,7 +107,7 @@ class Settings:
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)
     bonuses: tuple[float, ...] = (0.0, 0.01)
     share: float = 1.0
-    """Of the steps."""
+    """Fraction of the steps."""
 
     @property
     def trials(self) -> int:
@@ -199,7 +199,7 @@ def merge(folders: Sequence[Path], out: Path) -> None:
     tables = [read_csv(Path(folder) / "data.csv") for folder in folders]
     without = [{k: v for k, v in config["settings"].items() if k != "problems"} for config in configs]
     if any(each != without[0] for each in without):
-        raise ValueError("folders: got runs with different settings; want the same but for the problems")
+        raise ValueError("folders: got runs with different settings; want the same settings and different problems")
     problems = [name for config in configs for name in config["settings"]["problems"]]
     if len(set(problems)) < len(problems):
         raise ValueError(f"folders: got {', '.join(problems)}, want every problem once")

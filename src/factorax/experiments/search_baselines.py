@@ -27,9 +27,9 @@ class Settings:
     steps: int = 100_000
     every: int = 200
     step_size: float = 0.5
-    """Of all methods."""
+    """Step size of all methods."""
     low_step_size: float = 0.001
-    """Of VPG without a baseline, which diverges at the other: it is run with both."""
+    """Second step size of VPG without a baseline, which diverges at the other."""
 
 
 UNDIVIDED = "undivided"

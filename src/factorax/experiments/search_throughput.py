@@ -67,7 +67,7 @@ def _compiled(label: str) -> tuple[BanditLearner, Any]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def _naive(centre: jax.Array, key: jax.Array, step_size: float, steps: int) -> jax.Array:
-    """VPG with b(s,a) by n evaluations a step, as whoever does not see that one term changes would write it."""
+    """VPG with b(s,a) by n evaluations a step, as one writes it without noticing that only one term changes."""
     n = centre.shape[0]
 
     def step(carry: tuple[jax.Array, jax.Array], eps: jax.Array) -> tuple[Any, None]:

@@ -48,7 +48,7 @@ ABLATIONS: Mapping[str, tuple[Any, ...]] = {
 }
 """What differs from the preset. A discount of 0.97 is left out: 0.9 and 0.99 say whether it matters."""
 SHARE = {QUARTER: 0.25, "half of the steps": 0.5}
-"""Of the steps, with schedules of that length; 1 for the others."""
+"""Fraction of the steps, with schedules of that length; 1 for the others."""
 CONTROLLERS = ("gap-out", "always", "actuated")
 MARGIN = 10.0
 """Differences in return that count as small: about a quarter of what near streets gain over gap-out."""

@@ -46,7 +46,7 @@ class StudiedGrid:
     problem: Mapping[str, Any]
     config: Mapping[str, Any]
     minibatches: int
-    """Of an epoch."""
+    """Number of minibatches per epoch."""
     levels: tuple[str, ...] = field(default=())
     """Networks that are nested, each in the next: the claim is about their order."""
 
@@ -100,9 +100,9 @@ class Settings:
     """Episodes in a batch."""
     batches: int = 40
     iterations: int = 60
-    """Of training, between the first stage and the second."""
+    """Iterations of training between the first stage and the second."""
     steps: int = 400
-    """Of an episode."""
+    """Steps per episode."""
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:

@@ -49,7 +49,7 @@ def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
 def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, replacement: Any) -> jax.Array:
     """bᵢ(s, āᵢ) of a separable function b(a) = Σᵢ fᵢ(aᵢ), in O(n): the total, with one term exchanged.
 
-    bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the whole action is no valid baseline, for it depends on
+    bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the whole action is not a baseline, since it depends on
     aᵢ too; with aᵢ replaced by anything that does not depend on it (its mean, say) it is, by Lemma A.1.
 
     **Arguments**

@@ -107,7 +107,7 @@ def natural(
 
     The cross terms E[zᵢ zₗᵀ] of a product policy are zero even if factors share parameters, so the sample average
     leaves them out: less noise, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
-    by conjugate gradients, so the result is approximate: an ill-conditioned F wants more iterations or damping. Other
+    by conjugate gradients, so the result is approximate: an ill-conditioned F needs more iterations or damping. Other
     arguments as in `factored`.
 
     - `damping`: added to the diagonal of F.

@@ -78,7 +78,7 @@ class Graph:
 
 
 def _table(sets: Iterable[int], width: int) -> np.ndarray:
-    """Set as the rows of a boolean array."""
+    """Return sets as the rows of a boolean array."""
     rows = [np.frombuffer(s.to_bytes(width // 8 + 1, "little"), np.uint8) for s in sets]
     return np.unpackbits(np.array(rows).reshape(len(rows), -1), axis=1, count=width, bitorder="little").astype(bool)
 

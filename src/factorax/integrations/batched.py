@@ -28,7 +28,7 @@ class BatchedSimulator(Protocol):
     """
 
     action_space: gym.Space
-    """Of one case."""
+    """Action space of one case."""
 
     def reset(self, seeds: np.ndarray, cases: np.ndarray) -> np.ndarray:
         """Start an episode in these cases, numbers from 0 to N − 1, with a seed for each; returns their first

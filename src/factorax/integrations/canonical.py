@@ -35,7 +35,7 @@ class FactoredEnv(gym.Env, abc.ABC):
     weights: np.ndarray
     """The multipliers λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
-    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if there is such a thing."""
+    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if the environment defines it."""
     observed_info: Places = ()
     """Where numbers of `info` are in the observation."""
     reward_space: gym.spaces.Box

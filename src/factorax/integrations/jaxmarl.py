@@ -140,7 +140,7 @@ class _Agents:
     """Their action spaces."""
     action_space: gym.Space
     shapes: tuple[tuple[int, ...], ...]
-    """Of their observations."""
+    """Shapes of their observations."""
     observation_space: gym.Space
     """Without a mask."""
     available: Callable[[Any], dict[Any, Any]] | None = None

@@ -39,7 +39,7 @@ def wrap(
     **Arguments**
 
     - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, a Gymnasium vector environment, or a function
-      that makes one. The learner wants a function, since it makes several. The first is made at once, to check
+      that makes one. The learner needs a function, since it makes several. The first is made at once, to check
       everything else against it.
     - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix alone. The
       environment's own if left out; if it has none, all influence all, with a warning.
@@ -112,7 +112,7 @@ class Factory:
             raise
         self._first: FactoredEnv | FactoredVector | None = first
         self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
-        """Of a vector of environments; None if it makes single ones."""
+        """Number of environments of a vector environment; None if it makes single ones."""
         self.measured = Measured(first.network.shape[1], first.observed_info)
 
     def __call__(self) -> "FactoredEnv | FactoredVector":

@@ -75,7 +75,9 @@ class AdaptiveNetwork(BaseNetwork):
     def init_state(self, sizes: TrainingSizes) -> "EdgeEstimates":
         """Estimates of no rollouts."""
         if sizes.grouped:
-            raise ValueError("network: adaptive wants a row for each component of the action space, got a factored one")
+            raise ValueError(
+                "network: got a factored network, want one with a row for each component of the action space for adaptive"
+            )
         n, m = self.initial.shape
         width = sizes.score_size
         if n * m * width > LARGEST:

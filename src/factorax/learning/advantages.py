@@ -31,7 +31,7 @@ class TrainingBatch(NamedTuple):
     target_terminated: jax.Array | None = None
     """``[T, B, m]``"""
     log_prob: jax.Array | None = None
-    """Of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
+    """Log-probability of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
     memory: jax.Array | None = None
     """What a recurrent policy remembered before it acted, ``[T, B, h]``."""
     critic_memory: jax.Array | None = None
@@ -47,9 +47,9 @@ class Samples(NamedTuple):
     local: jax.Array | None
     action: jax.Array
     log_prob: jax.Array
-    """Of every factor under the policy that acted, ``(N, n)``."""
+    """Log-probability of every factor under the policy that acted, ``(N, n)``."""
     parameters: jax.Array
-    """Of that policy, ``(N, c, width)``."""
+    """Parameters of that policy's distributions, ``(N, c, width)``."""
     credit: jax.Array
     """``(N, n)``; ``(N, 1)`` for vanilla."""
     value: jax.Array

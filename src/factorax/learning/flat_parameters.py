@@ -1,7 +1,7 @@
 """Parameters, and what an optimiser keeps of each, as single vectors while minibatches change them.
 
 Adam on one vector is one loop, and the norm of a gradient one sum, where each takes several operations for every array
-of a network. What is computed is the same, but for the order in which the norm is summed up.
+of a network. Results are the same, except for the order in which the norm is summed.
 """
 
 from typing import Any

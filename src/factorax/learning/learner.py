@@ -175,7 +175,7 @@ class Learner:
         return self.behaviour(state).act(key, obs, deterministic=deterministic)
 
     def behaviour(self, state: TrainState) -> Behaviour:
-        """Return the policy of a state, for whoever steps the environments."""
+        """Return the policy of a state, for the code that steps the environments."""
         policy, moments = state.agent.policy, state.obs
         # With its arrays as arguments, so that one compiled program serves all states.
         act = Partial(self._choose, policy, moments)

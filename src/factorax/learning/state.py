@@ -55,9 +55,9 @@ class TrainState(NamedTuple):
     optimiser: Any
     kl_coef: jax.Array
     obs: RunningMoments
-    """Of observations."""
+    """Running moments of observations."""
     reward: RunningMoments
-    """Of discounted returns."""
+    """Running moments of discounted returns."""
     discounted: jax.Array
     """The discounted return of every episode so far, ``(B,)``."""
     environments: Any

@@ -35,7 +35,7 @@ class Twins(NamedTuple):
 
     @classmethod
     def of(cls, agent: Any) -> "Twins":
-        """Of an agent, or of anything with its structure, such as an optimiser's means of gradients."""
+        """Take those of an agent, or of anything with its structure, such as an optimiser's means of gradients."""
         policy, critic = agent.policy.net.net, agent.critic.net.net
         width = max(net.biases[-1].shape[0] for net in (policy, critic))
 

@@ -107,7 +107,7 @@ def search_bandit(
     - `norm`: p of the distance ‖a − c‖ₚ (App. D, "Implications for MDPs", has any p ≥ 1). With 2 the distance is one
       target of all actions, −‖a − c‖₂ / n: nothing can be factored.
     - `zeta`: ζ, from the first k actions ``(..., k)`` to ``(...)``; their Euclidean norm if left out.
-    - `best`: the action that maximises the reward, shape ``(n,)``. It is needed with a `zeta` of one's own, and known
+    - `best`: the action that maximises the reward, shape ``(n,)``. It is needed with your own `zeta`, and known
       without.
     - `scale`: a factor on all targets in place of 1/n; 1 leaves them undivided, as the paper prints them.
 

@@ -1,4 +1,4 @@
-"""`Backend`: the interface of whoever steps Gymnasium environments, in this process or elsewhere."""
+"""`Backend`: the interface for stepping Gymnasium environments, in this process or elsewhere."""
 
 import warnings
 from abc import ABC, abstractmethod

@@ -56,7 +56,7 @@ class BatchedEnvironments:
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
-        """Of the episodes in progress; of vectors that draw their own, what all of it began with."""
+        """Seeds of the episodes in progress; for vectors that draw their own, the seed of their first reset."""
         self.began = np.full(n_envs, -1)
         self.rngs: list[np.random.Generator] = []
         """Generators for the seeds of later episodes, one per environment."""
@@ -210,7 +210,7 @@ class BatchedEnvironments:
 
     @contextlib.contextmanager
     def _watching(self, v: int, lost: dict[int, EpisodeLost] | None, doing: str = "") -> Iterator[None]:
-        """Add to errors which vector they came from; enters one that lost its episodes in `lost`, and closes it."""
+        """Add to errors which vector they came from; enter one that lost its episodes in `lost`, and close it."""
         self.at = v
         try:
             yield

@@ -66,7 +66,7 @@ class HostEnvironments:
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
-        """Of the episodes in progress."""
+        """Seeds of the episodes in progress."""
         self.began = np.full(n_envs, -1)
         self.rngs: list[np.random.Generator] = []
         """Generators for the seeds of later episodes, one per environment."""

@@ -36,7 +36,7 @@ class RemoteTraceback(Exception):
 
 
 class Processes(Supervised):
-    """Worker processes: started afresh, not forked, with one thread for BLAS; fragments come by shared memory."""
+    """Worker processes: spawned, not forked, with one thread for BLAS; fragments come by shared memory."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
         super().__init__(plan, workers, seconds)

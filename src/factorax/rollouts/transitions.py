@@ -23,7 +23,7 @@ class Transition(NamedTuple):
     """The targets of an episode that ended here, ``(B, m)``; else zero."""
     episode_length: Any
     log_prob: Any = None
-    """Of every component's action under the policy that acted, ``(B, c)``, where that may not be the learner's."""
+    """Log-probability of every component under the policy that acted, ``(B, c)``, if that may not be the learner's."""
     memory: Any = None
     """What a recurrent policy remembered before it acted, ``(B, h)``."""
 

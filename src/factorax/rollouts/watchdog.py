@@ -24,7 +24,7 @@ _LONGEST = threading.TIMEOUT_MAX  # seconds
 
 @contextmanager
 def watched(seconds: float) -> Iterator[None]:
-    """Write to the error stream if what is in the block takes longer than `seconds`, and lets it go on.
+    """Write to the error stream if what is in the block takes longer than `seconds`, and let it continue.
 
     There is one timer for the whole block, and nothing to do in its steps. The message is written once.
     """
@@ -56,7 +56,7 @@ def describe(frame: FrameType, seconds: float) -> str:
         host = host.f_back
     late = f"a rollout has not ended after {seconds:g} s (fragment_seconds)"
     advice = (
-        "It goes on; Ctrl+C stops it. With rollouts='processes' a worker that takes longer is replaced; if the "
+        "It continues; Ctrl+C stops it. With rollouts='processes' a worker that takes longer is replaced; if the "
         "environment is only slow, a larger fragment_seconds or fewer n_steps end this message."
     )
     if host is None:

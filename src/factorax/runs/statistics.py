@@ -244,7 +244,7 @@ _RESAMPLES = 2000
 
 
 def _resampled(x: np.ndarray, seed: int) -> np.ndarray:
-    """Run drawn anew within each problem, ``(resamples, problems, runs)``."""
+    """Return runs resampled within each problem, ``(resamples, problems, runs)``."""
     rng = np.random.default_rng(seed)
     picks = rng.integers(x.shape[1], size=(_RESAMPLES, *x.shape))
     return np.take_along_axis(np.broadcast_to(x, picks.shape), picks, axis=-1)

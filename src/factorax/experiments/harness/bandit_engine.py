@@ -93,7 +93,7 @@ class BanditLearner:
     """What else to record of a run, from its bandit and means ``(..., n)`` to ``(...)``; the gap itself if left out."""
 
     def init(self, instances: Any, n_step_sizes: int) -> Runs:
-        """Run that have learnt nothing, for S instances, shape ``(S, n)``."""
+        """Return runs that have learnt nothing, for S instances, shape ``(S, n)``."""
         S, n = jnp.shape(instances)
         bandit = self.make(jnp.zeros(n, jnp.float32))
         width = {"none": 0, "b(s)": _objective(bandit, self.method)[0].shape[1]}.get(self.method.baseline, n)

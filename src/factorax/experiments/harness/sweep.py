@@ -199,7 +199,7 @@ class State:
     records: np.ndarray
     """Gap and measure, ``(2, T, S, G)``."""
     runs: Runs
-    """Of the step sizes in the batch."""
+    """State of the runs with the step sizes in the batch."""
 
     def after(self, runs: Runs, gap: np.ndarray, measure: np.ndarray) -> "State":
         """With one more record; a step size leaves the batch when half of them have nothing left to learn."""
@@ -227,9 +227,9 @@ def _load(path: Path | None, identity: str) -> State | None:
             arrays = dict(archive)
         runs = Runs(*(jnp.asarray(arrays[f"runs_{name}"]) for name in Runs._fields))
     except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
-        raise ValueError(f"{path}: not a checkpoint, or damaged; remove it to start afresh") from error
+        raise ValueError(f"{path}: not a checkpoint, or damaged; remove it to start again") from error
     if str(arrays["identity"]) != identity:
-        raise ValueError(f"{path}: a checkpoint of another job; remove it to start afresh")
+        raise ValueError(f"{path}: a checkpoint of another job; remove it to start again")
     return State(
         identity=identity,
         done=int(arrays["done"]),

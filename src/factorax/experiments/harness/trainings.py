@@ -104,7 +104,7 @@ def trainings(
 
 
 def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-    """Train into a folder, or resumes the run there; returns steps, returns and scores of every seed."""
+    """Train into a folder, or resume the run there; return steps, returns and scores of every seed."""
     out.parent.mkdir(exist_ok=True)
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
@@ -128,7 +128,7 @@ def run_process(
     look: Callable[[], Any] = lambda: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command until it ends or `stop` is set; calls `look` in between. `variables`: of its environment."""
+    """Run a command until it ends or `stop` is set; call `look` in between. `variables`: of its environment."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
     quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags}  # a core for each run
     quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # there may be others on the GPU

@@ -39,11 +39,11 @@ class Settings:
     """Sizes of the experiment."""
 
     steps: int
-    """Of all environments together."""
+    """Steps of training, all environments together."""
     seeds: int = 10
     methods: tuple[str, ...] = METHODS
     critic: Literal["target", "factor"] = "target"
-    """Of all methods of ours: of every target, or of what every factor is credited with."""
+    """Critic of all our methods: one value per target, or one per factor for its credit."""
 
 
 def plan(instance: str) -> Callable[[Settings, int], list[Training]]:

@@ -24,12 +24,12 @@ class Attention(eqx.Module):
     net: MLP
     identity: jax.Array
     queries: list[jax.Array]
-    """Of every round, ``(h, heads, h / heads)``; as keys and values."""
+    """Query weights of every round, ``(h, heads, h / heads)``; keys and values have the same shape."""
     keys: list[jax.Array]
     values: list[jax.Array]
     encoder: Any
     neighbours: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-    """Of every component, itself among them."""
+    """Neighbours of every component, including itself."""
 
     def __init__(
         self,

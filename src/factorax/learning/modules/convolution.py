@@ -1,4 +1,4 @@
-"""Images as vectors: convolutions, and beside them the parts of an observation that are no images."""
+"""Images as vectors: convolutions, next to the parts of an observation that are not images."""
 
 import math
 
@@ -65,7 +65,7 @@ class Convolutional(eqx.Module):
     """Every image of an observation through layers of its own; the rest as `ObservationSpace.encoded` has it.
 
     Images have their channels last, or first where that axis is the shortest. Components that have a local observation
-    see it beside the images.
+    see it next to the images.
     """
 
     towers: list[_Tower]

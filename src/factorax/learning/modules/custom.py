@@ -29,7 +29,7 @@ class Custom(eqx.Module):
     rest: Any = eqx.field(static=True)
     space: ObservationSpace = eqx.field(static=True)
     local_shape: tuple[int, int] | None = eqx.field(static=True)
-    """Of what components see, ``(c, l)``; None if the module gets None."""
+    """Shape of what components see, ``(c, l)``; None if the module gets None."""
 
     def __init__(self, module: Any, space: ObservationSpace, local_shape: tuple[int, int] | None):
         self.arrays, self.rest = eqx.partition(module, eqx.is_array)

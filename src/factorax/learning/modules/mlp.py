@@ -59,7 +59,7 @@ class MLP(eqx.Module):
     kernels: list[jax.Array]
     biases: list[jax.Array]
     scales: list[jax.Array]
-    """Of the normalisation of hidden layers; empty if there is none. Biases shift, so that it needs no shift."""
+    """Scales of the layer normalisation; empty without one. Biases shift, so it needs no shift."""
     activation: str = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float, settings: LayerSettings | None = None):

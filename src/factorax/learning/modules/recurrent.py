@@ -1,6 +1,6 @@
 """Networks that remember: GRU (Cho et al., 2014) and LSTM (Hochreiter and Schmidhuber, 1997).
 
-A network with a `memory` has, beside a call, `step` for one time and `unroll` for sequences. Its memory is a vector of
+A network with a `memory` also has `step` for one time and `unroll` for sequences. Its memory is a vector of
 zeros at the start of an episode.
 """
 
@@ -20,12 +20,12 @@ class Cell(eqx.Module):
     what depends on the time before is computed one time after another, in `__call__`."""
 
     kernel: jax.Array
-    """Of inputs, ``(i, g h)`` with g gates."""
+    """Weights of inputs, ``(i, g h)`` with g gates."""
     recurrent: jax.Array
-    """Of what is remembered, ``(h, g h)``."""
+    """Weights of the memory, ``(h, g h)``."""
     bias: jax.Array
     candidate_bias: jax.Array
-    """Of a GRU's candidate, within its reset gate, ``(h,)``; empty for an LSTM."""
+    """Bias of a GRU's candidate, within its reset gate, ``(h,)``; empty for an LSTM."""
     kind: str = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, inputs: int, size: int, kind: str):

@@ -153,7 +153,7 @@ class _Stage:
         }
 
     def probability(self, distance: np.ndarray) -> np.ndarray:
-        """Of a fill, of the same shape ``(…, assets, 2)``."""
+        """Return the probability of a fill, of the same shape ``(…, assets, 2)``."""
         return -np.expm1(-self.rate[:, None] * np.exp(-self.decay[:, None] * distance)) * self.may_fill
 
     def after_moves_of(self, asset: int, p: np.ndarray) -> dict[int, np.ndarray]:

@@ -40,7 +40,7 @@ class MarketModel:
     terminal_penalty: Any = 0.2
     """α, for a unit of inventory squared at the end."""
     correlation: float = 0.0
-    """Of the mid prices of any two assets."""
+    """Correlation of the mid prices of any two assets."""
     covariance: Any = None
     """Σ of the mid prices, ``(n, n)``, instead of `volatility` and `correlation`."""
     risk_aversion: float = 0.0
