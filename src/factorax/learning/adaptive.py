@@ -76,7 +76,7 @@ class AdaptiveNetwork(BaseNetwork):
         """Estimates of no rollouts."""
         if sizes.grouped:
             raise ValueError(
-                "network: got a factored network, want one with a row for each component of the action space for adaptive"
+                "network: got a factored network, want one with a row per component of the action space for adaptive"
             )
         n, m = self.initial.shape
         width = sizes.score_size
