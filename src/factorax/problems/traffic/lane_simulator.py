@@ -386,8 +386,8 @@ class LaneSimulator:
 def _once(x: Any, positive: jax.Array) -> Any:
     """Keep XLA from computing this again for every use, which would take several times as long.
 
-    On a GPU a barrier does so. On a CPU barriers are gone before operations are joined; but a division is never done
-    twice, and the compiler cannot know that it is by one: of numbers of the same shape, none is below 0.
+    On a GPU an optimisation barrier is enough. On a CPU, XLA removes barriers before it fuses operations, but it never
+    fuses a division into several users. So this divides by 1, which the compiler cannot know: `positive` is never < 0.
     """
     one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
     return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))
