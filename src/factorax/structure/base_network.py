@@ -90,11 +90,11 @@ class BaseNetwork(ABC):
         return None
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Any:
-        """K for the samples of this rollout."""
+        """Return K for the samples of this rollout."""
         return self.static
 
     def credit_rollout(self, k: Any, estimates: Any, apply: Callable[[Any, Any], Any]) -> RolloutCredit:
-        """Credit of every factor from the estimates of every target.
+        """Return the credit of every factor from the estimates of every target.
 
         - `k`: what `for_rollout` returned.
         - `estimates`: a `factorax.learning.advantages.Estimates`: advantages, values and returns ``[T, B, m]``.

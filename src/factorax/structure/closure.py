@@ -118,7 +118,7 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
 
 
 def matrix_of(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
-    """Pairs of numbers as a matrix of booleans, ``(size, size)``."""
+    """Return pairs of numbers as a matrix of booleans, ``(size, size)``."""
     u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
     return sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
 

@@ -34,7 +34,7 @@ def connected_blocks(matrix: sparse.csr_array) -> list[tuple[np.ndarray, np.ndar
 
 
 def fills_component(matrix: sparse.csr_array) -> np.ndarray:
-    """For every action, whether it influences every target of its component with weight 1, ``(n_actions,)``."""
+    """Return for every action whether it influences every target of its component with weight 1, ``(n_actions,)``."""
     n = matrix.shape[0]
     label = component_of(matrix)
     targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)

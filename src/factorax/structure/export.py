@@ -39,7 +39,7 @@ _LATEX = str.maketrans(
 
 
 def to_dot(net: "InfluenceNetwork", factorisation: Factorisation | None = None) -> str:
-    """Source for Graphviz: render it with ``dot -Tsvg``.
+    """Return the source for Graphviz: render it with ``dot -Tsvg``.
 
     Nodes are called ``action:…`` and ``target:…``, so that an action and a target may share a label. Groups of
     two or more actions of the `factorisation` have a dashed frame. The weight of a soft edge shows as its
@@ -174,7 +174,7 @@ def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tup
 def place(
     matrix: sparse.csr_array, top: Sequence[float], bottom: Sequence[float], order: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Centres of the nodes of two rows, and the height of the upper row above the lower one.
+    """Return centres of the nodes of two rows, and the height of the upper row above the lower one.
 
     All lengths are in diameters of a round node. `matrix` has shape ``(len(top), len(bottom))``; `top` and `bottom`
     are the widths of the nodes, `order` is that of the upper row from left to right.

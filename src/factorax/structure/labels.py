@@ -56,7 +56,7 @@ def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] |
 
 
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
-    """Labels as unique strings, `size` of them where a size is given."""
+    """Return labels as unique strings, `size` of them where a size is given."""
     refuse_string(labels, argument)
     names = tuple(str(label) for label in listed(argument, labels, "a list of labels"))
     if size is not None and len(names) != size:
@@ -103,7 +103,7 @@ def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
-    """Index of each wanted label among the known ones; unknown labels are an error that lists them."""
+    """Return the index of each wanted label among the known ones; unknown labels are an error that lists them."""
     refuse_string(wanted, argument)
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]

@@ -178,7 +178,8 @@ class LaggedNetwork(BaseNetwork):
 
 
 def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:
-    """Steps from each of the first n nodes to all, by edges that take none and edges that take one; −1 if never."""
+    """Return steps from each of the first n nodes to all, by edges that take none and edges that take one; −1 if
+    never."""
     size = at_once.shape[0]
     arrival = np.full((n, size), -1)
     frontier: Any = sparse.eye_array(n, size, dtype=bool, format="csr")

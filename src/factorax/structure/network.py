@@ -116,7 +116,7 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def identity(cls, n: int) -> "InfluenceNetwork":
-        """Action i influences target i alone."""
+        """Return the identity: action i influences only target i."""
         return cls(sparse.eye_array(as_index(n, "n", least=1), dtype=bool))
 
     # ---- what it is ---------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class InfluenceNetwork(BaseNetwork):
         return self.n_edges / (self.shape[0] * self.shape[1])
 
     def to_dense(self) -> np.ndarray:
-        """K as a NumPy array: boolean, or float64 for a soft network."""
+        """Return K as a NumPy array: boolean, or float64 for a soft network."""
         return self.matrix.toarray()
 
     def edges(self) -> Iterator[tuple[str, str] | tuple[str, str, float]]:
@@ -224,16 +224,17 @@ class InfluenceNetwork(BaseNetwork):
         return network
 
     def twins(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of two or more actions that influence exactly the same targets."""
+        """Return groups of two or more actions that influence exactly the same targets."""
         groups = self.minimum_factorisation().groups
         return tuple(tuple(self.actions[i] for i in group) for group in groups if len(group) > 1)
 
     def components(self) -> tuple["InfluenceNetwork", ...]:
-        """Connected components, as networks of their own: sub-problems that share no target."""
+        """Return connected components as networks: sub-problems that share no target."""
         return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self.matrix))
 
     def coparent_condition(self) -> np.ndarray:
-        """For every action, whether the paper's two-term variance formula is exact for it; shape ``(n_actions,)``.
+        """Return for every action whether the paper's two-term variance formula is exact for it; shape
+        ``(n_actions,)``.
 
         It is when every co-parent l of i (an action that shares a target with i) has N(l) ⊆ N(i): then the
         removed and the kept targets of i depend on different actions, and the covariance that Prop. 2 drops is
@@ -250,13 +251,13 @@ class InfluenceNetwork(BaseNetwork):
     # ---- new networks from old ----------------------------------------------------------------------------
 
     def union(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
-        """Edges of either network; the larger weight where both are soft. Also ``a | b``."""
+        """Return edges of either network; the larger weight where both are soft. Also ``a | b``."""
         from .combining import combine
 
         return combine(self, other, "union")
 
     def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
-        """Edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
+        """Return edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
         from .combining import combine
 
         return combine(self, other, "intersection")

@@ -91,7 +91,7 @@ class StateNetwork(BaseNetwork):
         self.at(obs, info)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """K of every observation of the rollout, ``[T, B, n, m]``."""
+        """Return K of every observation of the rollout, ``[T, B, n, m]``."""
         return self.at(rollout.obs, rollout.info)
 
     def __repr__(self) -> str:
