@@ -17,7 +17,7 @@ from .inputs import shape_of
 
 
 def leave_one_out(psi: Any) -> jax.Array:
-    """For every sample the mean of all others: an unbiased b(s) from a batch drawn at one state.
+    """Return for every sample the mean of all others: an unbiased b(s) from a batch drawn at one state.
 
     `psi` has shape ``(batch, n_targets)`` for a baseline bⱼ(s) a target, ``(batch, 1)`` for a scalar b(s).
 
@@ -97,7 +97,7 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
 
 
 def _exchanged(actions: Any, replacement: Any) -> tuple[jax.Array, jax.Array]:
-    """Actions and what stands in for each of them, of shapes that fit."""
+    """Return actions and what stands in for each of them, of shapes that fit."""
     given, array = actions, real_array("actions", actions, jnp)
     if array.ndim == 0:
         raise ValueError(f"actions: got {shape_of(given)}, want (..., n)")

@@ -31,7 +31,8 @@ class BiasReport:
     """V[Σᵢ zᵢ kᵢʳᵉᶠ], a scalar."""
 
     def mse(self, batch_size: float) -> float:
-        """Mean squared error of the gradient from `batch_size` samples: variance over size, plus squared bias."""
+        """Return the mean squared error of the gradient from `batch_size` samples: variance over size, plus squared
+        bias."""
         checked("batch_size", batch_size, Positive)
         return float(self.variance.value / batch_size + max(self.total_squared.value, 0.0))
 

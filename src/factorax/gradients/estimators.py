@@ -157,7 +157,8 @@ class _Batch:
         return pullback(jnp.broadcast_to(flat * self.share, log_probs.shape).astype(log_probs.dtype))[0]
 
     def less(self, credits: jax.Array, baseline: Any) -> jax.Array:
-        """Credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is broadcast."""
+        """Return credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is
+        broadcast."""
         if credits.shape[-1] not in (1, self.n):
             raise ValueError(
                 f"net: credits {counted(credits.shape[-1], 'factor')}, log_prob returned {self.n}; want one row of K "

@@ -205,7 +205,7 @@ def joint_actions(
 
 
 def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array | None:
-    """Probabilities of shape `shape` that add up to 1 along the last axis."""
+    """Return probabilities of shape `shape` that add up to 1 along the last axis."""
     if probabilities is None:
         return None
     p = real_array("probabilities", probabilities, jnp)

@@ -52,7 +52,7 @@ class TracedLogProb:
 
 
 def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any:
-    """Leaves of shape ``(*batch_shape, ...)`` with the batch axes made one."""
+    """Return leaves of shape ``(*batch_shape, ...)`` with the batch axes made one."""
 
     def flatten(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)
@@ -66,7 +66,7 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
 
 
 def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> jax.Array:
-    """Log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
+    """Return log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
     per_factor = jax.vmap(log_prob, in_axes=(None, None if obs is None else 0, 0))(params, obs, actions)
     if per_factor.ndim > 2:
         raise ValueError(
@@ -97,7 +97,8 @@ def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = Non
 
 
 def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any, Any]:
-    """Actions and observations with one batch axis, which is that of actions; a joint log-probability is refused."""
+    """Return actions and observations with one batch axis, which is that of actions; a joint log-probability is
+    refused."""
     check_tree("actions", actions)
     shape = jnp.shape(jax.tree.leaves(actions)[0])[:1]
     if not shape:
@@ -113,7 +114,7 @@ def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any,
 def factor_scores(
     log_prob: LogProb, params: Any, *, disjoint: bool
 ) -> tuple[Callable[[Any, Any], jax.Array], Callable[[jax.Array], jax.Array], int]:
-    """Scores by factor ``(n, p)`` of one observation and action; how they add up to a gradient; and p.
+    """Return scores by factor ``(n, p)`` of one observation and action; how they add up to a gradient; and p.
 
     With `disjoint` parameters, i.e. leaves whose leading axis counts factors and of which factor i reads only the
     i-th slice, all n scores come from one gradient and p is the size of a slice; weighted scores then stand side by

@@ -155,7 +155,8 @@ def gradient_variance(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> tuple[Estimate, Estimate]:
-    """V[zᵢ cᵢ] by factor, shape ``(n,)``, and V[Σᵢ zᵢ cᵢ], for credits c of any kind, shape ``(..., samples, n)``.
+    """Return V[zᵢ cᵢ] by factor, shape ``(n,)``, and V[Σᵢ zᵢ cᵢ], for credits c of any kind, shape ``(..., samples,
+    n)``.
 
     For comparing estimators that `variance_report` does not know: any baseline, any preset. Other arguments as there.
     """
@@ -184,14 +185,14 @@ def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, 
 def moments_of(
     z: jax.Array, add: Any, centre: dict[str, jax.Array], credit: jax.Array, name: str
 ) -> dict[str, jax.Array]:
-    """First and second moments of both about a centre."""
+    """Return first and second moments of both about a centre."""
     away = {key: value - centre[key] for key, value in terms_of(z, add, credit, name).items()}
     terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
 
 
 def spreads(mean: dict[str, jax.Array], name: str, samples: int | None) -> tuple[jax.Array, jax.Array]:
-    """V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`; without bias if sampled."""
+    """Return V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`; without bias if sampled."""
     terms = mean[f"{name}_terms_squared"] - (mean[f"{name}_terms"] ** 2).sum(axis=1)
     whole = mean[f"{name}_whole_squared"] - (mean[f"{name}_whole"] ** 2).sum()
     return bessel(samples) * terms, bessel(samples) * whole
