@@ -41,7 +41,7 @@ class Gaussian(Distribution):
         return -0.5 * residual**2 - log_std - 0.5 * _LOG_2PI
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
-        """log σ + ½ log 2πe."""
+        """Return log σ + ½ log 2πe."""
         shape = parameters.shape[:-1]
         return namespace(parameters, log_std).broadcast_to(log_std + 0.5 * (1 + _LOG_2PI), shape)
 

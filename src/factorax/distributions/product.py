@@ -329,7 +329,7 @@ class Product:
             raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
 
     def _of_each(self, log_std: Any) -> Any:
-        """log σ of every component, where one may stand for all."""
+        """Return log σ of every component, where one may stand for all."""
         return namespace(log_std).broadcast_to(log_std, (len(self),)) if log_std.shape == (1,) else log_std
 
     def _of_state(self, parameters: Array, spread: Spread) -> Spread:
@@ -348,7 +348,7 @@ class Product:
         return x[..., index] if axis == -1 else x[..., index, :]
 
     def _in_order(self, parts: list[Array]) -> Array:
-        """Values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
+        """Return values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
         if len(parts) == 1:
             return parts[0]
         order = np.argsort(np.concatenate([index for _, index in self.groups]))

@@ -29,7 +29,7 @@ class SquashedGaussian(Gaussian):
     rescales = True
 
     def log_prob_of_residual(self, residual: Array, action: Array, log_std: Array) -> Array:
-        """log N(a; μ, σ²) − log(1 − tanh² a)."""
+        """Return log N(a; μ, σ²) − log(1 − tanh² a)."""
         xp = namespace(action)
         # log(1 − tanh² a) without its cancellation for large |a|
         slope = 2 * (math.log(2) - action - softplus(-2 * action, xp))
