@@ -51,7 +51,7 @@ def gated_critic(
     penalty: float = 5.0,
     seed: int = 0,
 ) -> Discovery:
-    """Critics Qⱼ(s, gⱼ ∘ a) with a random gate on every action, learnt by gradient; the effect is P(gᵢⱼ ≠ 0).
+    """Return critics Qⱼ(s, gⱼ ∘ a) with a random gate on every action, learnt by gradient; the effect is P(gᵢⱼ ≠ 0).
 
         min over weights  Σⱼ E (ψⱼ − Qⱼ(s, gⱼ ∘ a))²    on one half of the samples, and
         min over gates    Σⱼ E (ψⱼ − Qⱼ(s, gⱼ ∘ a))² + ρ Σᵢⱼ P(gᵢⱼ ≠ 0)    on the other half,

@@ -57,7 +57,7 @@ class Trial:
 
 
 def shown(groups: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Pairs ``(n, m)`` of a factor that was changed alone and a target that it moved."""
+    """Return pairs ``(n, m)`` of a factor that was changed alone and a target that it moved."""
     alone = groups.sum(axis=1) == 1
     return any_of(groups[alone].T, moved[alone])
 
@@ -109,7 +109,7 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float
 
 
 def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Groups ``(B, n)`` for one episode that rule out pairs, if there are no edges but `known`.
+    """Return groups ``(B, n)`` for one episode that rule out pairs, if there are no edges but `known`.
 
     `need` ``(n, m)`` says in how many more episodes each pair is to be ruled out. Those that lag behind come first, and
     those that are edges by their `likeness`. The groups end where another one would be worth less than a run of this
@@ -184,7 +184,7 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     parents = trial.edges.astype(np.float32)
 
     def told(groups: np.ndarray) -> np.ndarray:
-        """Entropy of each group's outcome, summed over targets, ``(B,)``."""
+        """Return the entropy of each group's outcome, summed over targets, ``(B,)``."""
         groups = groups.astype(np.float32)
         moves = -np.expm1(groups @ log_none)  # which keeps its digits where it is small
         moves[:, targets] += (1 - moves[:, targets]) * (np.expm1(groups @ of_suspects) / any_suspect)
@@ -238,7 +238,8 @@ def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
 
 
 def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    """Targets ``(k,)`` that moved though no edge leads there; and the suspects in the smallest group, ``(n, k)``.
+    """Return targets ``(k,)`` that moved though no edge leads there; and the suspects in the smallest group, ``(n,
+    k)``.
 
     Targets without a suspect are left out.
     """

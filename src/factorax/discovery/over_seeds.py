@@ -127,7 +127,8 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
 def _one_by_one(
     simulator: Simulator, name: str, seed: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` before and after."""
+    """Return targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` before and
+    after."""
     n = simulator.network.shape[0]
     acted = simulator.sequence(rng, alike=False, rates=_HELD) if simulator.policy is None else simulator.acted(seed)
     forced, at = simulator.unlike(acted, rng, rates=_HELD), int(rng.integers(simulator.horizon))

@@ -11,7 +11,7 @@ THRESHOLDS = {"low": 0.003, "high": 0.12}
 
 
 def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discovery:
-    """Conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from the held-out errors of two models of every target.
+    """Return conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from the held-out errors of two models of every target.
 
         Iᵢⱼ = ½ log(error without aᵢ / error with all actions)
 
