@@ -157,7 +157,7 @@ class _Stage:
         return -np.expm1(-self.rate[:, None] * np.exp(-self.decay[:, None] * distance)) * self.may_fill
 
     def after_moves_of(self, asset: int, p: np.ndarray) -> dict[int, np.ndarray]:
-        """Expectation of what is left, over the moves of the other assets, for each move of one."""
+        """Return the expectation of what is left, over the moves of the other assets, for each move of one."""
         weights = _moves(p)
         total = {move: np.zeros_like(self.after) for move in (-1, 0, 1)}
         for shift, after in self.moved.items():
@@ -204,6 +204,7 @@ class _Stage:
 
 
 def _moves(p: np.ndarray) -> dict[int, np.ndarray]:
-    """Probabilities that the inventory of an asset falls, stays and rises, each ``(…, assets)``, for those of fills."""
+    """Return probabilities that the inventory of an asset falls, stays and rises, each ``(…, assets)``, for those of
+    fills."""
     bid, ask = p[..., 0], p[..., 1]
     return {-1: ask * (1 - bid), 0: bid * ask + (1 - bid) * (1 - ask), 1: bid * (1 - ask)}

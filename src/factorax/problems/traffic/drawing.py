@@ -65,7 +65,7 @@ class Ways:
         return float(width), float(height)
 
     def where(self, section: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Positions ``(S, L, 2)`` of the cars, from their sections and places ``(S, L)``."""
+        """Return positions ``(S, L, 2)`` of the cars, from their sections and places ``(S, L)``."""
         return self.start + (SECTION * section + place)[..., None] * self.ahead
 
     def colours(self, signals: np.ndarray) -> list[str]:

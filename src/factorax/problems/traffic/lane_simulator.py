@@ -365,7 +365,7 @@ class LaneSimulator:
         return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
 
     def _sums_by_section(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
-        """Sums of values ``(S, L)`` over the cars of every section, flat ``((K + 1) L,)``."""
+        """Return sums of values ``(S, L)`` over the cars of every section, flat ``((K + 1) L,)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         if self.longest <= FEW:
             hits = [row == np.arange(sections)[:, None] for row in section]  # (K + 1, L) each

@@ -37,7 +37,7 @@ class Readings(NamedTuple):
 
 
 def observation_size(grid: Grid) -> int:
-    """Length of a joint observation, 24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
+    """Return the length of a joint observation, 24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
     return 4 * SEEN * 3 * grid.n_lights + 2 * grid.n_edges + 3 * grid.n_lights
 
 
@@ -106,8 +106,9 @@ def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
 
 @lru_cache(maxsize=8)
 def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
-    """Index in the joint observation of each number that a light sees, ``(n, 42)``; index of the number that tells that
-    it is missing, and its value then; what is always missing; and the fill value. A missing car has street 0."""
+    """Return the index in the joint observation of each number that a light sees, ``(n, 42)``; index of the number that
+    tells that it is missing, and its value then; what is always missing; and the fill value. A missing car has street
+    0."""
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]

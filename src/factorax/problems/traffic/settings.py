@@ -96,7 +96,7 @@ class Traffic:
         return influence(self.grid, preset, kind=self.kind, **options)
 
     def targets(self, readings: Any, xp: Any = np) -> Any:
-        """ψ in the form that was asked for."""
+        """Return ψ in the form that was asked for."""
         return targets(self.grid, readings, xp, norm=self.norm, kind=self.kind)
 
     def local(self, obs: Any) -> Any:

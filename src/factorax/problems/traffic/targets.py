@@ -56,7 +56,7 @@ def usual_cars(grid: Grid) -> float:
 
 
 def targets(grid: Grid, readings: Readings, xp: Any = np, *, norm: Norm = "global", kind: Kind = "edges") -> Any:
-    """ψ in one of its forms.
+    """Return ψ in one of its forms.
 
     - `norm`: ``"global"`` divides by the cars in the grid, and ψ adds up to `global_reward`; ``"fixed"`` by a constant,
       so that no target depends on cars elsewhere; ``"local"`` is `local_targets`, one for every light.

@@ -137,7 +137,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
 
 
 def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float) -> Readings:
-    """Readings from the place, the metres along it and the speed of every car, ``(cars,)``.
+    """Return readings from the place, the metres along it and the speed of every car, ``(cars,)``.
 
     A place below m is the street of that number; m more is the way from there through the junction.
     """
