@@ -76,8 +76,8 @@ class Calls:
         return Transition(**fields), calls, last, finished
 
     def _ended(self, episodes: Episodes) -> tuple[np.ndarray, np.ndarray, list[tuple[int, np.ndarray]], np.ndarray]:
-        """Targets ``[C, B, m]`` and lengths ``[C, B]`` where an episode ended, else zeros; summed in 64 bits, in the
-        order in which `HostEnvironments` does. And the last call in which one of each environment ended, or −1."""
+        """Return targets ``[C, B, m]`` and lengths ``[C, B]`` where an episode ended, else zeros; summed in 64 bits, in
+        the order in which `HostEnvironments` does. And the last call in which one of each environment ended, or −1."""
         total, length = episodes
         returns, lengths = np.zeros(self.psi.shape), np.zeros(self.shape, np.int64)
         begun, last = np.zeros(self.shape[1], np.int64), np.full(self.shape[1], -1)

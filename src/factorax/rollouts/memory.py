@@ -15,7 +15,7 @@ _ALIGN = 64
 
 
 def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of every array of an iteration, all environments together."""
+    """Return the shape and type of every array of an iteration, all environments together."""
     steps, c = (plan.n_steps, plan.n_envs), len(plan.policy.space)
     return {
         "obs": ((*steps, plan.n_inputs), "f4"),

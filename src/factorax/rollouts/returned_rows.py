@@ -147,7 +147,7 @@ def last_observations(info: Mapping[str, Any], ended: np.ndarray, space: Observa
 
 
 def _together(name: str, values: Any) -> np.ndarray:
-    """Rows of lists as one array; None stands for zeros."""
+    """Return rows of lists as one array; None stands for zeros."""
     if not isinstance(values, list | tuple | np.ndarray):
         return real_numbers(name, values)
     rows = [None if row is None else real_numbers(name, row) for row in values]

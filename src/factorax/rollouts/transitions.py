@@ -70,8 +70,8 @@ class Slim(NamedTuple):
 
 
 def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int, np.ndarray]]) -> np.ndarray:
-    """Observations before every step, ``[T, B, d]``, from those after it and the first ones of new episodes: the step
-    before, the environment, the observation."""
+    """Return observations before every step, ``[T, B, d]``, from those after it and the first ones of new episodes: the
+    step before, the environment, the observation."""
     obs = np.concatenate([first[None], after[:-1]])
     for t, i, first_obs in begun:
         obs[t + 1 : t + 2, i] = first_obs  # after the last step the slice is empty
