@@ -73,7 +73,7 @@ class AdaptiveNetwork(BaseNetwork):
         return self.initial
 
     def init_state(self, sizes: TrainingSizes) -> "EdgeEstimates":
-        """Estimates of no rollouts."""
+        """Return empty estimates, of no rollouts."""
         if sizes.grouped:
             raise ValueError(
                 "network: got a factored network, want one with a row per component of the action space for adaptive"
@@ -96,7 +96,7 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """K as earlier rollouts have shaped it: the data that choose edges are not those they are used on."""
+        """Return K as earlier rollouts have shaped it: the data that choose edges are not those they are used on."""
         return KArray(state.matrix)
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple["EdgeEstimates", dict[str, Any]]:

@@ -110,7 +110,7 @@ class AdaptiveStateNetwork(BaseNetwork):
             )
 
     def init_state(self, sizes: TrainingSizes) -> EdgeEstimates:
-        """Estimates of no rollouts, for every regime."""
+        """Return empty estimates, of no rollouts, for every regime."""
         one = self._rule.init_state(sizes)
         if self.regimes * one.gradient.size > LARGEST:
             raise ValueError(
@@ -120,7 +120,7 @@ class AdaptiveStateNetwork(BaseNetwork):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.regimes, *x.shape)), one)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """K of the regime of every observation, ``[T, B, n, m]``."""
+        """Return K of the regime of every observation, ``[T, B, n, m]``."""
         return KArray(state.matrix[self._regime(rollout.obs)])
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple[EdgeEstimates, dict[str, Any]]:

@@ -66,7 +66,7 @@ class Samples(NamedTuple):
 
 
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
-    """Sums over the components of every factor, ``(..., c)`` → ``(..., n)``."""
+    """Return sums over the components of every factor, ``(..., c)`` → ``(..., n)``."""
     if spec.factors is None:
         return by_component
     zeros = jnp.zeros((*by_component.shape[:-1], spec.n_factors), by_component.dtype)
@@ -120,7 +120,7 @@ def gae(
     gamma: float,
     trace: float,
 ) -> tuple[jax.Array, jax.Array]:
-    """Advantages and returns of every target (Schulman et al., 2016).
+    """Return advantages and returns of every target (Schulman et al., 2016).
 
         δ_t = ψ_t + γ (1 − terminated_t) v(s'_t) − v(s_t),    A_t = δ_t + γλ (1 − ended_t) A_{t+1}.
 

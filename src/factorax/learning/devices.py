@@ -50,7 +50,7 @@ def mesh(config: Config) -> Mesh | None:
 
 
 def shard_minibatch(devices: Mesh | None, samples: Any) -> Any:
-    """Samples of which every device has a share."""
+    """Return samples of which every device has a share."""
     if devices is None:
         return samples
     shared = NamedSharding(devices, PartitionSpec(AXIS))
@@ -136,7 +136,7 @@ def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) 
 
 
 def available_memory(config: Config) -> int | None:
-    """Bytes that a program may still allocate on the device; None where that is unknown."""
+    """Return bytes that a program may still allocate on the device; None where that is unknown."""
     stats = local_devices(config)[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats["bytes_in_use"]

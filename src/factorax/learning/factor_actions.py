@@ -92,8 +92,8 @@ class FactorActions:
 
 
 def encoded_actions(spec: Spec, action: Any, *, raw: bool = True) -> jax.Array:
-    """Actions as inputs of a network, ``(..., c)`` → ``(..., c, width)``: choices one-hot, bounded numbers in units in
-    which the bounds are −1 and 1, others as they are.
+    """Return actions as inputs of a network, ``(..., c)`` → ``(..., c, width)``: choices one-hot, bounded numbers in
+    units in which the bounds are −1 and 1, others as they are.
 
     - `raw`: whether they are a policy's raw actions, and not those that an environment receives.
     """

@@ -130,7 +130,7 @@ class _SingleFactors(Update):
         return out, agent.critic.net.of_components(seen, component)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
-        """KL(old ‖ new) of every sample, ``(N, 1)``."""
+        """Return KL(old ‖ new) of every sample, ``(N, 1)``."""
         return super().divergence(samples, _spread_of(old, samples.component), out)
 
 

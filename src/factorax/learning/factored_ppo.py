@@ -288,7 +288,7 @@ class FactoredPPO:
         return (elements[0] if is_one else elements), state
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
-        """Mean and standard error of the return over whole episodes, in environments of their own."""
+        """Return the mean and standard error of the return over whole episodes, in environments of their own."""
         check_each(OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
         behaviour, collector = self.program.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)

@@ -171,7 +171,7 @@ class Learner:
         return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
-        """Flat actions for raw observations ``(..., d)``."""
+        """Return flat actions for raw observations ``(..., d)``."""
         return self.behaviour(state).act(key, obs, deterministic=deterministic)
 
     def behaviour(self, state: TrainState) -> Behaviour:
@@ -205,7 +205,7 @@ class Learner:
         return (actions, memory) if policy.memory else actions
 
     def normalised(self, moments: RunningMoments, obs: jax.Array) -> jax.Array:
-        """Observations as the agent sees them."""
+        """Return observations as the agent sees them."""
         return moments.normalised(obs, self.spec.observations.measured) if self.config.normalize_obs else obs
 
     def see(self, obs: jax.Array) -> Any:

@@ -21,7 +21,7 @@ def remember(history: list[Metrics], metrics: Metrics) -> None:
 
 
 def copied(metrics: Metrics) -> Metrics:
-    """Metrics as numbers and arrays of their own: those of JAX hold buffers of the whole update."""
+    """Return metrics as numbers and arrays of their own: those of JAX hold buffers of the whole update."""
     arrays = {name: np.array(value) for name, value in metrics.items()}
     return {name: value if value.ndim else value[()] for name, value in arrays.items()}
 

@@ -72,7 +72,7 @@ class Update:
         return self.spec.components
 
     def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
-        """log π of every factor, ``(..., n)``, from the output of the policy."""
+        """Return log π of every factor, ``(..., n)``, from the output of the policy."""
         return by_factor(self.spec, self.components.log_prob(*out, action))
 
     def values(self, agent: Agent, obs: jax.Array, local: Any) -> jax.Array:
@@ -197,7 +197,7 @@ class Update:
         return (advantage - mean) / (jnp.maximum(deviation, 1e-4) if over_rollout else deviation + 1e-8)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
-        """KL(old ‖ new) of every factor that acted, ``(N, n)``, for the output of a policy."""
+        """Return KL(old ‖ new) of every factor that acted, ``(N, n)``, for the output of a policy."""
         kl = self.components.kl((samples.parameters, old), out)
         return by_factor(self.spec, kl) * self._acted(samples)
 

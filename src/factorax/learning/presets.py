@@ -124,7 +124,7 @@ def _read(path: Path) -> Preset:
 
 
 def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
-    """Settings in the types of their fields; raises ValueError that names the one that does not belong there."""
+    """Return settings in the types of their fields; raises ValueError that names the one that does not belong there."""
     if not isinstance(settings, dict):
         raise ValueError(f"{path}: settings: got {shown(settings)}, want a table [settings] of fields of Config")
     settings = {name: None if value == "none" and name in _OPTIONAL else value for name, value in settings.items()}

@@ -178,7 +178,8 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Config)}
 
 
 def common_config(config: Config) -> Config:
-    """Settings that give the same program, with defaults for all that a program takes as arguments or does not know."""
+    """Return settings that give the same program, with defaults for all that a program takes as arguments or does not
+    know."""
     numbers = (name for name in Hyper._fields if not isinstance(getattr(config, name), Schedule | None))
     return dataclasses.replace(config, **{name: _DEFAULTS[name] for name in (*_STEPPING, *numbers)})
 

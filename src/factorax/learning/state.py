@@ -44,7 +44,7 @@ class RunningMoments(NamedTuple):
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -clip, clip)
 
     def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
-        """Rows of observations, of which only the measured columns are normalised; all, if that is None."""
+        """Return rows of observations, of which only the measured columns are normalised; all, if that is None."""
         return self.normalise(rows) if measured is None else jnp.where(measured, self.normalise(rows), rows)
 
 

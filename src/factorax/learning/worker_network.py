@@ -34,7 +34,7 @@ class WorkerNetwork:
         return cls(template, spec.observations, spec.factors)
 
     def __call__(self, leaves: Sequence[Any], rows: Any, memory: Any, local: Any) -> tuple[Any, Any]:
-        """Parameters ``(B, c, width)`` and memory for rows of observations ``(B, d)``."""
+        """Return parameters ``(B, c, width)`` and memory for rows of observations ``(B, d)``."""
         policy, moments = jax.tree.unflatten(jax.tree.structure(self.template), leaves)
         obs = rows if moments is None else moments.normalised(rows, self.observations.measured)
         seen = None

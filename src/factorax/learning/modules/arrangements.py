@@ -34,7 +34,7 @@ class Encoded(eqx.Module):
         return local if local is not None else spread_out(self(obs), components)
 
     def seen_size(self, local: int | None) -> int:
-        """Numbers that a component sees; `local` of them are its local observation, if it has one."""
+        """Return numbers that a component sees; `local` of them are its local observation, if it has one."""
         return self.size if local is None else local
 
 
@@ -53,7 +53,8 @@ class SeenByFactors(eqx.Module):
         return rows.reshape(*rows.shape[:-2], -1)
 
     def seen_size(self, local: int | None) -> int:
-        """Numbers that a factor sees; `local` of them for each of its components, if these have local observations."""
+        """Return numbers that a factor sees; `local` of them for each of its components, if these have local
+        observations."""
         return self.encoder.size if local is None else local * len(self.index[0])
 
 
@@ -137,7 +138,7 @@ class Shared(eqx.Module):
 
 
 def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
-    """Initial embeddings of components, ``(c, size)``."""
+    """Return initial embeddings of components, ``(c, size)``."""
     return 0.1 * jax.random.normal(key, (components, size))
 
 

@@ -109,5 +109,5 @@ class Convolutional(eqx.Module):
         return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)
 
     def seen_size(self, local: int | None) -> int:
-        """Numbers that a component sees; `local` of them are its local observation, if it has one."""
+        """Return numbers that a component sees; `local` of them are its local observation, if it has one."""
         return self.size if local is None else local + self._image_size

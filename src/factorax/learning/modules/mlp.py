@@ -114,6 +114,6 @@ def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def normalised(x: jax.Array) -> jax.Array:
-    """Mean 0 and variance 1 over the last axis (Ba et al., 2016)."""
+    """Normalise to mean 0 and variance 1 over the last axis (Ba et al., 2016)."""
     x = x - x.mean(axis=-1, keepdims=True)
     return x * jax.lax.rsqrt(jnp.square(x).mean(axis=-1, keepdims=True) + 1e-6)

@@ -221,8 +221,8 @@ class Recurrent(eqx.Module):
         return self._out(after), after.reshape(memory.shape)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Sequences of length L: from ``(L, S, d)``, the memory before the first time ``(S, memory)``, and where new
-        episodes start ``(L, S)`` to ``(L, S, c, width)`` and the memory after every time ``(L, S, memory)``."""
+        """Return sequences of length L: from ``(L, S, d)``, the memory before the first time ``(S, memory)``, and where
+        new episodes start ``(L, S)`` to ``(L, S, c, width)`` and the memory after every time ``(L, S, memory)``."""
         after = self._remembered(obs, local, memory, starts)
         return self._out(after), after.reshape(*starts.shape, self.memory)
 
