@@ -84,7 +84,7 @@ def _table(sets: Iterable[int], width: int) -> np.ndarray:
 
 
 def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
-    """Reachability from actions to terms, through the fluents of the model and what the actors read."""
+    """Return reachability from actions to terms, through the fluents of the model and what the actors read."""
     check_reads(reads)
     model = dependencies.model
     n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)

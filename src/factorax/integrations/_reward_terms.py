@@ -143,7 +143,7 @@ def _title(metric: str) -> str:
 
 
 def _actuators(model: Any, n: int) -> tuple[str, ...] | None:
-    """Names of the actuators, or of the joints they move; None if there are none."""
+    """Return names of the actuators, or of the joints they move; None if there are none."""
     if model is None or model.nu != n:
         return None
     joints = [int(joint) for joint in model.actuator_trnid[:, 0]]

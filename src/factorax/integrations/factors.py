@@ -118,7 +118,7 @@ def _wanted(network: InfluenceNetwork, rows: Rows, factors: FactorRule) -> int:
 
 
 def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None) -> InfluenceNetwork:
-    """Rows or columns in the order of the environment's names, if both have names."""
+    """Return rows or columns in the order of the environment's names, if both have names."""
     labels = getattr(network, side)
     if names is None or labels == names or labels == default_labels("a" if side == "actions" else "psi", len(labels)):
         return network

@@ -127,7 +127,7 @@ class FactoredVector(VectorEnv):
             )
 
     def _rows(self, obs: Any) -> np.ndarray:
-        """Flat observations of all environments, a new array ``(N, ...)``."""
+        """Return flat observations of all environments, a new array ``(N, ...)``."""
         if self._as_it_is:
             return np.array(obs)
         return np.stack([self._flat(one) for one in iterate(self.env.observation_space, obs)])

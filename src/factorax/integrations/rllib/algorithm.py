@@ -43,7 +43,7 @@ class FactoredPPOConfig(PPOConfig):
     def training(
         self, *, network: Any = None, weights: Any = None, standardise_advantages: bool | None = None, **settings: Any
     ) -> "FactoredPPOConfig":
-        """Settings of RLlib's PPO, and:
+        """Set settings of RLlib's PPO, and:
 
         - `network`: the influence network, with a row for every component of the action, or for every factor if it is
           made by ``net.factor(…)``.

@@ -41,17 +41,17 @@ def singles(dist: Any) -> list[Any]:
 
 
 def log_prob(dist: Any, action: Any) -> Any:
-    """log π of every component, ``(N, c)``; RLlib itself has the sum alone."""
+    """Return log π of every component, ``(N, c)``; RLlib itself has the sum alone."""
     return _together(one.log_prob(part) for one, part in zip(singles(dist), _parts(dist, action), strict=True))
 
 
 def entropy(dist: Any) -> Any:
-    """Entropy of every component, ``(N, c)``."""
+    """Return the entropy of every component, ``(N, c)``."""
     return _together(one.entropy() for one in singles(dist))
 
 
 def kl(old: Any, new: Any) -> Any:
-    """KL(old ‖ new) of every component, ``(N, c)``."""
+    """Return KL(old ‖ new) of every component, ``(N, c)``."""
     pairs = zip(singles(old), singles(new), strict=True)
     return _together(torch.distributions.kl_divergence(one, other) for one, other in pairs)
 

@@ -138,7 +138,7 @@ def target_advantages(
 
 
 def _standardised(credits: np.ndarray, real: np.ndarray, acted: np.ndarray | None) -> np.ndarray:
-    """Credits centred and divided by one common deviation, over the entries that count."""
+    """Return credits centred and divided by one common deviation, over the entries that count."""
     counts = np.broadcast_to(real[:, None], credits.shape)
     counted = credits[counts if acted is None else counts & acted]
     if counted.size == 0:

@@ -62,7 +62,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         )
 
     def _by_factor(self, by_component: Any) -> Any:
-        """Sums over the components of every factor, ``(N, c)`` → ``(N, n)``."""
+        """Return sums over the components of every factor, ``(N, c)`` → ``(N, n)``."""
         if self._factors is None:
             return by_component
         of = torch.as_tensor(self._factors, device=by_component.device)
