@@ -96,7 +96,8 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds, of all of training and of its last tenth, and the curriculum's lead in both."""
+    """Return interquartile means over seeds, of all of training and of its last tenth, and the curriculum's lead in
+    both."""
     summary: dict[str, Any] = {}
     for name in settings.cases:
         groups = {m: trainings.group(where(table, method=f"{name}, {m}"), m) for m in CASES[name].methods}
@@ -115,7 +116,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves, a panel for each problem; dotted lines where the next network begins."""
+    """Draw learning curves, a panel for each problem; dotted lines where the next network begins."""
     figure, axes = plots.canvas(len(settings.cases), width=5.4 * len(settings.cases) + 1.2, height=3.8)
     for ax, name in zip(axes, settings.cases, strict=True):
         case, steps = CASES[name], round(CASES[name].steps * settings.share)

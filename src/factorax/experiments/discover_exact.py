@@ -35,7 +35,7 @@ class Settings:
 
 
 def one_shot(truth: InfluenceNetwork) -> Problem:
-    """ψⱼ = Σᵢ Kᵢⱼ aᵢ² + noise, in one step."""
+    """Return ψⱼ = Σᵢ Kᵢⱼ aᵢ² + noise, in one step."""
     matrix = jnp.asarray(truth.to_dense(), jnp.float32)
     n, m = truth.shape
 
@@ -112,7 +112,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Edges found and steps taken, for every problem."""
+    """Draw edges found and steps taken, for every problem."""
     figure, (left, right) = plots.canvas(2, width=10.5, height=4.2)
     at, names = np.arange(len(summary)), list(summary)
     rows = list(summary.values())
@@ -135,7 +135,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Exact recovery; delays; corridors."""
+    """Return the claims: exact recovery; delays; corridors."""
 
     def row(text: str, cases: dict[str, dict[str, int]], *tests: bool, note: str = "") -> Claim:
         counts = "; ".join(

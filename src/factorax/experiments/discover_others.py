@@ -96,7 +96,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Edges in the model, found, missed and outside; the least re-runs behind a pair without an edge."""
+    """Return edges in the model, found, missed and outside; the least re-runs behind a pair without an edge."""
     summary = {}
     for name in _cases(settings):
         rows = where(table, problem=name)

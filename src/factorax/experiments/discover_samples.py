@@ -157,7 +157,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Means over repetitions, and how often something was found where there is nothing."""
+    """Return means over repetitions, and how often something was found where there is nothing."""
     cells = []
     for n, coupling, samples in product(settings.dimensions, COUPLINGS, settings.samples):
         for method in _methods(settings, n):
@@ -175,7 +175,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Precision and recall against samples, one column for each dimension, with k = n/2."""
+    """Draw precision and recall against samples, one column for each dimension, with k = n/2."""
     figure = Figure(figsize=(4.2 * len(settings.dimensions) + 2.2, 6.2), layout="constrained")
     axes = figure.subplots(2, len(settings.dimensions), squeeze=False, sharey="row", sharex=True)
     for column, n in enumerate(settings.dimensions):
@@ -204,7 +204,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Error rates, recall, and the comparison."""
+    """Return the claims: error rates, recall, and the comparison."""
     null, methods = summary["null"], tuple(summary["null"][NULLS[0]])
     tests = ("score", "dependence")
     rates = [

@@ -169,7 +169,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds: of all of training, and of its last tenth."""
+    """Return interquartile means over seeds: of all of training, and of its last tenth."""
     summary: dict[str, Any] = {}
     for name in settings.cases:
         summary[name] = {}
@@ -184,7 +184,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves, a panel for each problem."""
+    """Draw learning curves, a panel for each problem."""
     rows = -(-len(settings.cases) // 2)
     figure = Figure(figsize=(10, 3.6 * rows), layout="constrained")
     axes = figure.subplots(rows, min(len(settings.cases), 2), squeeze=False)

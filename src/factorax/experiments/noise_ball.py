@@ -46,7 +46,7 @@ class Settings:
     """Length of a run with the smallest step size, in units of 1/(ηh), the steps in which a deviation falls by e."""
 
     def steps(self, n: int) -> int:
-        """Steps of a run; even, as the engine wants it."""
+        """Return steps of a run; even, as the engine needs it."""
         return 2 * round(self.relaxations / (min(self.step_sizes) * curvature(n)) / 2)
 
 

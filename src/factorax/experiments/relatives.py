@@ -231,7 +231,7 @@ def reported(settings: Settings, rows: Table) -> dict[str, Any]:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means by problem and method, normalised ones over problems, and where factoring wins."""
+    """Return interquartile means by problem and method, normalised ones over problems, and where factoring wins."""
     problems = [name for name in CASES if name in table["problem"]]
     chosen = {
         p: {m: reported(settings, where(table, problem=p, method=m)) for m in METHODS if _has(table, p, m)}
@@ -270,7 +270,7 @@ def _has(table: Table, problem: str, method: str) -> bool:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Normalised scores by problem; performance profiles over all problems; seconds of a run."""
+    """Draw normalised scores by problem; performance profiles over all problems; seconds of a run."""
     figure, axes = plots.canvas(3, width=16.0, height=4.4)
     problems, colours = summary["problems"], dict(zip(METHODS, [*plots.PALETTE, "#777777", "#000000"], strict=False))
     levels = np.linspace(-0.2, 1.2, 141)

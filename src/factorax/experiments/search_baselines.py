@@ -107,7 +107,7 @@ def _halved(step: np.ndarray, curve: np.ndarray) -> float:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Mean and standard error over seeds, on a logarithmic scale; with rewards divided by n."""
+    """Draw mean and standard error over seeds, on a logarithmic scale; with rewards divided by n."""
     figure, (ax,) = plots.canvas()
     for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
         if rewards == UNDIVIDED:

@@ -70,7 +70,8 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def best_step_sizes(settings: Settings, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For every n > 1 and each estimator the step size with the fewest steps, of those with which all seeds arrive."""
+    """Return for every n > 1 and each estimator the step size with the fewest steps, of those with which all seeds
+    arrive."""
     best = []
     for n in (n for n in settings.dimensions if n > 1):
         entry: dict[str, Any] = {"n": n}

@@ -123,7 +123,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Mean and spread of every method, and its ratio to VPG without a baseline on the same seeds."""
+    """Return the mean and spread of every method, and its ratio to VPG without a baseline on the same seeds."""
     rates = {label: where(table, method=label)["iterations_per_second"] for label in LABELS}
 
     def ratio(a: str, b: str) -> dict[str, float]:

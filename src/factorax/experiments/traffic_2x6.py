@@ -68,7 +68,7 @@ def _claim(settings: Settings, summary: dict[str, Any], family: str, names: list
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves, and values against n as in the paper: at the end of training, and of final policies."""
+    """Draw learning curves, and values against n as in the paper: at the end of training, and of final policies."""
     figure, (left, middle, right) = plots.canvas(3, width=14, height=4.2)
     traffic_study.curves(left, table, tuple(name for name in OWN_ROW if name in settings.methods))
     left.legend(fontsize=7, loc="lower right")

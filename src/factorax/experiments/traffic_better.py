@@ -131,8 +131,9 @@ def _missing(settings: Settings, seed: int, table: Table, out: Path) -> list[Par
 
 
 def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds with 95 % intervals: in SUMO (in lanes as long as a score is missing there), in
-    lanes, and over the last tenth of training; differences to near streets; and the parts of the gain over vanilla."""
+    """Return interquartile means over seeds with 95 % intervals: in SUMO (in lanes as long as a score is missing
+    there), in lanes, and over the last tenth of training; differences to near streets; and the parts of the gain over
+    vanilla."""
     in_sumo = not np.isnan(table["sumo"]).any()
     score = "sumo" if in_sumo else "final"
     summary: dict[str, Any] = {"simulator": "SUMO" if in_sumo else "lanes", "grids": {}, "ablations": {}}
@@ -296,7 +297,7 @@ def _claim(claim: str, ours: str, result: Verdict, *, chosen: str, settle: str) 
 
 
 def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves of each grid, final scores with intervals, and what ablations reach."""
+    """Draw learning curves of each grid, final scores with intervals, and what ablations reach."""
     return draw_panels(table, summary, base=NEAR, seeds=settings.seeds)
 
 

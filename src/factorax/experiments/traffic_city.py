@@ -37,7 +37,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Both methods on every grid, one run at a time: rates are those of one alone."""
+    """Return the parts: both methods on every grid, one run at a time, since rates are those of one alone."""
     s = settings
     options = "--policy shared --identity 0 --critic factor --hidden 32 32 32 --gamma 0.95 --gae-lambda 0.95"
     options += " --learning-rate 1e-3 --ent-coef 0.02 --anneal learning_rate ent_coef --n-epochs 5"

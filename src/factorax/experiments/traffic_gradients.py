@@ -187,7 +187,7 @@ def _rows(name: str, grid: StudiedGrid, arrays: Arrays) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Sums over lights, in units of the variance of the exact network's gradient."""
+    """Return sums over lights, in units of the variance of the exact network's gradient."""
     summary: dict[str, Any] = {}
     for name in settings.grids:
         grid = GRIDS[name]
@@ -214,7 +214,7 @@ def _summary(lights: Table, unit: float) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Bias and variance by network: a row for each grid, a column for each stage."""
+    """Draw bias and variance by network: a row for each grid, a column for each stage."""
     figure = Figure(figsize=(9.5, 3.6 * len(settings.grids)), layout="constrained")
     axes = figure.subplots(len(settings.grids), 2, squeeze=False)
     for row, name in zip(axes, settings.grids, strict=True):

@@ -172,7 +172,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Sampled terms as marks with intervals, exact ones as lines, on a symmetric logarithmic scale."""
+    """Draw sampled terms as marks with intervals, exact ones as lines, on a symmetric logarithmic scale."""
     figure, axes = plots.canvas(len(PROBLEMS), width=13, height=3.9)
     look = {
         "quadratic": ("#0072B2", "o"),

@@ -86,7 +86,8 @@ def figures_of(g: np.ndarray, exact: int) -> dict[str, np.ndarray]:
 
 
 def jackknife(without: np.ndarray) -> np.ndarray:
-    """Standard errors of the sums over lights, from sums that leave out a batch in turn, ``(batches, networks, n)``."""
+    """Return standard errors of the sums over lights, from sums that leave out a batch in turn, ``(batches, networks,
+    n)``."""
     return without.sum(axis=-1).std(axis=0) * np.sqrt(len(without) - 1)
 
 

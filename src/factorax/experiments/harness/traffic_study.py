@@ -144,7 +144,8 @@ def experiment(
         return {key: np.concatenate([table[key], columns[key]]) for key in table}
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-        """Interquartile means over seeds, of training, of final policies in the lane simulator, and of them in SUMO."""
+        """Return interquartile means over seeds, of training, of final policies in the lane simulator, and of them in
+        SUMO."""
         by_method = trainings.summary(table, settings.methods)
         for method, row in by_method.items():
             for score in ("sampled", "sumo"):
@@ -158,7 +159,7 @@ def experiment(
         return sumo_scores.missing_scores(table, runs(settings, seed), {}, out=out, episodes=settings.in_sumo)
 
     def draw_curves(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-        """Learning curves, and what final policies reach in SUMO."""
+        """Draw learning curves, and what final policies reach in SUMO."""
         figure, (left, right) = plots.canvas(2, width=11, height=4.2)
         curves(left, table, settings.methods)
         lines(left, summary["controllers"])

@@ -93,17 +93,17 @@ def experiment(instance: str, crafts: int, steps: int) -> Experiment:
         return trainings.curves(runs(settings, seed), results)
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-        """Interquartile means over seeds."""
+        """Return interquartile means over seeds."""
         return {"methods": trainings.summary(table, settings.methods)}
 
     def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-        """Learning curves."""
+        """Draw learning curves."""
         figure = draw_curves([trainings.group(where(table, method=m), m) for m in settings.methods])
         figure.suptitle(f"UAV {instance}: {crafts} craft, {3 * crafts} actions, {crafts} targets", fontsize=10)
         return figure
 
     def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-        """Factored wins against all others."""
+        """Return the claims: factored wins against all others."""
         rows = summary["methods"]
         others = [m for m in settings.methods if m != FACTORED]
         ends = "; ".join(f"{m} {trainings.shown(rows[m]['training'])}" for m in settings.methods)
