@@ -183,7 +183,7 @@ def _as_array(x: Any, argument: str) -> Any:
 
 @singledispatch
 def _apply(form: Any, x: Any, xp: Any) -> Any:
-    """K x along the last axis, for K in the given form."""
+    """Return K x along the last axis, for K in the given form."""
     raise TypeError(f"unknown form of influence matrix: {form!r}")
 
 

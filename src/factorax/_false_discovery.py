@@ -10,7 +10,7 @@ Control = Literal["bh", "by"]
 
 
 def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
-    """For every test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
+    """Return for every test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
 
     With p₍₁₎ ≤ … ≤ p₍ₖ₎ it is q₍ᵢ₎ = min over l ≥ i of c k p₍ₗ₎ / l, where c = 1 for ``"bh"``, which requires tests
     that are independent or positively dependent, and c = 1 + ½ + … + 1/k for ``"by"``, which requires nothing. NaN

@@ -234,7 +234,7 @@ class ObservationSpace:
         return found
 
     def encoded(self, rows: Any, xp: Any) -> Any:
-        """Rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes from 0 to 1, all else as it is."""
+        """Return rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes from 0 to 1, all else as it is."""
         if self.is_plain:
             return rows
         self.check_no_images()
@@ -242,7 +242,7 @@ class ObservationSpace:
         return views[0] if len(views) == 1 else xp.concatenate(views, axis=-1)
 
     def structured(self, rows: Any, xp: Any) -> Any:
-        """Rows ``(..., d)`` in the structure of the space: an array, or dicts and tuples of arrays."""
+        """Return rows ``(..., d)`` in the structure of the space: an array, or dicts and tuples of arrays."""
 
         def build(tree: Tree) -> Any:
             if isinstance(tree, int):

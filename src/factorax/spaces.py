@@ -187,7 +187,8 @@ class ActionMask:
         return cls(start, choices)
 
     def applied(self, parameters: Any, rows: Any, xp: Any) -> Any:
-        """Parameters ``(..., c, width)`` with logits of −10⁹ where a choice is not valid, for rows ``(..., d)``."""
+        """Return parameters ``(..., c, width)`` with logits of −10⁹ where a choice is not valid, for rows ``(...,
+        d)``."""
         c, width = parameters.shape[-2:]
         columns = np.full((c, width), sum(self.choices))  # of what is always valid
         for i, end in enumerate(np.cumsum(self.choices)):
