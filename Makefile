@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 .PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
 
-# The commands of README.md; RUN is where its training goes.
+# What README.md promises; RUN is where its training goes.
 RUN := runs/traffic-3x3-factored-incident-0
 demo: .venv/installed
 	$(BIN)/factorax reproduce search-baselines --budget paper
