@@ -18,6 +18,7 @@ OF_SEVERAL_MODULES = {
     "test_counter_examples.py",
     "test_docs.py",
     "test_docs_concordance.py",
+    "test_docs_reference.py",
     "test_docs_site.py",
     "test_fuzz.py",
     "test_mirror.py",
