@@ -17,7 +17,6 @@ import api_pages  # noqa: E402
 import cli_page  # noqa: E402
 import gallery  # noqa: E402
 
-
 pytestmark = pytest.mark.slow  # imports every package that is installed, PyTorch and Ray among them
 
 
