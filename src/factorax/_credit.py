@@ -45,7 +45,7 @@ def credit(net: Any, psi: Any, weights: Any = None) -> Any:
     - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample. A plain
       matrix does as well, and is checked and analysed in every call: make a network of it where that takes time.
     - `psi`: the targets, shape ``(..., n_targets)``, any batch axes in front; NumPy, JAX or PyTorch. Finite.
-    - `weights`: the multipliers λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
+    - `weights`: the weights λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
       All ones if left out.
 
     **Returns**
@@ -159,7 +159,7 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     if lam.ndim == 0 or lam.shape[-1] != n_targets:
         raise ValueError(
             f"weights: got {f'shape {tuple(lam.shape)}' if lam.ndim else shown(weights)}, want ({n_targets},): one "
-            "multiplier λ for each target"
+            "weight λ for each target"
         )
     if is_numpy_array(lam):
         real_array("weights", lam)

@@ -82,7 +82,7 @@ class Spec:
     network: BaseNetwork
     """Which factor influences which target: a row for every component of the action space, or for every factor."""
     weights: np.ndarray
-    """The multipliers λ, ``(m,)``."""
+    """The weights λ, ``(m,)``."""
     problem: Problem | Callable[[], gym.Env] | None = None
     """A JAX problem, or a function that makes an environment; None if someone else steps it."""
     local: Callable[[Any], Any] | None = None

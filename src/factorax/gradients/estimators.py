@@ -42,7 +42,7 @@ def factored(
     - `psi`: the targets, shape ``(..., n_targets)``: rewards, returns or advantages. Subtract a per-target baseline
       bⱼ(s) from it beforehand.
     - `net`: the influence network, ``(n, n_targets)``; one row for each factor of the policy.
-    - `weights`: the multipliers λ, shape ``(n_targets,)``.
+    - `weights`: the weights λ, shape ``(n_targets,)``.
     - `obs`: observations, a pytree with the same batch axes; left out if there are none.
     - `baseline`: a value to subtract from the credit of each factor, shape ``(..., n)``, or ``(..., 1)`` for a scalar
       b(s). It may depend on the observation and on the actions of *other* factors (Lemma A.1).

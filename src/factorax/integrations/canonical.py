@@ -33,7 +33,7 @@ class FactoredEnv(gym.Env, abc.ABC):
     network_is_given: bool = False
     """Whether the user gave the network, or was warned that there is none, and it is not the environment's own."""
     weights: np.ndarray
-    """The multipliers λ, ``(m,)``."""
+    """The weights λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
     """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if the environment defines it."""
     observed_info: Places = ()

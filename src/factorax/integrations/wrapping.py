@@ -48,7 +48,7 @@ def wrap(
       ``"info:profit,costs.energy"``: dotted paths into `info`, to numbers or arrays. A function ``(obs, action, reward,
       info) -> vector``; of a vector environment, it gets the arrays of all environments and returns a row for each.
       ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
-    - `weights`: the multipliers λ, ``(m,)``; the environment's own, or ones.
+    - `weights`: the weights λ, ``(m,)``; the environment's own, or ones.
     - `factors`: what a row of the network stands for. ``"elements"``: a component of the action, as
       `factorax.learning.ActionSpace` counts them. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent.
       ``"minimum"``: the minimum factorisation of the network. Elements if left out; agents in PettingZoo.

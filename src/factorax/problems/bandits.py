@@ -1,7 +1,7 @@
 """Continuum-armed bandits with many actions and known structure (Sec. 5.1 and App. D of the paper).
 
 A bandit has one state, an action in ℝⁿ and a vector of targets, a pure function of the action. Its influence network
-and its multipliers λ are attributes. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
+and its weights λ are attributes. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Bandit:
     network: InfluenceNetwork
     """Which action influences which target, ``(n, m)``."""
     weights: np.ndarray
-    """The multipliers λ, shape ``(m,)``."""
+    """The weights λ, shape ``(m,)``."""
     targets: Callable[[Any], Any]
     """From actions ``(..., n)`` to targets ψ, ``(..., m)``."""
     best: Any
@@ -102,7 +102,7 @@ def search_bandit(
     - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre`
       draws others). It may be traced by JAX, so that one compiled program serves many centres.
     - `k`: how many actions the penalty touches; with 0 there is none, and no target for it.
-    - `penalty`: its multiplier λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
+    - `penalty`: its weight λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
       (`factorax.problems.search_optimum`).
     - `norm`: p of the distance ‖a − c‖ₚ (App. D, "Implications for MDPs", has any p ≥ 1). With 2 the distance is one
       target of all actions, −‖a − c‖₂ / n: nothing can be factored.

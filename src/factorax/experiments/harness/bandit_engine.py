@@ -190,7 +190,7 @@ class BanditLearner:
 
 
 def _objective(bandit: Bandit, method: BanditMethod) -> tuple[InfluenceNetwork, Any, Callable[[Any], Any]]:
-    """Network, multipliers and targets as the estimator sees them: to VPG there is one target, the whole reward."""
+    """Network, weights λ and targets as the estimator sees them: to VPG there is one target, the whole reward."""
     if method.estimator == "fpg":
         return bandit.network, bandit.weights, bandit.targets
     return InfluenceNetwork.complete(bandit.n, 1), None, lambda action: bandit.reward(action)[..., None]

@@ -47,7 +47,7 @@ class FactoredPPOConfig(PPOConfig):
 
         - `network`: the influence network, with a row for every component of the action, or for every factor if it is
           made by ``net.factor(…)``.
-        - `weights`: the multipliers λ, ``(m,)``; ones if left out.
+        - `weights`: the weights λ, ``(m,)``; ones if left out.
         - `standardise_advantages`: centre and scale the credits of a train batch, all factors by one common scale.
         """
         super().training(**settings)
@@ -63,7 +63,7 @@ class FactoredPPOConfig(PPOConfig):
 
     @property
     def lam(self) -> np.ndarray:
-        """The multipliers λ, ``(m,)``."""
+        """The weights λ, ``(m,)``."""
         return np.ones(self.network.shape[1]) if self.weights is None else np.asarray(self.weights, np.float64)
 
     def get_default_learner_class(self) -> Any:
