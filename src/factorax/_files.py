@@ -71,7 +71,7 @@ def check_not_linked(path: Path) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise FileExistsError(f"out: {str(path)!r} is a symbolic link, want a plain file; remove it")
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        raise FileExistsError(f"out: {str(path)!r} is a hard link, want a file of its own; replace it by a copy")
+        raise FileExistsError(f"out: {str(path)!r} is a hard link, want a separate file; replace it by a copy")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:

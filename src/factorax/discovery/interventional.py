@@ -313,7 +313,7 @@ def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
         f"problem: the random numbers of the simulator shift with the actions: where {names} did something else, "
         f"other numbers were drawn by the end of step {shift.step} (compared: {simulator.watched}). Targets that no "
         "action reaches may move as well, so that what moved is tested over seeds, at a false-discovery rate. To have "
-        "edges shown, give every random quantity a generator of its own, or draw as many numbers in every step"
+        "edges shown, give every random quantity its own generator, or draw as many numbers in every step"
     )
 
 
@@ -324,7 +324,7 @@ def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:
         edge = edge_label(closed.actions[i], closed.targets[j])
         warn(
             f"policy: {counted(int(more.sum()), f'edge, {edge}, exists', f'edges, such as {edge}, exist')} only "
-            "because other actors answer to what an action changes: with replayed actions there is none, and a "
+            "because other actors react to what an action changes: with replayed actions there is no edge, and a "
             "network without it biases the gradient of this policy. Let actors read what is local, or use the "
             "closed-loop network"
         )

@@ -142,7 +142,7 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
     if any(shape[:1] != (n,) for shape in shapes):
         listed = ", ".join(map(str, shapes))
         raise ValueError(
-            f"params: got leaves of shapes {listed}; disjoint=True wants a leading axis of length {n} in each"
+            f"params: got leaves of shapes {listed}; disjoint=True needs a leading axis of length {n} in each"
         )
     # Give every factor another weight: slices that belong to one factor alone are weighted with it.
     weight = jnp.linspace(1.0, 2.0, n)

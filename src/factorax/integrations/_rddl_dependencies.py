@@ -72,7 +72,7 @@ class Dependencies:
         if len(self.actions) + len(self.states) > LARGEST:
             raise ValueError(
                 f"domain: {model.instance_name!r} has {len(self.actions):,} actions and {len(self.states):,} states, "
-                f"want no more than {LARGEST:,} together: to follow each to each takes too much memory"
+                f"want at most {LARGEST:,} together: following all pairs takes too much memory"
             )
         number = {name: k for k, name in enumerate((*self.actions, *self.states))}
         self._everything = (1 << len(number)) - 1

@@ -77,7 +77,7 @@ class ParallelView(_Base):
         agents, factors = self.agents, self._factors
         missing = [agent for agent in agents if agent not in actions]
         if missing:
-            raise ValueError(f"actions: there is none for agent {missing[0]!r}; want one for each of `agents`")
+            raise ValueError(f"actions: got none for agent {missing[0]!r}; want one for each of `agents`")
         row = factors.together([actions[agent] for agent in agents])
         obs, reward, terminated, truncated, info = self.env.step(factors.space.to_environment(row))
         rewards = factors.credit(factors.targets(reward, info)).tolist()

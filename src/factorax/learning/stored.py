@@ -91,7 +91,7 @@ def check_given(path: Path, **arguments: Any) -> None:
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
             raise ValueError(
-                f"{name}: {str(path)!r} was trained with {name} of its own, which is not in the file"
+                f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file"
                 f"{_called(about, name)}; give it again, as in FactoredPPO.load(path, problem, {name}=…)"
             )
 

@@ -124,7 +124,7 @@ def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarr
         else:
             rows, last = np.asarray(before), np.asarray(value)
             if rows.shape != last.shape:
-                raise Misfit(f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as beside it")
+                raise Misfit(f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as next to it")
             spread = there.reshape(-1, *[1] * (rows.ndim - 1))
             overlaid[name] = np.where(spread, last, rows)
         earlier = (
