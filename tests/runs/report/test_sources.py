@@ -97,6 +97,9 @@ def test_scores_versions_and_warnings_are_read_or_left_out(tmp_path):
     assert source.score == {"episodes": [1.0, 2.0], "timesteps": 320}
     assert source.made_with == {"jax": "0.9"}
     assert source.warnings == ("one",)
+    (run / "evaluation.json").write_text('{"timesteps": 16, "return": 1.0, "episodes": [1.0, 2.0], "sampled": 0.5}')
+    (source,) = read_sources([run])
+    assert source.score is None  # of an earlier policy
     for name in ("evaluation.json", "made_with.json"):
         (run / name).write_text('{"episodes": "x"}' if name == "evaluation.json" else "[")
     (source,) = read_sources([run])

@@ -26,6 +26,8 @@ AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds":
 _MOST_GROUPS = 6
 """Groups whose gradients, targets and settings are shown; learning curves are shown of all."""
 _MOST_NETWORKS = 12
+_MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
+"""Series of an episode that are drawn as lines; more are drawn as a heat map, because lines hide each other."""
 _MOST_MEASURED = 3
 
 
@@ -296,7 +298,8 @@ def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> 
             title = f"{section['name']}: {part['title']} of one episode"
             chart = {"title": title, "axes": {"step": "step of the episode"}, "y": part["title"], "series": series}
             part["shown"] = len(series)
-            part["chart"] = _add(charts, "acting", chart)
+            look = {"heat": len(series) > _MOST_LINES[part["title"]], "by_row": part["title"] == "observations"}
+            part["chart"] = _add(charts, "acting", chart | look)
     return films
 
 

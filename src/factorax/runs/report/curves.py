@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from ..folder import read_metrics
-from ..statistics import iqm
+from ..statistics import RESAMPLES, iqm
 
 MOST_POINTS = 240
 """Points of a curve: about one for every two or three pixels of a chart."""
@@ -167,12 +168,21 @@ def numbers(values: Any, digits: int = 6) -> list[float | None]:
 
 
 def _intervals(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The interquartile mean of every point and its interval, ``(T,)`` each, from ``(seeds, T)``; as `iqm` of it."""
+    if len(runs) == 1:
+        return runs[0], runs[0], runs[0]
     points = np.full((3, runs.shape[1]), np.nan)
-    for t, column in enumerate(runs.T):
-        values = column[np.isfinite(column)]
-        if len(values) == 1:
-            points[:, t] = values[0]
-        elif len(values):
+    whole = np.isfinite(runs).all(axis=0)
+    if whole.any():
+        # The resamples are the same for all points: one draw for the whole curve.
+        picks = np.random.default_rng(0).choice(len(runs), (RESAMPLES, len(runs)))
+        columns = runs[:, whole].T
+        points[0, whole] = stats.trim_mean(columns, 0.25, axis=1)
+        means = np.stack([stats.trim_mean(column[picks], 0.25, axis=1) for column in columns])
+        points[1:, whole] = np.quantile(means, [0.025, 0.975], axis=1)
+    for t in np.flatnonzero(~whole):
+        values = runs[np.isfinite(runs[:, t]), t]
+        if len(values):
             interval = iqm(values)
             points[:, t] = interval.mean, interval.low, interval.high
     return points[0], points[1], points[2]

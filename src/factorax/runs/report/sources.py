@@ -140,9 +140,10 @@ def _run(path: Path) -> RunSource:
             notes.append(f"{curves.not_finite:,} values in its metrics are not finite numbers and are left out")
         if not curves.updates:
             notes.append("its metrics are empty: no update was made")
-    return RunSource(
-        path, config, curves, tuple(notes), read_made_with(path), tuple(read_warnings(path)), _read_score(path)
-    )
+    score = _read_score(path)
+    if score is not None and curves is not None and len(curves.steps) and score["timesteps"] != curves.steps[-1]:
+        score = None  # of an earlier policy: the run has learnt since
+    return RunSource(path, config, curves, tuple(notes), read_made_with(path), tuple(read_warnings(path)), score)
 
 
 def _read_score(path: Path) -> dict[str, Any] | None:

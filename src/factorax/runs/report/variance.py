@@ -57,7 +57,7 @@ def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[
 
 def _drops(spec: Spec) -> bool:
     """Whether K leaves something out, or may in the course of training."""
-    return bool((spec.network.static.to_dense() == 0).any()) or not spec.network.is_fixed
+    return spec.network.static.density < 1 or not spec.network.is_fixed
 
 
 def _terms(terms: dict[str, np.ndarray], factors: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -73,7 +73,79 @@
     return Array.from({ length: POINTS }, (_, i) => low + (high - low) * i / (POINTS - 1));
   }
 
+  // Many series of an episode: a row for each, dark for large values; lines would hide each other.
+  function heat(root, chart) {
+    for (const old of root.querySelectorAll(":scope > :not(.chart-title)")) old.remove();
+    const axis = Object.keys(chart.axes)[0], steps = chart.series[0].x[axis], rows = chart.series.length;
+    const stage = root.appendChild(element("div", {
+      class: "chart-stage chart-heat", tabindex: 0, role: "img",
+      "aria-label": `Heat map: ${chart.title}, ${rows} rows. Arrow keys read values.`,
+    }));
+    const canvas = stage.appendChild(element("canvas"));
+    const readout = root.appendChild(element("div", { class: "chart-readout", "aria-live": "polite" }));
+    table(root, chart, { axis });
+    const values = chart.series.flatMap((each) => each.y).filter((value) => value !== null);
+    const ends = (some) => [some.reduce((a, b) => Math.min(a, b), Infinity), some.reduce((a, b) => Math.max(a, b), -Infinity)];
+    const [low, high] = ends(values);
+    const left = 120, cell = Math.max(9, Math.min(20, Math.floor(420 / rows)));
+    let place = [0, 0];
+    const wide = () => (stage.clientWidth - left - 4) / steps.length;
+
+    function paint() {
+      const ratio = window.devicePixelRatio || 1, height = cell * rows + 24;
+      canvas.width = Math.round(stage.clientWidth * ratio); canvas.height = Math.round(height * ratio);
+      canvas.style.width = "100%"; canvas.style.height = `${height}px`;
+      const pen = canvas.getContext("2d");
+      pen.scale(ratio, ratio);
+      pen.font = "12px system-ui, sans-serif"; pen.textBaseline = "middle";
+      chart.series.forEach((each, i) => {
+        pen.globalAlpha = 1; pen.fillStyle = css("--text"); pen.textAlign = "right";
+        const [least, most] = chart.by_row ? ends(each.y.filter((value) => value !== null)) : [low, high];
+        if (i % Math.ceil(12 / cell) === 0) pen.fillText(clipped(each.name, 17), left - 6, (i + 0.5) * cell, left - 8);
+        each.y.forEach((value, k) => {
+          if (value === null) return;
+          pen.fillStyle = css("--absent"); pen.globalAlpha = 1;
+          pen.fillRect(left + k * wide(), i * cell, wide() - (wide() > 4 ? 1 : 0), cell - 1);
+          pen.globalAlpha = most > least ? (value - least) / (most - least) : 0.5; pen.fillStyle = css("--present");
+          pen.fillRect(left + k * wide(), i * cell, wide() - (wide() > 4 ? 1 : 0), cell - 1);
+        });
+      });
+      pen.globalAlpha = 1; pen.fillStyle = css("--quiet"); pen.textAlign = "left";
+      const scale = chart.by_row ? "every row from its smallest value (light) to its largest (dark)" : `from ${shown(low)} (light) to ${shown(high)} (dark)`;
+      pen.fillText(`${chart.axes[axis]} ${steps[0]} to ${steps[steps.length - 1]}; ${scale}`, left, cell * rows + 14, stage.clientWidth - left);
+      stage.dataset.points = String(values.length);
+    }
+
+    function read() {
+      const [i, k] = place, each = chart.series[i];
+      readout.replaceChildren(element("strong", {}, `${axis} ${shown(steps[k])}: `), `${each.name} ${shown(each.y[k])}`);
+    }
+    canvas.addEventListener("mousemove", (event) => {
+      const box = canvas.getBoundingClientRect();
+      place = [Math.floor((event.clientY - box.top) / cell), Math.floor((event.clientX - box.left - left) / wide())]
+        .map((value, which) => Math.min((which ? steps.length : rows) - 1, Math.max(0, value)));
+      read();
+    });
+    stage.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (!move) return;
+      event.preventDefault();
+      place = place.map((value, which) => Math.min((which ? steps.length : rows) - 1, Math.max(0, value + move[which])));
+      read();
+    });
+    let width = stage.clientWidth;
+    new ResizeObserver(() => {
+      if (!stage.isConnected || Math.abs(stage.clientWidth - width) < 2) return;
+      width = stage.clientWidth;
+      paint();
+    }).observe(stage);
+    dark.addEventListener("change", () => { if (stage.isConnected) paint(); });
+    paint();
+    read();
+  }
+
   function draw(root, chart) {
+    if (chart.heat) { heat(root, chart); return; }
     const key = [chart.section, chart.title, ...Object.keys(chart.axes)].join("/");
     const chosen = choices[key] ||= { axis: Object.keys(chart.axes)[0], off: new Set(), single: false };
     const axes = Object.keys(chart.axes);

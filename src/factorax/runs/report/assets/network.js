@@ -62,7 +62,7 @@
       select.addEventListener("change", () => { chosen.network = Number(select.value); show(root, nets); });
     }
     const net = nets[chosen.network], [n, m] = net.shape;
-    const sizes = `${n} actions, ${m} targets, ${net.n_edges.toLocaleString("en-GB")} edges (${shown(100 * net.density)} % of all pairs)`;
+    const sizes = `${n} actions, ${m} targets, ${net.n_edges.toLocaleString("en-GB")} edges${net.edges && net.events.length ? " at the start" : ""} (${shown(100 * net.density)} % of all pairs)`;
     root.appendChild(element("p", {}, nets.length > 1 ? sizes : `${net.name}: ${sizes}`));
     if (!net.edges) {
       root.appendChild(element("p", { class: "note" }, "The network is too large to be drawn here."));
