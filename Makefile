@@ -18,6 +18,7 @@ demo: .venv/installed
 	$(PIP) -e '.[sumo]'
 	$(BIN)/factorax evaluate $(RUN) --sim sumo
 	$(BIN)/factorax evaluate gap-out --sim sumo
+	$(BIN)/factorax report $(RUN) --out out/report.html
 
 # The tests that take a moment each, without optional packages.
 PYTEST := -m pytest --numprocesses auto --dist loadfile

@@ -134,6 +134,11 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         self._local = order, np.take_along_axis(reading, order, axis=1).astype(np.float32)
         self._warned, simulation.done = False, True
 
+    @property
+    def observation_names(self) -> tuple[str, ...]:
+        """The name of every number of an observation: a fluent with its objects, and the time left."""
+        return (*self.influence.observed, *(["time left"] if self.time_left else []))
+
     def local(self, obs: Any) -> Any:
         """What the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, padded with zeros."""
         index, mask = self._local

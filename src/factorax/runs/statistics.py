@@ -11,6 +11,9 @@ import scipy  # its modules, which take long to import, are imported on first us
 
 from .._checks import Count, Range, Seed, checked, real_array, shown
 
+RESAMPLES = 2000
+"""Of a bootstrap interval."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -150,7 +153,7 @@ def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     x = _samples(samples)
     _check(confidence, seed)
     rng = np.random.default_rng(seed)
-    boot = scipy.stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1)
+    boot = scipy.stats.trim_mean(rng.choice(x, (RESAMPLES, len(x))), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(interquartile_mean(x), float(low), float(high))
 
@@ -166,7 +169,7 @@ def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> I
     a, b = _samples(a, "a"), _samples(b, "b")
     _check(confidence, seed)
     rng = np.random.default_rng(seed)
-    boot = [scipy.stats.trim_mean(rng.choice(x, (2000, len(x))), 0.25, axis=1) for x in (a, b)]
+    boot = [scipy.stats.trim_mean(rng.choice(x, (RESAMPLES, len(x))), 0.25, axis=1) for x in (a, b)]
     low, high = np.quantile(boot[0] - boot[1], [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(interquartile_mean(a) - interquartile_mean(b), float(low), float(high))
 
@@ -184,7 +187,7 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
         return (np.sign(a[..., :, None] - b[..., None, :]) / 2 + 0.5).mean(axis=(-2, -1))
 
     rng = np.random.default_rng(seed)
-    boot = wins(rng.choice(a, (2000, len(a))), rng.choice(b, (2000, len(b))))
+    boot = wins(rng.choice(a, (RESAMPLES, len(a))), rng.choice(b, (RESAMPLES, len(b))))
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(wins(a, b)), float(low), float(high))
 
@@ -202,7 +205,7 @@ def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Inter
     """
     x = _matrix(scores, "scores")
     _check(confidence, seed)
-    boot = scipy.stats.trim_mean(_resampled(x, seed).reshape(_RESAMPLES, -1), 0.25, axis=1)
+    boot = scipy.stats.trim_mean(_resampled(x, seed).reshape(RESAMPLES, -1), 0.25, axis=1)
     low, high = np.quantile(boot, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(interquartile_mean(x.ravel()), float(low), float(high))
 
@@ -240,13 +243,10 @@ def performance_profile(scores: Any, thresholds: Any) -> np.ndarray:
     return (x[..., None] > levels).mean(axis=(0, 1))
 
 
-_RESAMPLES = 2000
-
-
 def _resampled(x: np.ndarray, seed: int) -> np.ndarray:
     """Return runs resampled within each problem, ``(resamples, problems, runs)``."""
     rng = np.random.default_rng(seed)
-    picks = rng.integers(x.shape[1], size=(_RESAMPLES, *x.shape))
+    picks = rng.integers(x.shape[1], size=(RESAMPLES, *x.shape))
     return np.take_along_axis(np.broadcast_to(x, picks.shape), picks, axis=-1)
 
 
