@@ -25,6 +25,7 @@ MODULES = (
     "learning",
     "runs",
     "runs.statistics",
+    "runs.report",
     "problems",
     "problems.traffic",
     "problems.market",
