@@ -117,8 +117,16 @@ def value_of(model: Any) -> float:
     market = problem.model
     if not market.is_independent:
         return model.evaluate(EPISODES)["return"]
-    quotes = learned_quotes(model)
-    return sum(value_of_quotes(market, quotes[..., i, :], asset=i) for i in range(market.n))
+    # A shared policy quotes the same on all assets, up to rounding: each table of quotes is evaluated once.
+    quotes, values = np.round(learned_quotes(model), 5), {}
+    parameters = np.stack([market.intensity, market.decay, np.diag(market.penalty), market.terminal_penalty], axis=1)
+    total = 0.0
+    for i in range(market.n):
+        same = quotes[..., i, :].tobytes(), parameters[i].tobytes()
+        if same not in values:
+            values[same] = value_of_quotes(market, quotes[..., i, :], asset=i)
+        total += values[same]
+    return total
 
 
 def learned_quotes(model: Any) -> np.ndarray:
