@@ -70,9 +70,7 @@ class CounterfactualUpdate(Update):
         values, _ = self.values_of_all(agent, obs, local, action)
         return jnp.take_along_axis(values, self.actions.number(action)[..., None], axis=-1)[..., 0]
 
-    def values_of_all(
-        self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
+    def values_of_all(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The critic's value of everything that a factor can do, given the others, and its probability,
         ``(..., n, B)``."""
         assert agent.critic is not None
@@ -93,7 +91,9 @@ class CounterfactualUpdate(Update):
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """The output of the policy, and the critic's values of the actions of samples, ``(N, n)``."""
-        return self.outputs(agent.policy, samples, length), self.values_of(agent, samples.obs, samples.local, samples.action)
+        return self.outputs(agent.policy, samples, length), self.values_of(
+            agent, samples.obs, samples.local, samples.action
+        )
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
         """The counterfactual credit of every factor as its advantage, and what the critic should have said."""
