@@ -35,7 +35,8 @@ def test_only_what_cannot_change_is_kept():
     constants = environment.rddl.sampler._sample.__self__
     environment.reset(seed=0)
     environment.step(environment.action_space.sample())
-    assert constants._values and constants._methods
+    assert constants._values
+    assert constants._methods
     model = environment.rddl.model
     for expr in constants._expressions:
         assert (id(expr) in constants._values) == model.is_non_fluent_expression(expr)

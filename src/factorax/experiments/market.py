@@ -301,8 +301,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             verdict=verdict(*full),
             source="ours",
             would_settle="more seeds where the interval of the lead contains 0",
-            note="The paper names pairs of prices as an example of grouped actions (4.2), and tries none. A lead counts if "
-            "its whole interval is above 0. A covariance only changes how a policy explores.",
+            note="The paper names pairs of prices as an example of grouped actions (4.2), and tries none. A lead "
+            "counts if its whole interval is above 0. A covariance only changes how a policy explores.",
         ),
     ]
 

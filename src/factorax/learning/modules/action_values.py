@@ -20,8 +20,9 @@ class ActionValues(eqx.Module):
         x_i = W_s s + Σ_c W_c a_c − Σ_{c ∈ i} W_c a_c + W_o o_i + e_i,
 
     with the actions aᶜ one-hot, and eᵢ learnt. Where there are no local observations oᵢ, that term is left out: the
-    network then has to find the factor's part of the state by eᵢ alone, which takes far more samples. The outputs are values of all actions of the factor, or, if it is asked
-    for the value of one, W_c a_c of that action is added, and there is one output.
+    network then has to find the factor's part of the state by eᵢ alone, which takes far more samples. The outputs are
+    values of all actions of the factor, or, if it is asked for the value of one, W_c a_c of that action is added, and
+    there is one output.
 
     Values of several actions are v + u_b − Σ π_b u_b (Wang et al., 2016, with the policy's mean), so that an error that
     all actions of a state have in common changes v alone, on average over the actions that the policy takes. Otherwise
