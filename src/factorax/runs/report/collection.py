@@ -25,6 +25,7 @@ from .verdict import RunGroup, run_verdicts
 AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
 _MOST_GROUPS = 6
 """Groups whose gradients, targets and settings are shown; learning curves are shown of all."""
+_ROLES = ("factored", "complete", "vanilla")
 _MOST_NETWORKS = 12
 _MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
 """Series of an episode that are drawn as lines; more are drawn as a heat map, because lines hide each other."""
@@ -126,7 +127,7 @@ def collect(
 
 
 def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
-    """Returns the runs by their problem and settings; also those that have no metrics."""
+    """Returns the runs by their problem and settings, those with a K of their own first; also runs without metrics."""
     by_problem: dict[str, list[RunSource]] = {}
     for run in runs:
         by_problem.setdefault(run.config["problem"], []).append(run)
@@ -138,7 +139,7 @@ def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
             mine = sorted((each[i] for i in indices), key=lambda run: run.seed)
             curves = group_curves(label, [run.curves for run in mine if run.curves is not None])
             groups.append(RunGroup(label, tuple(mine), settings[indices[0]], curves))
-    return groups
+    return sorted(groups, key=lambda group: _ROLES.index(role_of(group.settings)))
 
 
 def sanitised(content: Any) -> Any:

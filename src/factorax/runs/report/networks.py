@@ -17,9 +17,9 @@ from ...problems.registry import find_problem
 from ...problems.traffic.drawing import Ways
 from ...problems.traffic.grid import Grid
 from ...problems.traffic.lane_simulator import SECTION
-from ...spec import Spec
+from ...spec import Spec, declared_network, opened
 from ...structure import InfluenceNetwork
-from ...structure.labels import edge_label
+from ...structure.labels import edge_label, own_labels
 from .curves import numbers
 from .sources import RunSource
 
@@ -41,7 +41,20 @@ def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
     if network == "adaptive":
         own = Spec.of(problem, **options)
         return own.with_network(AdaptiveNetwork.from_complete(own.network.static))
-    return Spec.of(problem, network, **options)
+    return Spec.of(problem, _named(network, problem), **options)
+
+
+def _named(network: Any, problem: Any) -> Any:
+    """A network without names of its own, such as the complete one, with those of the problem's own network."""
+    if not isinstance(network, InfluenceNetwork):
+        return network
+    if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
+        return network
+    with opened(problem) as source:
+        own = declared_network(source)
+    if own is None or own.static.shape != network.shape:
+        return network
+    return network.relabel(own.static.actions, own.static.targets)
 
 
 def quiet_spec(run: RunSource, trusted: str | None, notes: list[str]) -> Spec | None:

@@ -143,22 +143,24 @@ def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
 def _baseline(
     group: RunGroup, vanilla: Group | None, play: bool, baselines: dict[str, Interval], notes: list[str]
 ) -> str:
-    """What the return is compared with: vanilla PPO with the same settings, a controller, or the untrained policy."""
+    """What the return is compared with: vanilla PPO with the same settings and a controller, as far as there are such,
+    or else the untrained policy."""
+    said = []
     if vanilla is not None:
-        interval = iqm(vanilla.final)
-        return f"against {interval} of vanilla PPO with the same settings ({counted(len(vanilla.final), 'seed')})"
+        seeds = counted(len(vanilla.final), "seed")
+        said.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
     if is_traffic(group.problem) and play and group.problem not in baselines:
         try:
             with warnings.catch_warnings(action="ignore"):
-                returns = controller_returns(CONTROLLER, group.problem)
-            baselines[group.problem] = normal_mean(returns)
+                baselines[group.problem] = normal_mean(controller_returns(CONTROLLER, group.problem))
         except (ValueError, FloatingPointError) as error:
             notes.append(f"the controller {CONTROLLER} could not be scored: {error}")
     if group.problem in baselines:
-        return f"against {baselines[group.problem]} of the controller {CONTROLLER} (10 episodes)"
-    first = [run.curves.initial for run in group.runs if run.curves is not None]
-    first = [each for each in first if np.isfinite(each)]
-    return f"against {np.mean(first):.4g} of the untrained policy in its first updates" if first else "with no baseline"
+        said.append(f"{baselines[group.problem]} of the controller {CONTROLLER} (10 episodes)")
+    first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
+    if not said and first:
+        said.append(f"{np.mean(first):.4g} of the untrained policy in its first updates")
+    return f"against {' and '.join(said)}" if said else "with no baseline"
 
 
 def _parts(entry: Mapping[str, Any], role: str) -> str:

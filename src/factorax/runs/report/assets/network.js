@@ -312,7 +312,7 @@
     const xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
     const box = [Math.min(...xs) - edge, Math.min(...ys) - edge];
     const size = [Math.max(...xs) + edge - box[0], Math.max(...ys) + edge - box[1]];
-    const svg = shape("svg", { viewBox: [...box, ...size].join(" "), role: "img", class: "network-svg", "aria-label": "Lights and streets on the map" }, view);
+    const svg = shape("svg", { viewBox: [...box, ...size].join(" "), role: "img", class: "network-svg network-onmap", "aria-label": "Lights and streets on the map" }, view);
     const live = nodes(svg, net, select), scale = Math.max(...size) / 560;
     const streets = net.layout.targets.map(([from, to], j) => {
       const group = live(shape("g", { class: "node-j" }, svg), { i: null, j });
