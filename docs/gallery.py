@@ -68,6 +68,12 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
             "images/policy_study.png", "Memory and messages", "guides/policies", "python -m benchmarks.policy_study"
         ),
     ),
+    "Reports": (
+        Picture("images/report/verdict.png", "The verdict of a report", "guides/report", "factorax report runs"),
+        Picture("images/report/curves.png", "Learning curves", "guides/report", "factorax report runs"),
+        Picture("images/report/network-map.png", "What a light influences", "guides/report", "factorax report runs"),
+        Picture("images/report/credit.png", "What K bought", "guides/report", "factorax report runs"),
+    ),
     "Discovery": (
         _experiment("discover-exact", "By intervention", TRAINING),
         _experiment("discover-samples", "From samples", TRAINING),
