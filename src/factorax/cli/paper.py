@@ -26,6 +26,9 @@ def reproduce(
     preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
     days: Annotated[int | None, Range(0, 366)] = None,
     problems: tuple[str, ...] = (),
+    penalty: Annotated[float | None, Range(0)] = None,
+    norm: Annotated[int | None, Range(1, 2)] = None,
+    scale: Annotated[float | None, Range(0, open=True)] = None,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
@@ -42,6 +45,11 @@ def reproduce(
             out.
         days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
         problems: Problems of relatives, such as queues parcels traffic; all of the budget if left out.
+        penalty: The multiplier λ of the penalty that couples actions, in search-aliasing and search-discrepancy; 0.01
+            if left out.
+        norm: p of the distance ‖a − c‖ₚ that search bandits pay; 1 if left out. With 2 it is one target of all actions.
+        scale: A factor on the targets of search bandits; 1 leaves them undivided, as the paper prints them, and they
+            are divided by n if left out.
         out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
         plot_only: Summarise and draw again the data that is there.
@@ -60,9 +68,11 @@ def reproduce(
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 
-    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None}
+    cost = {"penalty": penalty, "norm": norm, "scale": scale}
+    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None} | cost
     change = {key: value for key, value in changes.items() if value is not None}
     suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else []) + [*problems]
+    suffix += [f"{key}-{value:g}" for key, value in cost.items() if value is not None]
     out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
     options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
     summary = run(experiment, budget=budget, seed=seed, out=out, **options)
