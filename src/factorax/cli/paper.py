@@ -26,6 +26,9 @@ def reproduce(
     preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
     days: Annotated[int | None, Range(0, 366)] = None,
     problems: tuple[str, ...] = (),
+    penalty: Annotated[float | None, Range(0)] = None,
+    norm: Annotated[int | None, Range(1, 2)] = None,
+    scale: Annotated[float | None, Range(0, open=True)] = None,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
@@ -41,6 +44,11 @@ def reproduce(
         preset: Settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, exactly those of the paper, if left out.
         days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
         problems: Problems for the experiment relatives, such as queues parcels traffic; all of the budget if left out.
+        penalty: Weight λ of the penalty that couples actions, in search-aliasing and search-discrepancy; 0.01 if left
+            out.
+        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits; 1 if left out. With 2 it is one target of all actions.
+        scale: Factor on the targets of search bandits; 1 leaves them undivided, as printed in the paper. If left out,
+            they are divided by n.
         out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
         plot_only: Only summarise and plot the existing data again.
@@ -59,9 +67,11 @@ def reproduce(
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 
-    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None}
+    cost = {"penalty": penalty, "norm": norm, "scale": scale}
+    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None} | cost
     change = {key: value for key, value in changes.items() if value is not None}
     suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else []) + [*problems]
+    suffix += [f"{key}-{value:g}" for key, value in cost.items() if value is not None]
     out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
     options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
     summary = run(experiment, budget=budget, seed=seed, out=out, **options)

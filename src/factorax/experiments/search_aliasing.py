@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -30,11 +30,15 @@ class Settings:
     every: int = 5000
     vpg_step_size: float = 0.001
     fpg_step_size: float = 0.01
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
+    scale: float | None = None
+    """A factor on all targets in place of 1/n; with 1 they are undivided."""
 
 
 def jobs(settings: Settings) -> list[Job]:
     """VPG, then FPG."""
-    problem = Search(settings.n, settings.n - 1, settings.penalty)
+    problem = Search(settings.n, settings.n - 1, settings.penalty, norm=settings.norm, scale=settings.scale)
     sizes = {BanditMethod("vpg"): settings.vpg_step_size, BanditMethod("fpg"): settings.fpg_step_size}
     return [
         Job(

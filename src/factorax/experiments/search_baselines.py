@@ -1,7 +1,7 @@
 """Fig. 4a: how VPG and FPG converge on the search bandit, with the baselines that are used in practice."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -30,6 +30,8 @@ class Settings:
     """Step size of all methods."""
     low_step_size: float = 0.001
     """Second step size of VPG without a baseline, which diverges at the other."""
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
 
 
 UNDIVIDED = "undivided"
@@ -42,7 +44,7 @@ def jobs(settings: Settings) -> list[Job]:
     undivided = {plain: both, BanditMethod("fpg"): both}
     return [
         Job(
-            problem=Search(settings.n, scale=scale),
+            problem=Search(settings.n, norm=settings.norm, scale=scale),
             method=method,
             step_sizes=step_sizes,
             seeds=settings.seeds,
@@ -55,7 +57,7 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def _rewards(job: Job) -> str:
-    return "divided by n" if job.problem == Search(job.problem.n) else UNDIVIDED
+    return "divided by n" if job.problem.scale is None else UNDIVIDED
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:

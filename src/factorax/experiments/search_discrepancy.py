@@ -27,6 +27,7 @@ class Settings(grids.StepSizeGrid):
 
     dimensions: tuple[int, ...] = grids.DIMENSIONS[1:]
     penalty: float = 0.01
+    """λ; above 1 the best action is not the centre any more."""
 
 
 def _keys(settings: Settings) -> list[tuple[str, BanditMethod, int]]:
@@ -37,7 +38,7 @@ def jobs(settings: Settings) -> list[Job]:
     """Return one part for each coupling, estimator and dimension."""
     return [
         Job(
-            problem=Search(n, COUPLINGS[coupling](n), settings.penalty),
+            problem=Search(n, COUPLINGS[coupling](n), settings.penalty, norm=settings.norm, scale=settings.scale),
             method=method,
             step_sizes=settings.step_sizes,
             seeds=settings.seeds,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,13 +31,17 @@ class StepSizeGrid:
     seeds: int = 16
     steps: int = 200_000
     every: int = 2000
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
+    scale: float | None = None
+    """A factor on all targets in place of 1/n; with 1 they are undivided."""
 
 
 def jobs(grid: StepSizeGrid, tolerance: float | None = None) -> list[Job]:
     """Return a search bandit without a penalty, one job for each estimator and dimension."""
     return [
         Job(
-            problem=Search(n),
+            problem=Search(n, norm=grid.norm, scale=grid.scale),
             method=method,
             step_sizes=grid.step_sizes,
             seeds=grid.seeds,
