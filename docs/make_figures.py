@@ -3,11 +3,12 @@
 The folder is made afresh at every build (`conf.py` runs this file) and does not belong into version control.
 """
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import run_page
 
 DOCS = Path(__file__).parent
 PAGES = (
@@ -23,10 +24,9 @@ FIGURES = DOCS / "_generated"
 def main() -> None:
     shutil.rmtree(FIGURES, ignore_errors=True)
     FIGURES.mkdir()
-    environment = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # nearly all of the time is spent compiling
     for page in PAGES:
         command = [sys.executable, DOCS / "run_page.py", DOCS / page]
+        environment = run_page.environment((DOCS / page).read_text(encoding="utf-8"))
         done = subprocess.run(command, cwd=FIGURES, env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{page} did not run:\n{done.stderr}")

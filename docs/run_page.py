@@ -3,8 +3,9 @@
     python docs/run_page.py docs/index.md            # a JSON list: line, what it printed, what the page shows
     python docs/run_page.py --write docs/index.md    # brings the page's text blocks up to date
 
-Comments at the top of a page are read: ``% needs: torch`` names modules that factorax does not depend on, and
-``% continues: part1.md part2.md`` names pages whose code runs first, without its output being shown.
+Comments at the top of a page are read: ``% needs: torch`` names modules that factorax does not depend on,
+``% continues: part1.md part2.md`` pages whose code runs first, without their output being shown, and ``% trains: long``
+says that a page spends its time in training, not in compiling.
 
 A ```text block that directly follows a ```python block shows what that block prints. Figures are written to the
 current folder, which `make_figures.py` and the tests choose.
@@ -13,6 +14,7 @@ current folder, which `make_figures.py` and the tests choose.
 import contextlib
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -36,6 +38,16 @@ def header(text: str, key: str) -> list[str]:
 def needs(text: str) -> list[str]:
     """Returns the modules that a page needs and factorax does not depend on."""
     return header(text, "needs")
+
+
+def environment(text: str) -> dict[str, str]:
+    """Returns the environment variables of the process that runs a page."""
+    variables = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1"}
+    variables.pop("JAX_ENABLE_X64", None)
+    variables.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
+    if not header(text, "trains"):  # most pages spend nearly all of their time compiling
+        variables["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    return variables
 
 
 class Block(NamedTuple):

@@ -45,9 +45,7 @@ def _param(page):
 
 def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: no page sees another's imports, settings, warnings or files."""
-    environment = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # nearly all of the time is spent compiling
-    environment.pop("JAX_ENABLE_X64", None)
+    environment = run_page.environment(path.read_text(encoding="utf-8"))
     strict = [] if run_page.needs(path.read_text(encoding="utf-8")) else ["-W", "error"]  # others' code may warn
     command = [sys.executable, *strict, str(DOCS / "run_page.py"), str(path)]
     if path in notebooks.TUTORIALS:  # as readers run them who download the notebook
