@@ -23,7 +23,7 @@ def names_of(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
     return [labels[i] for i in np.flatnonzero(chosen)]
 
 
-class Episode:
+class Reruns:
     """An episode with one seed, and the tests that were run on it."""
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):

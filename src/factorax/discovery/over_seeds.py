@@ -24,7 +24,7 @@ _FEWEST = 30
 """Samples that the test of dependence needs."""
 
 
-class Comparison(NamedTuple):
+class SeedComparison(NamedTuple):
     """What re-runs of many episodes tell of every pair of a factor and a target."""
 
     moved: np.ndarray
@@ -62,7 +62,7 @@ def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
     )
 
 
-def _notes(name: str, compared: Comparison, tested: int, granted: np.ndarray) -> tuple[str, ...]:
+def _notes(name: str, compared: SeedComparison, tested: int, granted: np.ndarray) -> tuple[str, ...]:
     others = f", and {compared.unpaired} others" * bool(compared.unpaired)
     notes = [
         f"{name}: {counted(compared.paired, 'seed was', 'seeds were')} run again for every action{others}",
@@ -82,7 +82,7 @@ def _notes(name: str, compared: Comparison, tested: int, granted: np.ndarray) ->
     return tuple(notes)
 
 
-def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int) -> Comparison:
+def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int) -> SeedComparison:
     """Change one factor at a time in `trials` episodes, then play as many steps again, each episode with its own seed.
 
     - *Paired*: the difference D of a target's sum between the two runs of a seed has mean zero if the target does not
@@ -114,7 +114,7 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
         others = max(trials * (n + 1), _FEWEST)
         unpaired = _unpaired(simulator, name, range(seed + trials, seed + trials + others), rng)
         p_value = np.minimum(1.0, 2 * np.minimum(p_value, unpaired))
-    return Comparison(
+    return SeedComparison(
         moved=moved,
         p_value=p_value,
         change=np.abs(change).mean(axis=0),

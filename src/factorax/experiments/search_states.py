@@ -83,6 +83,7 @@ def _learn(
     method: BanditMethod,
     norm: Literal[1, 2],
     seed: int,
+    *,
     checkpoint: Path,
     tick: Callable[[float], Any],
     stop: threading.Event,
@@ -126,7 +127,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
     def part(norm: Literal[1, 2], method: BanditMethod) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return _learn(settings, method, norm, seed, checkpoint, tick, stop)
+            return _learn(settings, method, norm, seed, checkpoint=checkpoint, tick=tick, stop=stop)
 
         return Part(f"{method.label} p={norm}", 1.0, compute)
 

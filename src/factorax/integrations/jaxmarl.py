@@ -171,7 +171,15 @@ class _Agents:
                 }
             )
         available = _available(env, state, dict(zip(keys, spaces, strict=True)))
-        return cls(names, keys, spaces, _together(names, spaces), shapes, observation_space, available)
+        return cls(
+            names,
+            keys,
+            spaces,
+            action_space=_together(names, spaces),
+            shapes=shapes,
+            observation_space=observation_space,
+            available=available,
+        )
 
     @property
     def whole_observation_space(self) -> gym.Space:

@@ -116,7 +116,7 @@ class Vector:
             ended = np.flatnonzero(over)
             first, obs = (None if self.seeded else obs.astype(np.float32)), obs.astype(np.float32)
             obs[ended] = last_observations(info, ended, self.observations)
-        return Rows(obs, psi, terminated, truncated, optional, first, resets)
+        return Rows(obs, psi, terminated, truncated, optional=optional, first=first, resets=resets)
 
     def _mask(self, info: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray] | None:
         found = entry(info, name, self.n)

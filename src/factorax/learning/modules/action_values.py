@@ -89,7 +89,7 @@ class ActionValues(eqx.Module):
         own_share = jnp.zeros((*mine.shape[:-2], *self.identity.shape)).at[..., np.array(self.factors), :].add(mine)
         x = self.encoder(obs) @ self.net.kernels[0] + shares.sum(axis=-2)
         x = x[..., None, :] - own_share + self.identity
-        if self.by_factor is not None:
+        if self.by_factor is not None and self.of_local is not None:
             x = x + self.by_factor.seen(obs, local, len(self.identity)) @ self.of_local
         if len(self.net.kernels) == 1:
             return _joined(x + self.net.biases[0], probabilities)
