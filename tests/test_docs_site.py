@@ -10,6 +10,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
+pytestmark = pytest.mark.slow  # builds the site, whose figures are drawn by running pages
+
 ROOT = Path(__file__).parent.parent
 WIDTHS = (1400, 390)
 THEMES = ("dark", "light")
@@ -100,7 +102,6 @@ def visits(site, address, browser):
     return pages, wrong
 
 
-@pytest.mark.slow
 def test_the_site_builds_without_warnings(site):
     assert (site / "index.html").is_file()
     assert len(list((site / "_downloads").rglob("*.ipynb"))) >= 7

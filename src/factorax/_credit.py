@@ -35,15 +35,15 @@ _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fu
 
 
 def credit(net: Any, psi: Any, weights: Any = None) -> Any:
-    """[K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
+    """Return [K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
 
-    kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. Linear, so it may stand anywhere in a differentiated or compiled JAX or PyTorch program;
-    K is a constant there and is applied in the cheapest form it has (``net.form``).
+    kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. It is linear, so it can be part of any differentiated or compiled JAX or PyTorch program;
+    K is a constant there and is applied in its cheapest form (``net.form``).
 
     **Arguments**
 
     - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample. A plain
-      matrix does as well, and is checked and analysed in every call: make a network of it where that takes time.
+      matrix works as well, but is checked and analysed in every call: make a network of it where time matters.
     - `psi`: the targets, shape ``(..., n_targets)``, any batch axes in front; NumPy, JAX or PyTorch. Finite.
     - `weights`: the weights λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
       All ones if left out.

@@ -162,7 +162,7 @@ BAD = [
     ("train chain:4,dealy=2", "problem: got 'chain:4,dealy=2'", "dealy"),
     ("train chain:4,delay", "problem: got the setting 'delay', want name=value"),
     ("train queues:0x0", "problem: got 'queues:0x0'"),
-    ("train queues:4x", "'queues:4x'", "want numbers"),
+    ("train queues:4x", "'queues:4x'", "want whole numbers"),
     ("train traffic:0x3", "problem: got 'traffic:0x3'"),
     ("train traffic:3x3,norm=fix", "problem: got 'traffic:3x3,norm=fix'"),
     ("train contextual-bandit:0", "problem: got 'contextual-bandit:0'"),

@@ -46,7 +46,7 @@ def reproduce(
         problems: Problems for the experiment relatives, such as queues parcels traffic; all of the budget if left out.
         penalty: Weight λ of the penalty that couples actions, in search-aliasing and search-discrepancy; 0.01 if left
             out.
-        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits; 1 if left out. With 2 it is one target of all actions.
+        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits; 1 if left out. With 2 it is one target.
         scale: Factor on the targets of search bandits; 1 leaves them undivided, as printed in the paper. If left out,
             they are divided by n.
         out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf;

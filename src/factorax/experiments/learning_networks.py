@@ -1,6 +1,6 @@
 """Which network to learn with: the true one, the same by lag, a discovered, an adaptive, a near, a complete one.
 
-Four problems: switches with few samples a rollout; parcels that pay later; traffic lights; aircraft of an
+Four problems: switches with few samples per rollout; parcels that pay later; traffic lights; aircraft of an
 RDDL model. All methods of a problem have the same settings, and a critic of every target.
 """
 

@@ -43,7 +43,7 @@ class Settings:
     step_size: float = 0.001
     """Small enough for every method: nothing diverges, and speed does not depend on it."""
     naive_fraction: int = 100
-    """The baseline b(s,a) with n evaluations a step is measured over this many times fewer steps."""
+    """The baseline b(s,a) with n evaluations per step is measured over this many times fewer steps."""
 
 
 def _learner(settings: Settings, label: str, seed: int, replicate: int) -> tuple[Callable[[], Any], int]:
@@ -67,7 +67,7 @@ def _compiled(label: str) -> tuple[BanditLearner, Any]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def _naive(centre: jax.Array, key: jax.Array, step_size: float, steps: int) -> jax.Array:
-    """VPG with b(s,a) by n evaluations a step, as one writes it without noticing that only one term changes."""
+    """VPG with b(s,a) by n evaluations per step, as one writes it without noticing that only one term changes."""
     n = centre.shape[0]
 
     def step(carry: tuple[jax.Array, jax.Array], eps: jax.Array) -> tuple[Any, None]:

@@ -1,7 +1,7 @@
 """Log-probabilities and scores of a factored policy: zᵢ = ∇ log πᵢ(σᵢ(a)|s).
 
 Throughout this package a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
-that returns one log-probability a factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
+that returns one log-probability per factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
 arrays. A problem without observations passes ``obs=None``. An action is an array whose first axis counts actions, or a
 tuple, named tuple or dictionary with one entry for each.
 """

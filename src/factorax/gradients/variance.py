@@ -100,13 +100,13 @@ def variance_report(
 
     - `log_prob`, `params`, `obs`, `weights`: as in `factored`.
     - `actions`, `psi`: samples at one state, shapes ``(samples, ...)`` and ``(samples, n_targets)``; or at several,
-      ``(states, samples, ...)``: then the variance is taken at each state and averaged. A batch of a rollout has one
-      sample a state and will not do. Centre `psi` to see the effect of a value baseline.
+      ``(states, samples, ...)``: then the variance is taken at each state and averaged. A rollout has one sample per
+      state and cannot be used. Centre `psi` to see the effect of a value baseline.
     - `net`: the influence network, one row for each factor.
-    - `probabilities`: for exact figures, the probability of each of the `actions`, which then are all there are
-      (`joint_actions`). Left out, the samples are draws from the policy, and standard errors are given.
-    - `disjoint`: say so if factors share no parameters, i.e. every leaf of `params` has a leading axis of length n and
-      factor i reads its own slice alone: then one gradient a sample does instead of n.
+    - `probabilities`: for exact figures, the probability of each of the `actions`, which must then be all joint
+      actions (`joint_actions`). If left out, samples are draws from the policy, and standard errors are given.
+    - `disjoint`: set it if factors share no parameters, i.e. every leaf of `params` has a leading axis of length n and
+      factor i reads only its own slice: then one gradient per sample is enough instead of n.
 
     A warning is given if the three terms do not add up to ΔVᵢ: then a dropped target depends on the factor's own
     action.

@@ -13,6 +13,7 @@ from .factor_actions import FactorActions
 from .modules.action_values import ActionValues
 from .modules.arrangements import Encoded, Independent, Joint, SeenByFactors, Shared
 from .modules.attention import Attention
+from .modules.choices import Choices
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
 from .modules.film import Film
@@ -41,7 +42,7 @@ def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
     """Whether NumPy can compute the policy in rollout workers: layers of ours, and nothing but them."""
     c = config
-    plain = c.architecture == "mlp" and c.identity_by == "input" and not c.layer_norm
+    plain = c.architecture in ("mlp", "choices") and c.identity_by == "input" and not c.layer_norm
     return own.policy is None and plain and c.activation in ("tanh", "relu")
 
 
@@ -50,7 +51,8 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     c, components = config, spec.components
     shape = len(components), components.width
     if own.policy is None:
-        net: Any = make_network(spec, c, c.policy, for_policy, shape=shape, gain=0.01)
+        kind = "choices" if c.architecture == "choices" else c.policy
+        net: Any = make_network(spec, c, kind, for_policy, shape=shape, gain=0.01)
     else:
         net = custom_network("policy", own.policy, spec, for_policy, shape)
     spread = components.spread(c.initial_log_std, one=c.std == "shared")
@@ -78,7 +80,7 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
 
 def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
     """Whether the critic of factors with several components sees what each of them sees, as the policy does."""
-    plain = config.architecture == "mlp" and not config.shares_trunk
+    plain = config.architecture in ("mlp", "choices") and not config.shares_trunk
     return plain and config.policy != "joint" and spec.local is not None
 
 
@@ -131,8 +133,8 @@ def make_network(
     gain: float,
     of_groups: bool = False,
 ) -> Any:
-    """A network of a kind (``"joint"``, ``"shared"`` or ``"independent"``) with outputs ``(c, width)``; with
-    `of_groups`, applied to factors of several components, ``(n, width)``."""
+    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c, width)``;
+    with `of_groups`, applied to factors of several components, ``(n, width)``."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -156,6 +158,13 @@ def make_network(
     if kind == "independent":
         return Independent(**options)
     options["identity"] = c.identity
+    if kind == "choices":
+        if local is None:
+            raise ValueError(
+                "architecture: got 'choices', and the problem has no local observations; want a part of one for each "
+                "choice, by the argument local"
+            )
+        return Choices(**options)
     if c.architecture == "attention":
         return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
     return Film(**options) if c.identity_by == "film" else Shared(**options)

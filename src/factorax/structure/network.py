@@ -29,8 +29,8 @@ class InfluenceNetwork(BaseNetwork):
     """A bipartite graph from actions to targets, held as its influence matrix K.
 
     K has shape ``(n_actions, n_targets)``; K[i, j] = 1 iff action i influences target j. Weights between
-    0 and 1 make a *soft* network. A network never changes: every operation returns a new one, with labels.
-    It can be hashed and compared, so it may be a static argument of ``jax.jit``.
+    0 and 1 make a *soft* network. Networks are immutable: every operation returns a new one, with labels. They can
+    be hashed and compared, so a network may be a static argument of ``jax.jit``.
 
     **Arguments**
 

@@ -29,7 +29,7 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
     header = {"format": FORMAT, "version": VERSION}
     match path.suffix:
         case ".json":
-            # One edge a line: a diff of two files is a diff of two networks.
+            # One edge per line: a diff of two files is a diff of two networks.
             lines = ",\n    ".join(json.dumps(edge, ensure_ascii=False) for edge in net.edges())
             rest = {"actions": net.actions, "targets": net.targets}
             head = json.dumps(header | rest, ensure_ascii=False)[1:-1]

@@ -39,7 +39,7 @@ class Traffic:
     horizon: int = 400
     """Steps of an episode, a second each; it ends as truncated."""
     period: int = 12
-    """Seconds between two cars on a street into the grid: 300 cars an hour."""
+    """Seconds between two cars on a street into the grid: 300 cars per hour."""
     initial: Literal["entries", "everywhere"] = "entries"
     """The first cars stand on the streets into the grid; or between lights, too, so that a large grid is not empty."""
     action: Literal["bits", "gaussian"] = "bits"
