@@ -30,7 +30,7 @@
     const evidence = new Map(), suspects = new Map(), strengths = new Map();
     if (net.evidence) {
       net.evidence.pairs.forEach(([i, j], k) => {
-        const known = net.evidence, parts = [`effect ${shown(known.effect[k])}${known.unit ? ` ${known.unit}` : ""}`];
+        const known = net.evidence, parts = [`effect ${shown(known.effect[k])}`];
         if (known.confidence && known.confidence[k] !== null) parts.push(`confidence ${known.confidence[k].toFixed(4)}`);
         if (known.p_value[k] !== null) parts.push(`p = ${shown(known.p_value[k])}`);
         parts.push(`${known.samples[k].toLocaleString("en-GB")} samples`);
@@ -122,11 +122,13 @@
 
     const touches = (at, k) => at[k] > 0 || known.suspects.has(k);
 
+    const about = () => `Evidence: ${net.evidence.method}; ${net.evidence.unit ? `effect: ${net.evidence.unit}.` : ""}`;
+
     // Every edge of an action or a target, as a list.
     function list(what, at) {
       info.replaceChildren();
       if (!what) {
-        const text = net.evidence ? `Evidence: ${net.evidence.method}. ` : "";
+        const text = net.evidence ? `${about()} ` : "";
         info.appendChild(element("p", {}, `${text}Choose an action or a target above, or move over the drawing.`));
         if (net.suspects.length) {
           info.appendChild(element("p", {}, `${net.suspects.length} edges are suspected to be missing:`));
@@ -140,17 +142,23 @@
       if (what.i !== null && what.j !== null) {
         info.appendChild(element("p", {}, "")).append(element("strong", {}, `${net.actions[what.i]} → ${net.targets[what.j]}`));
         info.appendChild(element("p", {}, describe(net, known, at, what.i, what.j)));
+        if (net.evidence) info.appendChild(element("p", { class: "quiet" }, about()));
         return;
       }
       const isAction = what.i !== null, name = isAction ? net.actions[what.i] : net.targets[what.j];
       const others = isAction ? net.targets : net.actions, lines = [];
       others.forEach((other, k) => {
-        const [i, j] = isAction ? [what.i, k] : [k, what.j];
-        if (touches(at, pair(net, i, j))) lines.push(`${isAction ? "→" : "←"} ${other}: ${describe(net, known, at, i, j)}`);
+        const [i, j] = isAction ? [what.i, k] : [k, what.j], state = at[pair(net, i, j)];
+        if (!touches(at, pair(net, i, j))) return;
+        const text = `${isAction ? "→" : "←"} ${other}: ${describe(net, known, at, i, j)}`;
+        lines.push({ text, present: state === 1 || state === 2 });
       });
-      info.appendChild(element("p", {}, "")).append(element("strong", {}, name), ` ${isAction ? "influences" : "is influenced by"} ${lines.length} of ${others.length}`);
+      const present = lines.filter((line) => line.present).length;
+      info.appendChild(element("p", {}, "")).append(element("strong", {}, name), ` ${isAction ? "influences" : "is influenced by"} ${present} of ${others.length}`);
       const items = info.appendChild(element("ul"));
-      lines.slice(0, LISTED).forEach((line) => items.appendChild(element("li", {}, line)));
+      lines.sort((a, b) => b.present - a.present);
+      lines.slice(0, LISTED).forEach((line) => items.appendChild(element("li", {}, line.text)));
+      if (net.evidence) info.appendChild(element("p", { class: "quiet" }, about()));
       if (lines.length > LISTED) info.appendChild(element("p", {}, `and ${lines.length - LISTED} more`));
     }
 
