@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 .PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
 
-# The commands of README.md; RUN is where its training goes.
+# What README.md promises; RUN is where its training goes.
 RUN := runs/traffic-3x3-factored-incident-0
 demo: .venv/installed
 	$(BIN)/factorax reproduce search-baselines --budget paper
@@ -18,6 +18,7 @@ demo: .venv/installed
 	$(PIP) -e '.[sumo]'
 	$(BIN)/factorax evaluate $(RUN) --sim sumo
 	$(BIN)/factorax evaluate gap-out --sim sumo
+	$(BIN)/factorax report $(RUN) --out out/report.html
 
 # The tests that take a moment each, without optional packages.
 PYTEST := -m pytest --numprocesses auto --dist loadfile
@@ -29,13 +30,14 @@ test: .venv/installed
 test-all: test test-slow test-rllib test-oldest test-newest
 
 test-slow: .venv/installed-extras
-	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb'
+	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb or browser'
 
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
 
 # Other versions: pages and experiments show what constraints.txt gives, and what reads our own files sees the same ones.
-OF_VERSIONS := $(addprefix --ignore=tests/,test_docs.py experiments test_architecture.py test_mirror.py test_packaging.py)
+OF_VERSIONS := $(addprefix --ignore=tests/,experiments test_architecture.py test_mirror.py test_packaging.py) \
+	--ignore-glob=tests/test_docs*.py
 
 # With the lower bounds of pyproject.toml, on the oldest Python.
 test-oldest: .venv-oldest/installed
@@ -67,7 +69,7 @@ docs: .venv/installed-docs
 	touch $@
 
 .venv/installed-extras: .venv/installed
-	$(PIP) -e '.[bench,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
+	$(PIP) -e '.[bench,browser,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
 	touch $@
 
 # Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.

@@ -19,7 +19,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 SOURCE = Path(__file__).parent.parent / "src" / "factorax"
 FIGURES = Path(__file__).parent / "_generated"
-HELPERS = ("_checks", "_files", "_lazy", "_programs", "_progress", "_temporary", "_false_discovery")
+HELPERS = ("_checks", "_files", "_html", "_lazy", "_programs", "_progress", "_temporary", "_false_discovery")
 """Modules that import nothing of the library, and that any package may import."""
 
 INK, GREY, LINE = "#1b1f24", "#59636e", "#6b7682"
@@ -46,7 +46,7 @@ PACKAGES = (
     Package("cli", "the command factorax: parses, calls, prints", "grey", 1, 0),
     Package("experiments", "figures and tables of the paper,\none file per command", "grey", 1, 1),
     Package("integrations", "fx.wrap, RDDL, PettingZoo, RLlib,\nStable-Baselines3", "green", 1, 2),
-    Package("runs", "problems by name, run folders,\ncomparisons, films", "green", 1, 3),
+    Package("runs", "run folders, comparisons,\nfilms, reports", "green", 1, 3),
     Package("discovery", "where K comes from:\ninterventions and tests", "blue", 2, 4),
     Package("learning", "the algorithm: policies, advantages,\nlosses, FactoredPPO", "blue", 1, 4),
     Package("rollouts", "who steps a problem:\ncollectors, backends, workers", "orange", 1, 5),

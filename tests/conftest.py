@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -120,3 +121,17 @@ def factorax(monkeypatch, capsys):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium, one for all tests of a worker; they are marked `browser`, and each opens a page of its own."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright, in the extra browser")
+    paths = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    executable = next((path for path in paths if path is not None), None)
+    if executable is None:
+        pytest.skip("needs Chromium, which apt-get install chromium installs")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=executable)
+        yield chromium
+        chromium.close()

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 DIRECT = [Requirement(text) for text in PROJECT["project"]["dependencies"]]
-TESTS = [Requirement(text) for text in (*EXTRAS["test"], *EXTRAS["tensorboard"]) if not text.startswith("factorax")]
+OF_TESTS = (*EXTRAS["test"], *EXTRAS["report"], *EXTRAS["tensorboard"])
+TESTS = [Requirement(text) for text in OF_TESTS if not text.startswith("factorax")]
 LOCKS = sorted(ROOT.glob("constraints*.txt"))
 
 
@@ -91,7 +92,9 @@ def test_the_wheel_is_the_package_with_its_data_and_nothing_else(built):
     source = ROOT / "src"
     files = (path for path in (source / "factorax").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     package = {path.relative_to(source).as_posix(): path.read_bytes() for path in files}
-    assert {Path(name).suffix or Path(name).name for name in package} == {".py", ".toml", ".json", ".typed"}
+    assert {Path(name).suffix or Path(name).name for name in package} == {
+        *(".py", ".toml", ".json", ".typed", ".css", ".js", ".j2", ".txt")
+    }
     held = contents(built[1])
     information = {name for name in held if name.partition("/")[0].endswith(".dist-info")}
     assert {name.partition("/")[2] for name in information} == {

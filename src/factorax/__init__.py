@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .learning import AdaptiveStateNetwork as AdaptiveStateNetwork
     from .learning import FactoredPPO as FactoredPPO
     from .rollouts import check_problem as check_problem
+    from .runs.report import report as report
     from .spec import Spec as Spec
 
 _HOMES = {
@@ -66,6 +67,7 @@ _HOMES = {
     "AdaptiveStateNetwork": "learning",
     "FactoredPPO": "learning",
     "check_problem": "rollouts",
+    "report": "runs.report",
     "Spec": "spec",
 }
 

@@ -145,6 +145,17 @@ ROWS = [
         trusted=[3],
     ),
     *bad(
+        "report",
+        fx.report,
+        {"what": "no-such-run", "out": "report.html", "play": False},
+        what=[None, 3, "", "no-such-run", [], Given([3], "3"), Given(["no-such-a", "no-such-b"], "no-such-a")],
+        out=[None, 3, "", Given("report.pdf", "report.pdf"), Given("no-such-folder/a.html", "no-such-folder")],
+        play=NOT_FLAGS,
+        trusted=[3],
+        open_browser=NOT_FLAGS,
+        tell=[3, "tell"],
+    ),
+    *bad(
         "integrations.wrap",
         fx.wrap,
         {"env": make, "network": np.eye(2)},

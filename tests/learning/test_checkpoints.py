@@ -118,3 +118,18 @@ def test_other_formats_are_refused(tmp_path, monkeypatch, number):
         ValueError, match=f"format {number}, want 5 or an earlier one down to 2; it is of another version"
     ):
         checkpoints.load(tmp_path / "m.safetensors", {"x": jnp.ones(2)})
+
+
+def test_arrays_are_read_without_a_model_and_only_from_whole_files(tmp_path):
+    path = tmp_path / "m.safetensors"
+    tree = {"sums": {"a": jnp.arange(3.0), "b": jnp.zeros((2, 2))}, "other": jnp.ones(1)}
+    checkpoints.save(path, tree, {})
+    stored = checkpoints.arrays(path, "['sums']")
+    assert set(stored) == {"['a']", "['b']"}
+    np.testing.assert_array_equal(stored["['a']"], [0, 1, 2])
+    assert checkpoints.arrays(path, "nothing") == {}
+    with pytest.raises(ValueError, match="want at most 10"):
+        checkpoints.arrays(path, "", limit=10)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(ValueError, match="its checksum is another one"):
+        checkpoints.arrays(path, "")

@@ -52,3 +52,18 @@ def test_signal_and_noise_are_those_of_single_gradients(policy):
     )
     covariance = [2 * np.cov(squared[:, i] * kept[:, i], b[:, i], ddof=0)[0, 1] for i in range(3)]
     np.testing.assert_allclose(report["variance/covariance"], covariance, rtol=2e-3, atol=1e-3)
+    signal, noise = moments(b)
+    np.testing.assert_allclose(report["variance/bias"], signal - noise / 63, rtol=2e-3, atol=1e-5)
+
+
+def test_the_squared_bias_is_unbiased_and_zero_without_a_signal():
+    """Means over many batches of 10 samples: of noise alone, and of noise around 2."""
+    rng = np.random.default_rng(0)
+    for mean, expected in ((0.0, 0.0), (2.0, 4.0)):
+        g = rng.normal(mean, 1.0, (20_000, 10))
+        estimates = [
+            diagnostics.squared_bias(jnp.array(x.mean() ** 2), jnp.array((x**2).mean()), samples=10) for x in g[:300]
+        ]
+        whole = g.mean(axis=1) ** 2 - ((g**2).mean(axis=1) - g.mean(axis=1) ** 2) / 9
+        np.testing.assert_allclose(estimates, whole[:300], rtol=1e-4, atol=1e-5)
+        assert whole.mean() == pytest.approx(expected, abs=4 * whole.std() / np.sqrt(len(whole)))

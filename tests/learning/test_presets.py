@@ -58,7 +58,7 @@ def test_the_network_of_a_shipped_preset_exists(name):
 
 
 def test_every_preset_is_in_the_table_of_the_page():
-    page = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "runs.md").read_text(encoding="utf-8")
     assert [name for name in preset_names() if f"\n| `{name}` |" not in page] == []
 
 

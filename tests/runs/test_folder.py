@@ -92,6 +92,7 @@ def test_a_run_folder(whole):
     assert sorted(p.name for p in whole.iterdir() if p.name != ".lock") == [
         "checkpoints",
         "config.json",
+        "made_with.json",
         "metrics.jsonl",
     ]
     config = json.loads((whole / "config.json").read_text())

@@ -14,6 +14,7 @@ from ..structure.labels import printable
 from .arguments import check_arguments
 from .discovery import discover
 from .paper import claims, reproduce
+from .report import report
 from .runs import compare, evaluate, plot, watch
 from .train import train, train_with_preset
 
@@ -31,6 +32,7 @@ def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
         "watch": watch,
         "plot": plot,
         "compare": compare,
+        "report": report,
         "discover": discover,
     }
 

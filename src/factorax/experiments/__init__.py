@@ -37,7 +37,7 @@ NAMES = (
 
 
 def find(name: str) -> "Experiment":
-    """Returns the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same name.
+    """Return the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same name.
 
     >>> find("search-rate").paper
     'Fig. 8'

@@ -60,7 +60,7 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     if c.critic == "none":
         return Agent(policy, None)
     if c.is_counterfactual:
-        return Agent(policy, Critic(make_action_values(spec, c, for_critic)))
+        return Agent(policy, Critic(make_action_values(spec, c, own, for_critic)))
     kind, values = "joint", spec.n_factors
     if c.critic == "target":
         values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
@@ -84,7 +84,7 @@ def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
     return plain and config.policy != "joint" and spec.local is not None
 
 
-def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValues:
+def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Array) -> ActionValues:
     """The critic of actions: a value for each action of every factor, or for one that is asked for."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
@@ -92,6 +92,9 @@ def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValu
     if c.architecture == "conv":
         encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
     of = range(spec.n_factors) if spec.factors is None else spec.factors.tolist()
+    local = seen_shape(spec) if looks_at_local(spec, c, own) else None
+    index = tuple(map(tuple, spec.seen_by_factor.tolist()))
+    by_factor = None if local is None else SeenByFactors(Encoded(spec.observations), index)
     return ActionValues(
         key,
         encoder,
@@ -99,6 +102,8 @@ def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValu
         width=max(int(spec.components.choices.max()), 1),
         outputs=1 if c.default_action else FactorActions.of(spec, critic=c.critic).most,
         settings=settings,
+        by_factor=by_factor,
+        local=0 if local is None else local[1],
     )
 
 

@@ -56,6 +56,15 @@ def about(path: Path) -> dict[str, Any]:
         return _about(path, _header(path, file)[1])
 
 
+def arrays(path: Path, prefix: str, *, limit: int = _BESIDE_BYTES) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint whose names begin with `prefix`, by what follows it; no model is made for them.
+
+    Raises ValueError for a file that is none, is damaged, or has more than `limit` bytes.
+    """
+    stored = _read(path, limit)
+    return {name.removeprefix(prefix): array for name, array in stored.items() if name.startswith(prefix)}
+
+
 def load(
     path: Path, like: Any, *, keep: tuple[str, ...] = (), finite: tuple[str, ...] = ()
 ) -> tuple[Any, dict[str, np.ndarray]]:

@@ -82,6 +82,18 @@ def variance_terms(
     return terms | {"delta": terms["vanilla"] - terms["factored"]}
 
 
+def squared_bias(mean_squared: jax.Array, second: jax.Array, *, samples: int) -> jax.Array:
+    """|E[zᵢ bᵢ]|² of every factor, ``(n,)``: the bias that dropping bᵢ costs, 0 if the network is true.
+
+    As `BiasReport.squared`, against a complete network: without the part that the noise of N samples adds to the
+    square of their mean, so that it scatters around 0 where there is no bias.
+
+    - `mean_squared`, `second`: the square of the mean of zᵢ bᵢ over the samples, and E|zᵢ bᵢ|², ``(n,)``.
+    """
+    variance = (second - mean_squared) * samples / max(samples - 1, 1)
+    return mean_squared - variance / samples
+
+
 class _ActedSamples(NamedTuple):
     """The part of samples that scores are made of."""
 
@@ -179,7 +191,7 @@ def gradient_snr(spec: Spec, agent: Agent, samples: Samples, factor_credit: jax.
 
 
 def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.Array, k: Any) -> dict[str, Any]:
-    """The variance decomposition of every factor's gradient, with and without the network.
+    """The variance decomposition of every factor's gradient, with and without the network, and its squared bias.
 
     - `advantage`: of every target, ``[T, B, m]``; `k`: the K that holds for the rollout.
     """
@@ -187,7 +199,9 @@ def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.A
     kept = credit(k, advantage, spec.weights)
     total = credit(InfluenceNetwork.complete(1, spec.n_targets), advantage, spec.weights)
     kept, total = (x.reshape(-1, x.shape[-1]) for x in (kept, total))
-    terms = variance_terms(squared, kept, total - kept, moments(kept)[0], moments(total)[0])
+    dropped = jnp.broadcast_to(total - kept, kept.shape)
+    terms = variance_terms(squared, kept, dropped, moments(kept)[0], moments(total)[0])
+    terms["bias"] = squared_bias(*moments(dropped), samples=len(kept))
     metrics = {f"variance/{name}": value for name, value in terms.items()}
     return metrics | {"variance/ratio": terms["vanilla"].sum() / (terms["factored"].sum() + 1e-30)}
 

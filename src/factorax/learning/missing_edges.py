@@ -56,19 +56,38 @@ def look(rollouts: int) -> int:
     return power.bit_length() if rollouts % _FIRST == 0 and power & (power - 1) == 0 and power else 0
 
 
+def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
+    """The p-value of every pair of a component and a target without an edge, ``(c, m)``; NaN where nothing is tested.
+
+    - `present`: which pairs have an edge, booleans ``(c, m)``.
+    """
+    product, squares = (np.asarray(x, float) for x in sums)
+    t = np.abs(product) / np.sqrt(np.maximum(squares, 1e-300))
+    tested = ~present & (squares > 0).all(axis=1)
+    if not tested.any():
+        return np.full(present.shape, np.nan)
+    bound = product.shape[1] * special.erfc(t.max(axis=1) / np.sqrt(2))  # Bonferroni over the p features
+    return np.where(tested, bound, np.nan)
+
+
+def last_look(rollouts: int) -> int:
+    """The number of the last look at or before this rollout; 0 if there was none.
+
+    >>> last_look(7), last_look(8), last_look(31)
+    (0, 1, 2)
+    """
+    return (rollouts // _FIRST).bit_length()
+
+
 def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[int, int]]:
     """Pairs of components and targets that lack an edge although the data show one, the surest first.
 
     Uses the Benjamini–Hochberg rule at the level `LEVEL` / (k (k + 1)) in the k-th look, so that all looks together
     spend `LEVEL`.
     """
-    product, squares = (np.asarray(x, float) for x in sums)
-    t = np.abs(product) / np.sqrt(np.maximum(squares, 1e-300))
-    tested = ~present & (squares > 0).all(axis=1)
-    if not tested.any():
+    p_value = p_values(sums, present)
+    if np.isnan(p_value).all():
         return []
-    p_value = product.shape[1] * special.erfc(t.max(axis=1) / np.sqrt(2))  # Bonferroni over the p features
-    p_value[~tested] = np.nan
     pairs = np.argwhere(discoveries(p_value, LEVEL / (number * (number + 1))))
     return [(int(i), int(j)) for i, j in sorted(pairs, key=lambda pair: p_value[*pair])]
 

@@ -130,7 +130,7 @@ def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
         numbers = tuple(int(n) for n in size.split("x")) if size else ()
     except ValueError:
         raise ValueError(
-            f"problem: got the size {size!r} in {_name(prefix, text)!r}, want numbers, as in {prefix}:4"
+            f"problem: got the size {size!r} in {_name(prefix, text)!r}, want whole numbers, as in {prefix}:4"
         ) from None
     if min(numbers, default=1) < 1:
         raise ValueError(f"problem: got {_name(prefix, text)!r}, want a size of at least 1")

@@ -18,6 +18,9 @@ from ..observations import ObservationSpace
 from ..spaces import ActionMask, ActionSpace
 
 TILE = 8
+"""Rows of every matrix product. BLAS chooses the order of additions by the number of rows, so the same row in batches
+of different sizes may differ in the last bit. With a fixed number of rows, results are bit-identical with any number of
+workers."""
 
 
 class PolicyArrays(NamedTuple):

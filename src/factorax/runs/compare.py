@@ -64,25 +64,33 @@ def group_runs(folders: Sequence[Path]) -> list[Group]:
         raise ValueError("folders: got none, want the folders of one or more runs")
     check_different("folders", [str(each) for each in folders])
     configs = [read_config(Path(folder)) for folder in folders]
-    kept = ("problem", "network")
-    settings_of = [c["config"] for c in configs]
-    flat = [
-        {k: c[k] for k in kept} | {k: v for k, v in settings.items() if k != "seed"}
-        for c, settings in zip(configs, settings_of, strict=True)
-    ]
-    differing = [key for key in flat[0] if any(f.get(key) != flat[0].get(key) for f in flat)]
-    members: dict[str, list[int]] = {}
-    for i, settings in enumerate(flat):
-        name = ", ".join(f"{settings[key]}" if key == "problem" else f"{key} {settings[key]}" for key in differing)
-        members.setdefault(name or str(flat[0]["problem"]), []).append(i)
+    members, settings = name_groups(configs)
     return [
         replace(
-            _group(name, [Path(folders[i]) for i in numbers]),
-            settings=flat[numbers[0]],
-            seeds=tuple(int(settings_of[i]["seed"]) for i in numbers),
+            _group(name, [Path(folders[i]) for i in indices]),
+            settings=settings[indices[0]],
+            seeds=tuple(int(configs[i]["config"]["seed"]) for i in indices),
         )
-        for name, numbers in members.items()
+        for name, indices in members.items()
     ]
+
+
+def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
+    """Returns the indices of the runs of every group by its name, and the settings of every run without its seed.
+
+    - `configs`: what `read_config` returns of each run.
+    """
+    settings = [
+        {key: each[key] for key in ("problem", "network")} | {k: v for k, v in each["config"].items() if k != "seed"}
+        for each in configs
+    ]
+    first = settings[0]
+    differing = [key for key in first if any(each.get(key) != first.get(key) for each in settings)]
+    members: dict[str, list[int]] = {}
+    for i, each in enumerate(settings):
+        name = ", ".join(f"{each[key]}" if key == "problem" else f"{key} {each[key]}" for key in differing)
+        members.setdefault(name or str(first["problem"]), []).append(i)
+    return members, settings
 
 
 @cache

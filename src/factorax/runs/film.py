@@ -13,7 +13,8 @@ from ..problems.registry import find_problem
 from ..problems.traffic import LaneSimulator, Traffic
 from ..problems.traffic.animation import animate, film_writer
 from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
-from ..problems.traffic.episode import play, play_in_sumo
+from ..problems.traffic.episode import TrafficEpisode, play, play_in_sumo
+from ..problems.traffic.lane_simulator import Lanes
 from .folder import load, read_config
 
 _OPTIONS = {"seconds": Count, "speed": Count, "sampled": bool, "seed": Seed}
@@ -44,6 +45,25 @@ def write_film(
     out = path_of("out", out, "a file that ends in .gif, .mp4 or .html")
     check_each(_OPTIONS, seconds=seconds, speed=speed, sampled=sampled, seed=seed)
     film_writer(out, speed)  # before anything is simulated
+    traffic, played = play_scenes(what, grid=grid, seconds=seconds, sampled=sampled, seed=seed, trusted=trusted)
+    scenes = {Path(name).name: scene for name, scene in played.items()}
+    animate(traffic.grid, scenes, Path(out), speed=speed)
+    return {title: float(np.sum(episode.reward, dtype=float)) for title, (episode, _) in scenes.items()}
+
+
+def play_scenes(
+    what: Sequence[str],
+    *,
+    grid: str = "",
+    seconds: int = 120,
+    sampled: bool = False,
+    seed: int = 0,
+    trusted: str | None = None,
+) -> tuple[Traffic, dict[str, tuple[TrafficEpisode, Lanes]]]:
+    """Plays controllers and runs on the same traffic; returns it, and the episode and states of each by its name.
+
+    Arguments as those of `write_film`.
+    """
     models, traffic = _open(what, grid, seconds, trusted)
     simulator = LaneSimulator(traffic)
     scenes = {}
@@ -54,9 +74,8 @@ def write_film(
             raise FloatingPointError(
                 f"{name}: queues grew beyond what the lane simulator is exact for; want fewer --seconds"
             )
-        scenes[Path(name).name] = scene
-    animate(traffic.grid, scenes, Path(out), speed=speed)
-    return {title: float(np.sum(episode.reward, dtype=float)) for title, (episode, _) in scenes.items()}
+        scenes[name] = scene
+    return traffic, scenes
 
 
 def show_in_gui(

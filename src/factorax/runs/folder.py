@@ -5,7 +5,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from ..learning.stored import (
 from ..structure import InfluenceNetwork
 from .interrupts import Interrupts
 from .lock import LOCK, held
+from .provenance import MADE_WITH, WARNINGS, WarningRecord, write_made_with
 from .recorder import Recorder, room
 
 FORMAT = 1
@@ -46,7 +47,7 @@ METRICS = "metrics.jsonl"
 _LARGEST_METRICS = 2**30
 SCORE = "evaluation.json"
 """Scores of the current policy: that of the settings in ``config.json`` after the steps that the file names."""
-_WRITTEN = ("config.json", METRICS, SCORE, NETWORK_COPY)
+_WRITTEN = ("config.json", METRICS, SCORE, NETWORK_COPY, MADE_WITH, WARNINGS)
 
 
 def train(
@@ -66,14 +67,19 @@ def train(
 
     `loggers` names other formats for the metrics, as `factorax.learning.configure` knows them; they go to ``logs/``.
 
-    The folder holds ``config.json``, ``metrics.jsonl`` (one line per update) and ``checkpoints/`` with the last state
-    and the one before it. With `force` changed settings are accepted, as long as the shapes still fit.
+    The folder holds ``config.json``, ``metrics.jsonl`` (one line per update), ``made_with.json`` (versions),
+    ``warnings.jsonl`` (if there were any) and ``checkpoints/`` with the last state and the one before it. With `force`
+    changed settings are accepted, as long as the shapes still fit.
     """
     check_training(problem, config, [out], network=network, force=force, progress_bar=progress_bar)
     loggers = checked_formats(loggers, "loggers")
     out = Path(out)
-    model = make_model(problem, network, dataclasses.asdict(config))
-    with opened(out, model, problem=problem, config=config, network=network, force=force) as has_last:
+    with ExitStack() as stack:
+        record = stack.enter_context(WarningRecord())
+        model = make_model(problem, network, dataclasses.asdict(config))
+        run = opened(out, model, problem=problem, config=config, network=network, force=force)
+        has_last = stack.enter_context(run)
+        record.write_to([out])
         recorder = Recorder(out, model, has_last=has_last)
         if loggers:
             model.set_logger(configure(out / "logs", loggers))
@@ -119,6 +125,7 @@ def opened(
             if force:
                 (out / SCORE).unlink(missing_ok=True)
             write_json(out / "config.json", requested)
+            write_made_with(out)
             if is_file(network):
                 model.spec.network.static.save(out / NETWORK_COPY)
             (out / "checkpoints").mkdir(exist_ok=True)
@@ -127,8 +134,10 @@ def opened(
         yield has_last
 
 
-def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
+def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredPPO:
     """Returns the model of a run folder, as of its last checkpoint, or of the one before if that is damaged.
+
+    `settings` replace those of the run, as long as the shapes still fit.
 
     A folder may come from a stranger. If its problem is a ``package.module:function``, is of a family that was added
     with `register`, or names files, as ``sumo:town.net.xml,town.rou.xml``, it is used only if its name is given again,
@@ -146,7 +155,8 @@ def load(run: Path, *, trusted: str | None = None) -> FactoredPPO:
     with warnings.catch_warnings(action="ignore", category=DamagedWarning):  # said when the model is restored
         first_intact(files, checkpoints.about)  # before a model is made for it
     with no_larger_than(max(files, key=lambda path: path.stat().st_size)):
-        model = make_model(problem, network_of_run(run, network), checked_settings(config["config"]))
+        options = checked_settings(config["config"]) | settings
+        model = make_model(problem, network_of_run(run, network), options)
     model.restore(run)
     return model
 

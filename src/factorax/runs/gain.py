@@ -7,13 +7,13 @@ second, so that
     factored − vanilla = (complete − vanilla) + (factored − complete)
 """
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from ..learning.config import WHO_STEPS
-from .compare import Group, checked_groups, default_settings
+from .commands import train_command
+from .compare import Group, checked_groups
 from .statistics import iqm_difference
 
 Role = Literal["vanilla", "complete", "factored"]
@@ -94,29 +94,17 @@ def commands(group: Group, role: Role) -> list[str]:
     >>> commands(group, "complete")
     ['factorax train chain:8 --preset none --network complete --n-steps 64 --hidden 32 --seed 3']
     """
-    settings, problem = dict(group.settings), str(group.settings["problem"])
-    words = ["factorax", "train", problem, "--preset", "none"]  # all settings follow
-    words += ["--estimator", "vanilla"] if role == "vanilla" else ["--network", "complete"]
-    notes = ""
-    for name, default in default_settings().items():
-        value = settings.get(name, default)
-        if value == default or name in ("estimator", "seed"):
-            continue
-        option = name.replace("_", "-")
-        if isinstance(default, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
-        elif isinstance(value, list) and not isinstance(default, list):
-            notes = f"  # and the schedule of {name}, which only Python takes"
-        else:
-            words += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
+    problem = str(group.settings["problem"])
+    estimator = "vanilla" if role == "vanilla" else "factored"
+    network = "complete" if role == "complete" else "own"
     lines = []
     for seed, folder in zip(group.seeds, group.folders, strict=True):
-        out: list[str] = []
+        out = ""
         if folder.parent != Path("runs"):
             label = problem.replace("/", "-").replace(":", "-")
             kind = "vanilla" if role == "vanilla" else "factored-complete"
-            out = ["--out", str(folder.parent / f"{label}-{kind}-{seed}")]
-        lines.append(shlex.join([*words, "--seed", str(seed), *out]) + notes)
+            out = str(folder.parent / f"{label}-{kind}-{seed}")
+        lines.append(train_command(group.settings, seed=seed, network=network, estimator=estimator, out=out))
     return lines
 
 

@@ -28,6 +28,7 @@ from ..structure import InfluenceNetwork
 from .compare import check_different
 from .folder import check_training, make_model, opened
 from .interrupts import Interrupts
+from .provenance import WarningRecord
 from .recorder import Recorder
 
 
@@ -70,7 +71,22 @@ def train_networks(
     if not runs:
         raise ValueError("outs: got none, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
-    firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in outs}
+    with WarningRecord() as record:
+        return _train(problem, config, runs, record, force=force, progress_bar=progress_bar)
+
+
+def _train(
+    problem: str,
+    config: Config,
+    runs: Sequence[tuple[str, Path, Config]],
+    record: WarningRecord,
+    *,
+    force: bool,
+    progress_bar: bool,
+) -> list[FactoredPPO]:
+    """Trains runs of networks, folders and settings, as one program."""
+    networks = dict.fromkeys(network for network, _, _ in runs)
+    firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in networks}
     first = firsts[runs[0][0]]
     if not first.program.collector.traced:
         raise ValueError(
@@ -88,6 +104,7 @@ def train_networks(
             run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
             has_last = stack.enter_context(run)
             recorders.append(Recorder(out, model, has_last=has_last))
+        record.write_to([out for _, out, _ in runs])
         _check_steps(models)
         with Interrupts() as interrupts:
             seeds = _Seeds(models, [network for network, _, _ in runs], chosen)

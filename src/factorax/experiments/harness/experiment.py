@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 from rich.console import Console
 
-import factorax
-
 from ..._files import read_json, write_json, write_whole
+from ...runs.provenance import versions
 from .claims import Claim
 from .parts import Arrays, Part, run_parts
 from .table import Table, read_csv, write_csv
@@ -173,7 +170,7 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
         if out.exists() and any(out.iterdir()):
             raise FileExistsError(f"out: {str(out)!r} holds files that are not an experiment's; give another folder")
         out.mkdir(parents=True, exist_ok=True)
-        write_json(config, {"format": FORMAT} | request | {"made_with": _versions()})
+        write_json(config, {"format": FORMAT} | request | {"made_with": versions()})
         return
     stored = _read_config(out)
     requested = json.loads(json.dumps({"format": FORMAT} | request))
@@ -198,17 +195,6 @@ def _read_config(out: Path) -> dict[str, Any]:
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-def _versions() -> dict[str, str]:
-    device = jax.devices()[0]
-    return {
-        "factorax": factorax.__version__,
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "device": f"{device.device_kind}, {os.cpu_count()} cores" if device.platform == "cpu" else device.device_kind,
-    }
 
 
 def _save_figure(figure: "Figure", out: Path) -> None:

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from .canvas_film import encode_film, write_film_page
 from .drawing import Ways
 from .episode import TrafficEpisode
 from .grid import Grid
@@ -26,7 +27,7 @@ _FORMATS = (".gif", ".mp4", ".html")
 def animate(
     grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]], path: Path, *, speed: int = 10, size: float = 4.0
 ) -> None:
-    """Write episodes side by side as a film: ``.gif``, ``.mp4`` or ``.html``.
+    """Write episodes side by side as a film: ``.gif``, ``.mp4``, or ``.html``, a page with a canvas and controls.
 
     - `scenes`: what `play` gave, by the titles to be shown.
     - `speed`: seconds of traffic per second of film.
@@ -34,6 +35,9 @@ def animate(
     """
     path = Path(path)
     writer, settings = film_writer(path, speed)
+    if writer is None:
+        write_film_page(path, encode_film(grid, scenes), speed=speed)
+        return
     figure, draw = _stage(grid, scenes, size)
     steps = min(len(episode.reward) for episode, _ in scenes.values())
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".film-") as folder, mpl.rc_context(settings):
@@ -46,13 +50,13 @@ def animate(
 
 
 def film_writer(path: Path, speed: int) -> tuple[Any, Any]:
-    """What writes the film, and matplotlib's settings for it."""
+    """What writes the film, None for a page with a canvas, and matplotlib's settings for it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"out: no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.suffix == ".gif":
         return animation.PillowWriter(fps=speed), {}
     if path.suffix == ".html":
-        return animation.HTMLWriter(fps=speed, embed_frames=True), {"animation.embed_limit": 200}
+        return None, {}
     if path.suffix == ".mp4":
         settings: Any = {"animation.ffmpeg_path": _ffmpeg()}
         with mpl.rc_context(settings):

@@ -23,7 +23,7 @@ _SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1"]
 
 
 class Simulation:
-    """SUMO by libsumo, which holds one simulation a process; or by traci, in processes of their own, as many as there
+    """SUMO by libsumo, which holds one simulation per process; or by traci, in processes of their own, as many as there
     are, with or without a window.
 
     libsumo would silently replace a running simulation, so a second one raises here.
@@ -142,7 +142,7 @@ class Simulation:
 
 
 class SecondSimulation(RuntimeError):
-    """libsumo has room for one simulation a process."""
+    """libsumo has room for one simulation per process."""
 
 
 def _import(backend: SumoBackend) -> Any:

@@ -1,0 +1,138 @@
+"""The policy in action: a film of traffic, or one episode of any other problem by the names of what is in it."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...learning.factored_ppo import FactoredPPO
+from ...observations import ObservationSpace
+from ...problems.traffic.canvas_film import encode_film
+from ...rollouts.factory import environments_for
+from ...spec import Spec, opened
+from ..film import play_scenes
+from ..folder import load
+from .curves import numbers
+from .sources import RunSource
+
+CONTROLLER = "gap-out"
+"""The controller that films of traffic show next to the trained policy."""
+SECONDS = 120
+"""Of a film."""
+_MOST_POLICIES = 4
+_MOST_STEPS = 500
+_MOST_COLUMNS = 40
+
+
+def is_traffic(problem: str) -> bool:
+    """Whether a problem is a grid of traffic lights."""
+    return problem.startswith(("traffic:", "sumo:")) and ".xml" not in problem
+
+
+def acting_section(
+    groups: Sequence[tuple[str, RunSource, Spec]], *, trusted: str | None, notes: list[str]
+) -> list[dict[str, Any]]:
+    """Returns films and episodes of the first run of every group that has a checkpoint."""
+    usable = [(name, run, spec) for name, run, spec in groups if run.checkpoints]
+    if len(usable) > _MOST_POLICIES:
+        notes.append(f"policies of the first {_MOST_POLICIES} of {len(usable)} groups are shown in action")
+    sections = []
+    by_grid: dict[str, list[tuple[str, Path]]] = {}
+    for name, run, spec in usable[:_MOST_POLICIES]:
+        problem = run.config["problem"]
+        if is_traffic(problem):
+            by_grid.setdefault(problem.partition(":")[2].split(",")[0], []).append((name, run.path))
+        else:
+            section = _episode_or_note(name, run, spec, trusted, notes)
+            sections += [section] if section else []
+    for size, runs in by_grid.items():
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                what = {str(path): name for name, path in runs} | {CONTROLLER: CONTROLLER}
+                traffic, scenes = play_scenes(list(what), grid=size, seconds=SECONDS, trusted=trusted)
+        except Exception as error:  # whatever a stranger's policy raises, the rest can be shown
+            notes.append(f"no film of {size} lights: {error}")
+            continue
+        titled = {what[name]: scene for name, scene in scenes.items()}
+        sections.append({"kind": "film", "name": f"{size} lights", "film": encode_film(traffic.grid, titled)})
+    return sections
+
+
+def _episode_or_note(
+    name: str, run: RunSource, spec: Spec, trusted: str | None, notes: list[str]
+) -> dict[str, Any] | None:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            model = load(run.path, trusted=trusted)
+            try:
+                return {"kind": "episode", "name": name} | episode(model)
+            finally:
+                model.close()
+    except Exception as error:  # of an environment that is not ours
+        notes.append(f"{run.path.name}: no episode could be played: {error}")
+        return None
+
+
+def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
+    """Plays one episode with the most probable actions; returns actions, targets and observations by name."""
+    spec = model.spec
+    environments = environments_for(spec, spec.num_envs or 1)
+    act = model.program.compiled_act(model.state, deterministic=True)
+    size, key = model.state.agent.policy.memory, jax.random.key_data(jax.random.key(seed))
+    try:
+        environments.init(seed)
+        memory = np.zeros((len(environments.obs), size), np.float32)
+        rows: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        ended = False
+        while not ended and len(rows) < _MOST_STEPS:
+            obs = np.array(environments.obs, np.float32)
+            if size:
+                action, memory = act(key, obs, memory)
+            else:
+                action = act(key, obs)
+            step = environments.step(action)
+            in_bounds = spec.components.within(np.asarray(action), np)  # as the environment gets them
+            rows.append((in_bounds[0], step.psi[0, 0], obs[0]))
+            ended = bool(step.terminated[0, 0] | step.truncated[0, 0])
+    finally:
+        environments.close()
+    actions, psi, obs = (np.array(column, float) for column in zip(*rows, strict=True))
+    static = spec.network.static
+    components = static.actions if spec.factors is None else [f"component {k + 1}" for k in range(actions.shape[1])]
+    return {
+        "length": len(rows),
+        "ended": ended,
+        "return": float(f"{float((psi @ spec.weights).sum()):.6g}"),
+        "parts": [
+            _part("actions", components, actions),
+            _part("targets", static.targets, psi),
+            _part("observations", observation_names(spec), obs),
+        ],
+    }
+
+
+def observation_names(spec: Spec) -> list[str]:
+    """Returns a name for every number of an observation: those that the problem gives, or their places."""
+    space = ObservationSpace.of(spec.observation_space)
+    if spec.problem is not None:
+        with opened(spec.problem) as source:
+            named = getattr(getattr(source, "unwrapped", source), "observation_names", None)
+        if isinstance(named, list | tuple) and len(named) == space.size:
+            return [str(name) for name in named]
+    names = []
+    for part in space.parts:
+        where = part.where.strip("[]'\"") or "observation"
+        names += [where] if part.size == 1 and part.where else [f"{where}[{k}]" for k in range(part.size)]
+    return names
+
+
+def _part(title: str, names: Sequence[str], table: np.ndarray) -> dict[str, Any]:
+    """Columns of an episode; of many, those that vary most."""
+    columns = np.arange(table.shape[1])
+    if len(columns) > _MOST_COLUMNS:
+        columns = np.sort(np.argsort(-table.std(axis=0), kind="stable")[:_MOST_COLUMNS])
+    series = [{"name": str(names[k]), "y": numbers(table[:, k], 4)} for k in columns]
+    return {"title": title, "total": int(table.shape[1]), "series": series}

@@ -1,0 +1,311 @@
+"""Everything a report shows, collected from its sources as plain data: texts, numbers, lists and dictionaries."""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...spec import Spec
+from ...structure.labels import counted, printable, some
+from ..compare import name_groups
+from ..gain import role_of
+from ..statistics import Interval
+from . import networks
+from .acting import CONTROLLER, acting_section
+from .curves import group_curves
+from .experiments import discovery_verdict, experiment_section, experiment_verdict
+from .reproduction import reproduction_section
+from .sources import DiscoverySource, ExperimentSource, RunSource, Source, read_sources
+from .targets import targets_section
+from .variance import credit_section, measured_terms
+from .verdict import RunGroup, run_verdicts
+
+AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
+_MOST_GROUPS = 6
+"""Groups whose gradients, targets and settings are shown; learning curves are shown of all."""
+_ROLES = ("factored", "complete", "vanilla")
+_MOST_NETWORKS = 12
+_MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
+"""Series of an episode that are drawn as lines; more are drawn as a heat map, because lines hide each other."""
+_MOST_MEASURED = 3
+
+
+@dataclass
+class Played:
+    """What policies and controllers did when they acted; a live view keeps it between two updates."""
+
+    number: int = 0
+    terms: dict[Path, dict[str, Any]] = field(default_factory=dict)
+    """The variance decomposition of runs."""
+    baselines: dict[str, Interval] = field(default_factory=dict)
+    """The return of the reference controller, by problem."""
+    acting: list[dict[str, Any]] = field(default_factory=list)
+    """Films and episodes."""
+
+
+def collect(
+    what: Iterable[Any],
+    *,
+    trusted: str | None = None,
+    play: bool = True,
+    played: Played | None = None,
+    beside: Path | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Returns the data of a report.
+
+    - `what`: folders of runs and experiments, and files of discoveries.
+    - `trusted`: the name of a problem that leads to code or files and may be used.
+    - `play`: whether policies act, for films and episodes, baselines and the variance decomposition.
+    - `played`: what policies did earlier, used in place of acting where it is there; added to if `play` is true.
+    - `beside`: the folder of the report, for links to checkpoints; None for none.
+    - `tell`: called with what takes time before it starts.
+    """
+    played = Played() if played is None else played
+    sources = read_sources(what)
+    runs = [source for source in sources if isinstance(source, RunSource)]
+    experiments = [source for source in sources if isinstance(source, ExperimentSource)]
+    discoveries = [source for source in sources if isinstance(source, DiscoverySource)]
+    notes = [f"{source.path.name}: {note}" for source in [*runs, *experiments] for note in source.notes]
+    groups = grouped(runs)
+    notes += _incomparable(groups)
+    charts: dict[str, Any] = {}
+    tell("reading problems and networks")
+    specs = _specs(groups, trusted, notes)
+    groups = [replace(group, has_every_edge=_is_complete(spec)) for group, spec in zip(groups, specs, strict=True)]
+    firsts = [(group, spec) for group, spec in zip(groups, specs, strict=True) if spec is not None]
+    views = _networks(firsts, discoveries)
+    if play and groups:
+        tell("scoring baselines")
+    verdicts = run_verdicts(groups, play=play, baselines=played.baselines, notes=notes)
+    verdicts += [experiment_verdict(source) for source in experiments] + [*map(discovery_verdict, discoveries)]
+    curves = _curve_charts(groups, played.baselines, charts)
+    credit = []
+    for k, (group, spec) in enumerate(firsts[:_MOST_GROUPS]):
+        run = next((each for each in group.runs if each.curves is not None and each.curves.updates), None)
+        if run is not None:
+            measure = play and k < _MOST_MEASURED
+            if measure:
+                tell(f"measuring the gradients of {group.name}")
+            if measure and run.path not in played.terms:
+                played.terms[run.path] = measured_terms(run, spec, trusted, notes)
+            section = credit_section(group.name, run, spec, played.terms.get(run.path, {}))
+            credit += _credit_charts(section, charts)
+    targets = _target_charts(groups, specs, charts)
+    if play and firsts:
+        tell("playing episodes")
+        policies = [(group.name, group.runs[0], spec) for group, spec in firsts]
+        played.acting = acting_section(policies, trusted=trusted, notes=notes)
+    acting = copy.deepcopy(played.acting)  # charts take their data out of it
+    films = _acting_charts(acting, charts)
+    tables = [experiment_section(source) for source in experiments]
+    for section in tables:
+        if section["chart"] is not None:
+            section["chart"] = _add(charts, "curves", section["chart"] | {"title": section["name"]})
+    if len(groups) > _MOST_GROUPS:
+        notes.append(f"details are shown of the first {_MOST_GROUPS} of {len(groups)} groups of runs")
+    return sanitised(
+        {
+            "title": _title(sources, groups),
+            "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "notes": list(dict.fromkeys(notes)),
+            "verdicts": [vars(verdict) for verdict in verdicts],
+            "warnings": _warnings(runs, views),
+            "curves": curves,
+            "networks": views,
+            "credit": credit,
+            "targets": targets,
+            "acting": acting,
+            "films": films,
+            "experiments": tables,
+            "reproduce": [reproduction_section(group, beside=beside) for group in groups[:_MOST_GROUPS]],
+            "charts": charts,
+        }
+    )
+
+
+def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
+    """Returns the runs by their problem and settings, those with a K of their own first; also runs without metrics."""
+    by_problem: dict[str, list[RunSource]] = {}
+    for run in runs:
+        by_problem.setdefault(run.config["problem"], []).append(run)
+    groups = []
+    for problem, each in by_problem.items():
+        members, settings = name_groups([run.config for run in each])
+        for name, indices in members.items():
+            label = name if len(by_problem) == 1 or len(members) == 1 else f"{problem}: {name}"
+            mine = sorted((each[i] for i in indices), key=lambda run: run.seed)
+            curves = group_curves(label, [run.curves for run in mine if run.curves is not None])
+            groups.append(RunGroup(label, tuple(mine), settings[indices[0]], curves))
+    return sorted(groups, key=lambda group: _ROLES.index(role_of(group.settings)))
+
+
+def sanitised(content: Any) -> Any:
+    """Returns data in which texts have escapes for characters that do not print: folders may come from strangers, and
+    some characters change the direction of what follows."""
+    if isinstance(content, str):
+        return content if content.isprintable() else printable(content)
+    if isinstance(content, Mapping):
+        return {sanitised(key): sanitised(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [sanitised(each) if not isinstance(each, int | float) else each for each in content]
+    return content
+
+
+def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) -> list[Spec | None]:
+    """The problem of every group; the same problem with the same network is made once."""
+    known: dict[tuple[Any, ...], Spec | None] = {}
+    for group in groups:
+        if _problem_key(group) not in known:
+            known[_problem_key(group)] = networks.quiet_spec(group.runs[0], trusted, notes)
+    return [known[_problem_key(group)] for group in groups]
+
+
+def _is_complete(spec: Spec | None) -> bool:
+    return spec is not None and spec.network.is_fixed and spec.network.static.density == 1
+
+
+def _problem_key(group: RunGroup) -> tuple[Any, ...]:
+    of = group.settings
+    network, steps = str(of["network"]), of["total_timesteps"]
+    return group.problem, network, steps if "curriculum" in network else 0, of["bounded"], of["covariance"], of["std"]
+
+
+def _networks(firsts: Sequence[tuple[RunGroup, Spec]], discoveries: Sequence[DiscoverySource]) -> list[dict[str, Any]]:
+    """One network for every fixed network of a problem, and one for every run that changes it."""
+    views: list[dict[str, Any]] = []
+    shown: set[tuple[str, str]] = set()
+    for group, spec in firsts:
+        network = str(group.settings["network"])
+        if role_of(group.settings) == "vanilla" or spec.network.static.shape == (1, 1):
+            continue
+        if spec.network.is_fixed:
+            if (group.problem, network) not in shown:
+                shown.add((group.problem, network))
+                views.append(networks.run_network(f"{group.problem}, network {network}", group.runs[0], spec))
+            continue
+        views += [networks.run_network(f"{group.name}, seed {run.seed}", run, spec) for run in group.runs]
+    views = views[:_MOST_NETWORKS]
+    for source in discoveries:
+        matching = [view for view in views if networks.fits(view, source.discovery)]
+        for view in matching:
+            view["evidence"] = networks.evidence(source.discovery)
+        views.append(networks.discovered_network(source.path.name, source.discovery))
+    return views
+
+
+def _warnings(runs: Sequence[RunSource], views: Sequence[Mapping[str, Any]]) -> list[str]:
+    raised = [warning for run in runs for warning in run.warnings]
+    for view in views:
+        suspects = view.get("suspects") or []
+        if suspects:
+            names = [f"{view['actions'][i]} → {view['targets'][j]}" for i, j, _ in suspects]
+            edges = counted(len(names), "edge that it lacks", "edges that it lacks")
+            raised.append(f"{view['name']}: the test for missing edges suspects {edges}: {some(names)}")
+    return list(dict.fromkeys(raised))
+
+
+def _incomparable(groups: Sequence[RunGroup]) -> list[str]:
+    problems = list(dict.fromkeys(group.problem for group in groups))
+    if len(problems) < 2:
+        return []
+    return [
+        f"the runs are on {len(problems)} problems ({some(problems)}): returns of different problems cannot be "
+        "compared, and each problem has a chart of its own"
+    ]
+
+
+def _add(charts: dict[str, Any], section: str, chart: dict[str, Any]) -> str:
+    """Adds a chart, and returns the name under which the page finds it."""
+    name = f"chart{len(charts) + 1}"
+    charts[name] = {"section": section} | chart
+    return name
+
+
+def _curve_charts(
+    groups: Sequence[RunGroup], baselines: Mapping[str, Interval], charts: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """A chart for every problem, with the return of the reference controller if it was scored."""
+    drawn = []
+    for problem in dict.fromkeys(group.problem for group in groups):
+        series = [g.curves.as_json() for g in groups if g.problem == problem and g.curves is not None]
+        if series:
+            if problem in baselines:
+                longest = max(series, key=lambda each: each["x"]["steps"][-1])
+                level = [float(f"{baselines[problem].mean:.6g}")] * len(longest["y"])
+                series.append({"name": f"controller {CONTROLLER}", "x": longest["x"], "y": level, "dashed": True})
+            chart = {"title": problem, "axes": AXES, "y": "episode return", "series": series}
+            drawn.append({"name": problem, "chart": _add(charts, "curves", chart), "groups": len(series)})
+    return drawn
+
+
+def _credit_charts(section: dict[str, Any], charts: dict[str, Any]) -> list[dict[str, Any]]:
+    """The section of a group with the names of its charts in place of their data; nothing if it shows nothing."""
+    x = {"steps": section.pop("steps")}
+    axes = {"steps": AXES["steps"]}
+    snr, explained = section.pop("snr"), section.pop("explained", None)
+    if snr:
+        title = f"{section['name']}: signal to noise of every factor's gradient"
+        chart = {"title": title, "axes": axes, "y": "signal to noise", "series": [{**each, "x": x} for each in snr]}
+        section["snr"] = _add(charts, "credit", chart)
+    if explained:
+        title = f"{section['name']}: explained variance of the critic, by {explained['of']}"
+        series = [{**each, "x": x} for each in explained["series"]]
+        chart = {"title": title, "axes": axes, "y": "explained variance", "series": series, "lowest": -1.0}
+        section["explained"], section["of"] = _add(charts, "credit", chart), explained["of"]
+    if "terms" in section:
+        rows = section["terms"]
+        series = [
+            {"name": key, "x": {"factor": list(range(len(rows)))}, "y": [row[key] for row in rows]}
+            for key in ("vanilla", "factored")
+        ]
+        labels = [row["factor"] for row in rows]
+        title = f"{section['name']}: variance of every factor's gradient, without and with K"
+        chart = {"title": title, "axes": {"factor": "factor"}, "y": "variance", "series": series, "labels": labels}
+        section["bars"] = _add(charts, "credit", chart | {"bars": True})
+    return [section] if snr or explained or "terms" in section else []
+
+
+def _target_charts(
+    groups: Sequence[RunGroup], specs: Sequence[Spec | None], charts: dict[str, Any]
+) -> list[dict[str, Any]]:
+    sections = []
+    for group, spec in list(zip(groups, specs, strict=True))[:_MOST_GROUPS]:
+        labels = None if spec is None else spec.network.static.targets
+        weights = None if spec is None else spec.weights
+        section = targets_section(group.name, [run.curves for run in group.runs if run.curves], labels, weights)
+        if section is not None:
+            x = {"steps": section.pop("steps")}
+            series = [{**each, "x": x} for each in section.pop("series")]
+            title = f"{group.name}: return of every target, without λ"
+            chart = {"title": title, "axes": {"steps": AXES["steps"]}, "y": "return of a target", "series": series}
+            sections.append(section | {"chart": _add(charts, "targets", chart)})
+    return sections
+
+
+def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Films as a list of their own; the parts of episodes as charts."""
+    films: list[dict[str, Any]] = []
+    for section in acting:
+        if section["kind"] == "film":
+            films.append(section["film"])
+            section["film"] = len(films) - 1
+            continue
+        steps = {"step": list(range(1, section["length"] + 1))}
+        for part in section["parts"]:
+            series = [{**each, "x": steps} for each in part.pop("series")]
+            title = f"{section['name']}: {part['title']} of one episode"
+            chart = {"title": title, "axes": {"step": "step of the episode"}, "y": part["title"], "series": series}
+            part["shown"] = len(series)
+            look = {"heat": len(series) > _MOST_LINES[part["title"]], "by_row": part["title"] == "observations"}
+            part["chart"] = _add(charts, "acting", chart | look)
+    return films
+
+
+def _title(sources: Sequence[Source], groups: Sequence[RunGroup]) -> str:
+    names = list(dict.fromkeys(group.problem for group in groups))
+    names += [str(s.config["experiment"]) for s in sources if isinstance(s, ExperimentSource)]
+    names = names or [source.path.name for source in sources]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,194 @@
+"""The influence networks of runs and discoveries: edges, evidence, changes over training, a place on the map."""
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...discovery.result import Discovery
+from ...learning import checkpoints
+from ...learning.adaptive import AdaptiveNetwork
+from ...learning.missing_edges import MissingEdges, last_look, missing, p_values
+from ...learning.named_networks import find_network
+from ...learning.stored import check_trusted, network_of_run
+from ...problems.registry import find_problem
+from ...problems.traffic.drawing import Ways
+from ...problems.traffic.grid import Grid
+from ...problems.traffic.lane_simulator import SECTION
+from ...spec import Spec, declared_network, opened
+from ...structure import InfluenceNetwork
+from ...structure.labels import edge_label, own_labels
+from .curves import numbers
+from .sources import RunSource
+
+MOST_PAIRS = 250_000
+"""Pairs of an action and a target in a network that is drawn."""
+_MOST_EDGES = 40_000
+_STAGES = 13
+"""Points of training at which a network that changes by a schedule is looked at."""
+
+
+def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
+    """Returns the problem of a run as training sees it, without its policy; raises if its name leads to code or files
+    and is not trusted, or if the problem cannot be made here."""
+    name, settings = run.config["problem"], run.config["config"]
+    check_trusted(name, trusted, f"{run.path}:", "--problem {}")
+    problem = find_problem(name)
+    network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
+    options = {key: settings[key] for key in ("bounded", "covariance", "std")}
+    if network == "adaptive":
+        own = Spec.of(problem, **options)
+        return own.with_network(AdaptiveNetwork.from_complete(own.network.static))
+    return Spec.of(problem, _named(network, problem), **options)
+
+
+def _named(network: Any, problem: Any) -> Any:
+    """A network without names of its own, such as the complete one, with those of the problem's own network."""
+    if not isinstance(network, InfluenceNetwork):
+        return network
+    if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
+        return network
+    with opened(problem) as source:
+        own = declared_network(source)
+    if own is None or own.static.shape != network.shape:
+        return network
+    return network.relabel(own.static.actions, own.static.targets)
+
+
+def quiet_spec(run: RunSource, trusted: str | None, notes: list[str]) -> Spec | None:
+    """Returns what `spec_of` does, or None with a note of why not; warnings were shown when it was trained."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return spec_of(run, trusted)
+    except Exception as error:  # code of others makes the problem: whatever it raises, the rest can be shown
+        notes.append(f"{run.path.name}: its network and policy are not shown: {error}")
+        return None
+
+
+def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
+    """Returns the network of a run for the page, with what happened to it during training."""
+    static = spec.network.static
+    view = _view(name, static)
+    steps = int(run.curves.steps[-1]) if run.curves is not None and len(run.curves.steps) else 0
+    view["last_step"] = steps
+    if "edges" not in view:
+        return view
+    if run.curves is not None and run.curves.events:
+        view["events"] = _named_events(run.curves.events, static)
+    elif not spec.network.is_fixed:
+        view["events"] = _scheduled(spec, run.config["config"]["total_timesteps"], view)
+    if spec.network.is_fixed:
+        view["suspects"] = _suspects(run, spec)
+    view["layout"] = _on_the_map(run.config["problem"], static)
+    return view
+
+
+def discovered_network(name: str, discovery: Discovery) -> dict[str, Any]:
+    """Returns the network of a discovery for the page, with its evidence."""
+    threshold = None if discovery.tested or discovery.method == "gated" else float(np.nanmax(discovery.effect)) / 2
+    network = discovery.network(threshold=threshold)
+    view = _view(name, network)
+    if "edges" in view:
+        view["evidence"] = evidence(discovery)
+    return view
+
+
+def evidence(discovery: Discovery) -> dict[str, Any]:
+    """Returns what a discovery says of every pair: effect, p-value, confidence, samples, one row for each."""
+    n, m = discovery.shape
+    pairs = np.argwhere(np.ones((n, m), bool) if n * m <= _MOST_EDGES else discovery.confidence > 0.5)[:_MOST_EDGES]
+    rows, columns = pairs.T
+    return {
+        "method": f"{discovery.method}, {discovery.name}",
+        "unit": discovery.effect_unit,
+        "pairs": pairs.tolist(),
+        "effect": numbers(discovery.effect[rows, columns], 4),
+        "p_value": numbers(discovery.p_value[rows, columns], 3),
+        "confidence": numbers(discovery.confidence[rows, columns], 5) if discovery.tested else None,
+        "samples": discovery.samples[rows, columns].tolist(),
+    }
+
+
+def fits(view: Mapping[str, Any], discovery: Discovery) -> bool:
+    """Whether a discovery is of the actions and targets of a network."""
+    return "edges" in view and view["actions"] == [*discovery.actions] and view["targets"] == [*discovery.targets]
+
+
+def _view(name: str, network: InfluenceNetwork) -> dict[str, Any]:
+    n, m = network.shape
+    view: dict[str, Any] = {"name": name, "shape": [n, m], "density": float(f"{network.density:.4g}")}
+    view["n_edges"] = round(network.density * n * m)
+    if n * m > MOST_PAIRS or view["n_edges"] > _MOST_EDGES:
+        return view
+    matrix = network.to_dense().astype(float)
+    edges = np.argwhere(matrix > 0)
+    view |= {"actions": [*network.actions], "targets": [*network.targets], "edges": edges.tolist()}
+    view["soft"] = numbers(matrix[tuple(edges.T)], 3) if network.is_soft else None
+    return view | {"events": [], "suspects": [], "evidence": None, "layout": None}
+
+
+def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork) -> list[dict[str, Any]]:
+    """Changes with the numbers of actions and targets in place of labels; labels that are unknown are left out."""
+    place = {edge_label(a, t): [i, j] for i, a in enumerate(network.actions) for j, t in enumerate(network.targets)}
+    return [
+        {"step": event["step"]}
+        | {kind: [place[label] for label in event[kind] if label in place] for kind in ("came", "went")}
+        for event in events
+    ]
+
+
+def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
+    """Changes of a network that depends on the step alone; none for networks that follow the data."""
+    try:
+        matrices = [spec.network.present(None, int(step)).to_dense() > 0 for step in np.linspace(0, total - 1, _STAGES)]
+    except (AttributeError, TypeError, ValueError):  # it needs a state, which only training has
+        return []
+    view["edges"], view["soft"] = np.argwhere(matrices[0]).tolist(), None
+    events = []
+    for k in range(1, _STAGES):
+        before, after = matrices[k - 1], matrices[k]
+        if (before != after).any():
+            step = int(np.linspace(0, total - 1, _STAGES)[k])
+            came, went = np.argwhere(after & ~before).tolist(), np.argwhere(before & ~after).tolist()
+            events.append({"step": step, "came": came, "went": went})
+    return events
+
+
+def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
+    """Pairs without an edge that the test of training suspects, with their p-values; the surest first."""
+    number = last_look(run.curves.updates) if run.curves is not None else 0
+    if not run.checkpoints or not number:
+        return []
+    try:
+        sums = checkpoints.arrays(run.checkpoints[0], ".missing_edges.")
+        test = MissingEdges(sums["product"], sums["squares"])  # pyright: ignore[reportArgumentType]
+        edges = spec.network.static.to_dense() > 0
+        factors = np.arange(len(edges)) if spec.factors is None else spec.factors
+        present = edges[factors]
+        if test.product.ndim != 3 or (test.product.shape[0], test.product.shape[2]) != present.shape:
+            return []
+        pairs, p_value = missing(test, present, number), p_values(test, present)
+    except (ValueError, KeyError, OSError):
+        return []  # it was not tested
+    suspects: dict[tuple[int, int], float] = {}
+    for i, j in pairs:
+        pair = int(factors[i]), j
+        suspects[pair] = min(suspects.get(pair, 1.0), float(p_value[i, j]))
+    return [[i, j, float(f"{p:.3g}")] for (i, j), p in suspects.items()]
+
+
+def _on_the_map(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
+    """Where the lights and streets of a traffic problem are; None for other problems and targets."""
+    match = re.fullmatch(r"(?:traffic|sumo):(\d{1,3})x(\d{1,3})(?:,.*)?", problem)
+    if match is None:
+        return None
+    grid = Grid(*map(int, match.groups()))
+    if (grid.n_lights, grid.n_edges) != network.shape or network.targets != grid.edges:
+        return None
+    places = [divmod(light, grid.columns) for light in range(grid.n_lights)]
+    return {
+        "actions": [[round(SECTION * column), round(-SECTION * row)] for row, column in places],
+        "targets": [[[round(x), round(-y)] for x, y in street] for street in Ways(grid).edges.tolist()],
+    }

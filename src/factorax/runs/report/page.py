@@ -1,0 +1,91 @@
+"""The page of a report: its data, scripts and styles in one file that loads nothing."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ..._html import content_security_policy, script_json
+from ...problems.traffic.canvas_film import film_script, film_style
+
+_SCRIPTS = ("uPlot.min.js", "charts.js", "network.js", "page.js")
+_STYLES = ("uPlot.min.css", "page.css")
+_IN_SCRIPT = ("charts", "networks", "films")
+"""The parts of a report that scripts draw; everything else is in the HTML."""
+
+
+def page(report: Mapping[str, Any], *, live: bool = False) -> str:
+    """Returns the HTML of a report, which `collect` made.
+
+    - `live`: whether it is served while training runs, and asks for news.
+    """
+    scripts = [_asset(name) for name in _SCRIPTS]
+    notice = _asset("uPlot.LICENSE.txt")  # it goes with each copy
+    scripts[0] = f"/*\nuPlot 1.6.32\n{notice}\n*/\n{scripts[0]}"
+    scripts.insert(1, film_script())
+    styles = [_asset(_STYLES[0]), film_style(), _asset(_STYLES[1])]
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            report=report,
+            sections=sections(report, live=live),
+            data=_safe(script_data(report, live=live)),
+            scripts=[_safe(script) for script in scripts],
+            styles=[_safe(style) for style in styles],
+            policy=content_security_policy(scripts, styles, connect=live),
+            live=live,
+        )
+    )
+
+
+def sections(report: Mapping[str, Any], *, live: bool = False) -> Any:
+    """Returns the HTML of the sections alone, which a live view replaces."""
+    return _safe(_environment().get_template("sections.html.j2").render(report=report, live=live))
+
+
+def script_data(report: Mapping[str, Any], *, live: bool = False) -> str:
+    """Returns what scripts draw, as JSON that can stand in a page."""
+    return script_json({key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "live": live})
+
+
+def _safe(text: str) -> Any:
+    """A text of our own, which is not escaped again."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+@cache
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise ImportError("report: needs Jinja2: pip install 'factorax[report]'") from None
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,  # whatever the name of a template
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = shown_number
+    return environment
+
+
+def shown_number(value: Any) -> str:
+    """Returns a number with few digits and a minus sign, or a dash where there is none.
+
+    >>> shown_number(-0.123456), shown_number(12345.6), shown_number(None)
+    ('−0.1235', '12,346', '–')
+    """
+    if value is None:
+        return "–"
+    text = f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return text.replace("-", "−")
+
+
+@cache
+def _asset(name: str) -> str:
+    folder = resources.files(__package__ or "").joinpath("assets")
+    return folder.joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")

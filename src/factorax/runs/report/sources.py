@@ -1,0 +1,191 @@
+"""What a report is made from: run folders, folders of experiments, and files of discoveries; read, not trusted."""
+
+import base64
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..._checks import listed, path_of, shown
+from ..._files import MIB, read_bytes, read_json
+from ...discovery.result import Discovery
+from ..folder import SCORE, read_config
+from ..provenance import read_made_with, read_warnings
+from .curves import RunCurves, read_curves
+
+_MOST_SOURCES = 2000
+_LARGEST_FIGURE = 8 * MIB
+_LARGEST_TABLE = 64 * MIB
+_CLAIM = ("claim", "where", "paper", "ours", "verdict", "note", "command")
+
+
+@dataclass(frozen=True)
+class RunSource:
+    """The folder of a run, as far as it can be read."""
+
+    path: Path
+    config: dict[str, Any]
+    """As `read_config` returns it."""
+    curves: RunCurves | None
+    """None if there are no metrics, or they are damaged."""
+    notes: tuple[str, ...] = ()
+    """What is missing or wrong, in sentences."""
+    made_with: dict[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    score: dict[str, Any] | None = None
+    """The evaluation of the final policy, if it has one."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.config["config"]["seed"])
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints that are there, the last one first."""
+        files = (self.path / "checkpoints" / f"{name}.safetensors" for name in ("last", "previous"))
+        return [file for file in files if file.is_file()]
+
+
+@dataclass(frozen=True)
+class ExperimentSource:
+    """The folder of an experiment that `factorax reproduce` has written."""
+
+    path: Path
+    config: dict[str, Any]
+    claims: tuple[dict[str, str], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    figure: str
+    """A PNG as a data address; empty if there is none."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DiscoverySource:
+    """A file that `factorax discover --out` has written."""
+
+    path: Path
+    discovery: Discovery
+
+
+Source = RunSource | ExperimentSource | DiscoverySource
+
+
+def read_sources(paths: Iterable[Any]) -> list[Source]:
+    """Reads folders and files; a folder that holds folders of runs stands for those.
+
+    Raises FileNotFoundError or ValueError for what is none of these.
+    """
+    wanted = "folders of runs or experiments, or files of discoveries"
+    given = [path_of("what", each, wanted) for each in listed("what", paths, wanted)]
+    if not given:
+        raise ValueError(f"what: got nothing, want {wanted}")
+    found: list[Path] = []
+    for path in given:
+        found += _expanded(path)
+    if len(found) > _MOST_SOURCES:
+        raise ValueError(f"what: got {len(found):,} runs, want at most {_MOST_SOURCES:,}")
+    unique = list({path.resolve(): path for path in found}.values())
+    return [_read(path) for path in unique]
+
+
+def _expanded(path: Path) -> list[Path]:
+    """A run, an experiment or a file itself; of any other folder, those in it or one level below."""
+    if path.is_file() or (path / "config.json").exists():
+        return [path]
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"what: no {str(path)!r}; want the folder of a run or an experiment, or a file of a discovery"
+        )
+    inside = sorted(file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/config.json"))
+    if not inside:
+        raise ValueError(
+            f"what: {str(path)!r} is neither a run nor an experiment, and holds none (no config.json); want the folder "
+            "of a run, such as factorax train writes"
+        )
+    return inside
+
+
+def _read(path: Path) -> Source:
+    if path.is_file():
+        if path.suffix != ".safetensors":
+            raise ValueError(f"what: got the file {path.name!r}, want a file of factorax discover --out, .safetensors")
+        return DiscoverySource(path, Discovery.load(path))
+    try:
+        content = read_json(path / "config.json", MIB)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"what: {path / 'config.json'}: damaged ({error})") from error
+    if isinstance(content, dict) and isinstance(content.get("experiment"), str):
+        return _experiment(path, content)
+    return _run(path)
+
+
+def _run(path: Path) -> RunSource:
+    config = read_config(path)
+    curves, notes = None, []
+    try:
+        curves = read_curves(path)
+    except FileNotFoundError:
+        notes.append("has no metrics yet: no update was made")
+    except ValueError as error:
+        notes.append(f"its metrics cannot be read: {error}")
+    if curves is not None:
+        total = config["config"]["total_timesteps"]
+        reached = int(curves.steps[-1]) if len(curves.steps) else 0
+        if reached < total:
+            notes.append(f"has made {reached:,} of {total:,} steps: it is still training, or was stopped")
+        if curves.not_finite:
+            notes.append(f"{curves.not_finite:,} values in its metrics are not finite numbers and are left out")
+        if not curves.updates:
+            notes.append("its metrics are empty: no update was made")
+    score = _read_score(path)
+    if score is not None and curves is not None and len(curves.steps) and score["timesteps"] != curves.steps[-1]:
+        score = None  # of an earlier policy: the run has learnt since
+    return RunSource(path, config, curves, tuple(notes), read_made_with(path), tuple(read_warnings(path)), score)
+
+
+def _read_score(path: Path) -> dict[str, Any] | None:
+    try:
+        score = read_json(path / SCORE, MIB)
+        episodes = [float(x) for x in score["episodes"]]
+        steps = int(score["timesteps"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return {"episodes": episodes, "timesteps": steps} if all(abs(x) < 1e300 for x in episodes) else None
+
+
+def _experiment(path: Path, config: dict[str, Any]) -> ExperimentSource:
+    notes: list[str] = []
+    claims: Sequence[dict[str, str]] = ()
+    try:
+        content = read_json(path / "summary.json")
+        claims = [{key: str(row.get(key, "")) for key in _CLAIM} for row in content["claims"]]
+    except FileNotFoundError:
+        notes.append("has no summary yet: it is still running, or was stopped; the same command continues it")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        notes.append(f"its summary is damaged ({error})")
+    columns, rows = _table(path / "data.csv", notes)
+    figure = ""
+    try:
+        data = read_bytes(path / "figure.png", _LARGEST_FIGURE)
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            figure = "data:image/png;base64," + base64.b64encode(data).decode()
+    except (OSError, ValueError):
+        pass  # drawn at the end of an experiment
+    return ExperimentSource(path, config, tuple(claims), columns, rows, figure, tuple(notes))
+
+
+def _table(path: Path, notes: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    try:
+        text = read_bytes(path, _LARGEST_TABLE).decode(errors="replace")
+        head, *rows = csv.reader(text.splitlines())
+        if any(len(row) != len(head) for row in rows):
+            raise ValueError("rows of different lengths")
+    except FileNotFoundError:
+        return (), ()
+    except (ValueError, csv.Error) as error:
+        notes.append(f"its data.csv is damaged ({shown(str(error))})")
+        return (), ()
+    return tuple(head), tuple(map(tuple, rows))

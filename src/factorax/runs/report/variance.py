@@ -1,0 +1,101 @@
+"""What K bought: variance and bias of every factor's gradient, its signal to noise, and how well critics predict."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ...spec import Spec
+from ..folder import load
+from .curves import QUARTILES, SNR, numbers
+from .sources import RunSource
+
+TERMS = ("vanilla", "factored", "delta", "quadratic", "linear", "covariance", "alpha", "bias")
+_MOST_SERIES = 60
+
+
+def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Returns the section of one group, from one of its runs.
+
+    - `measured`: what `measured_terms` returned; empty if nothing was measured.
+    """
+    assert run.curves is not None
+    curves, network = run.curves, spec.network.static
+    section: dict[str, Any] = {"name": name, "steps": numbers(curves.steps)}
+    section["snr"] = _series(curves.vectors.get(SNR), network.actions)
+    for of, labels in (("target", network.targets), ("factor", network.actions)):
+        explained = _series(curves.vectors.get(f"{of}/explained_variance"), labels)
+        if explained:
+            section["explained"] = {"of": of, "series": explained}
+    terms, source = dict(curves.last), f"logged in the last update, at {int(curves.steps[-1]):,} steps"
+    if not terms:
+        terms, source = measured, "measured on one rollout of the last checkpoint"
+    rows = _terms(terms, network.actions)
+    if rows:
+        section |= {"terms": rows, "ratio": _ratio(terms), "source": source, "gains": _gains(rows)}
+    return section | {"drops": _drops(spec)}
+
+
+def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
+    """Returns the variance decomposition of one more rollout with the policy of a run, which is learnt from in memory
+    alone; empty if training has logged it, or nothing is dropped."""
+    is_factored = run.config["config"]["estimator"] == "factored"
+    if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
+        return {}
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            model = load(run.path, trusted=trusted, variance_report=True, n_epochs=1)
+            try:
+                _, metrics = model.program.update(model.state)
+            finally:
+                model.close()
+    except Exception as error:  # such as a network that has no decomposition, or an environment that fails
+        notes.append(f"{run.path.name}: the variance decomposition could not be measured: {error}")
+        return {}
+    return {key: np.atleast_1d(np.asarray(x, float)) for key, x in metrics.items() if key.startswith("variance/")}
+
+
+def _drops(spec: Spec) -> bool:
+    """Whether K leaves something out, or may in the course of training."""
+    return spec.network.static.density < 1 or not spec.network.is_fixed
+
+
+def _terms(terms: dict[str, np.ndarray], factors: tuple[str, ...]) -> list[dict[str, Any]]:
+    """One row for every factor; none if the decomposition is missing or holds quartiles alone."""
+    columns = {key: terms[f"variance/{key}"] for key in TERMS if f"variance/{key}" in terms}
+    if "delta" not in columns or any(len(column) != len(factors) for column in columns.values()):
+        return []
+    values = {key: numbers(column, 4) for key, column in columns.items()}
+    return [{"factor": name} | {key: values[key][i] for key in values} for i, name in enumerate(factors)]
+
+
+def _ratio(terms: dict[str, np.ndarray]) -> float | None:
+    """Variance of the vanilla gradient over that of the factored one, summed over factors."""
+    vanilla, factored = (float(np.sum(terms[f"variance/{key}"])) for key in ("vanilla", "factored"))
+    return float(f"{vanilla / factored:.4g}") if factored > 0 and np.isfinite(vanilla) else None
+
+
+def _gains(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The factors whose variance falls most and least, as shares of the vanilla variance."""
+    shares = [
+        (row["delta"] / row["vanilla"], row["factor"]) for row in rows if row["vanilla"] and row["delta"] is not None
+    ]
+    shares.sort(key=lambda pair: -pair[0])
+    listed = [{"factor": name, "share": float(f"{share:.3g}")} for share, name in shares]
+    return {"most": listed[:3], "least": listed[::-1][:3] if len(listed) > 3 else []}
+
+
+def _series(table: np.ndarray | None, labels: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The columns of a metric as named curves; quartiles where there are too many to draw."""
+    if table is None or not len(table) or not np.isfinite(table).any():
+        return []
+    names: tuple[str, ...] = labels
+    if table.shape[1] != len(labels):
+        if table.shape[1] != len(QUARTILES):
+            return []
+        names = QUARTILES
+    elif len(labels) > _MOST_SERIES:
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # rows of NaN alone
+            table = np.nanquantile(table, [0, 0.25, 0.5, 0.75, 1], axis=1).T
+        names = QUARTILES
+    return [{"name": name, "y": numbers(column, 4)} for name, column in zip(names, table.T, strict=True)]

@@ -1,0 +1,196 @@
+"""The verdict: what was trained, what it reached, against which baseline, and which part of the gain is K's."""
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...structure.labels import counted
+from ..compare import Group
+from ..controllers import controller_returns
+from ..gain import ENOUGH_SEEDS, role_of, split_gains
+from ..statistics import Interval, iqm, normal_mean
+from .acting import CONTROLLER, is_traffic
+from .curves import GroupCurves
+from .sources import RunSource
+
+_NAMES = {"vanilla": "vanilla PPO", "complete": "factored PPO with a complete K", "factored": "factored PPO"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Sentences about one group of runs, or one experiment or discovery."""
+
+    title: str
+    sentences: tuple[str, ...]
+    commands: tuple[str, ...] = ()
+    """Commands that train what a comparison lacks."""
+    more: tuple[str, ...] = ()
+    """What else a reader should know."""
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that differ only in their seed, with their settings and curves."""
+
+    name: str
+    runs: tuple[RunSource, ...]
+    settings: Mapping[str, Any]
+    curves: GroupCurves | None
+    has_every_edge: bool = False
+    """Whether its K is complete, so that nothing is left out of any credit."""
+
+    @property
+    def problem(self) -> str:
+        """The name of their problem."""
+        return str(self.settings["problem"])
+
+    @property
+    def compared(self) -> Group | None:
+        """The group as `compare` knows it, at points that all of its runs have reached; None without returns."""
+        if self.curves is None:
+            return None
+        runs = [
+            each for each in self.runs if each.curves is not None and np.isfinite(each.curves.returns).any()
+        ]  # those that the curves are of
+        reached = np.isfinite(self.curves.runs).all(axis=0)
+        if not reached.any():
+            return None
+        return Group(
+            self.name,
+            self.curves.steps[reached],
+            self.curves.runs[:, reached],
+            settings=dict(self.settings),
+            seeds=tuple(run.seed for run in runs),
+            folders=tuple(run.path for run in runs),
+        )
+
+
+def run_verdicts(
+    groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, Interval], notes: list[str]
+) -> list[Verdict]:
+    """Returns a verdict for every group that is factored with a K of its own; for every group if there is none.
+
+    - `play`: whether the reference controller of traffic may be simulated.
+    - `baselines`: its return by problem, where it is known; added to.
+    """
+    usable = [(group, compared) for group in groups if (compared := group.compared) is not None]
+    named = [replace(compared, name=f"{i}") for i, (_, compared) in enumerate(usable)]  # names may agree
+    gains = {entry["factored"]: entry for entry in split_gains(named)} if named else {}
+    chosen = [i for i, (group, _) in enumerate(usable) if role_of(group.settings) == "factored"]
+    verdicts = []
+    for i in chosen or range(len(usable)):
+        group, compared = usable[i]
+        entry = gains.get(str(i), {})
+        vanilla = usable[int(entry["vanilla"])][1] if "vanilla" in entry else None
+        reached, how = _reached(group, compared)
+        baseline = _baseline(group, vanilla, play, baselines, notes)
+        sentences = [f"{_trained(group, compared)} reached {reached} per episode ({how}), {baseline}."]
+        role = "complete" if group.has_every_edge and role_of(group.settings) == "factored" else role_of(group.settings)
+        sentences.append(_parts(entry, role))
+        sentences = [with_minus(sentence) for sentence in sentences]
+        commands = tuple(line for lines in entry.get("train", {}).values() for line in lines[:ENOUGH_SEEDS])
+        verdicts.append(Verdict(group.name, tuple(sentences), commands))
+    for group in groups:
+        if group.compared is None:
+            verdicts.append(Verdict(group.name, (_untold(group),)))
+    return verdicts
+
+
+def with_minus(text: str) -> str:
+    """Returns a text with minus signs in place of hyphens before numbers.
+
+    >>> with_minus("seed-0 reached -105 [-114, -94.8]")
+    'seed-0 reached −105 [−114, −94.8]'
+    """
+    return re.sub(r"(?<![\w-])-(?=\d)", "−", text)
+
+
+def _untold(group: RunGroup) -> str:
+    return f"{_capital(_NAMES[role_of(group.settings)])} on {group.problem}: no episode has ended yet."
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _trained(group: RunGroup, compared: Group) -> str:
+    method = _NAMES[role_of(group.settings)]
+    network = str(group.settings["network"])
+    with_network = "" if network in ("own", "complete") else f" with the network {network}"
+    return (
+        f"{_capital(method)} on {group.problem}{with_network}, trained with "
+        f"{counted(len(compared.returns), 'seed')} for {int(compared.steps[-1]):,} steps"
+        f"{' each' if len(compared.returns) > 1 else ''},"
+    )
+
+
+def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
+    """The final return with its interval, and what the interval is over."""
+    if len(compared.returns) > 1:
+        return iqm(compared.final), f"interquartile mean of {len(compared.returns)} seeds, 95 % interval"
+    run = next((run for run in group.runs if run.score is not None and len(run.score["episodes"]) > 1), None)
+    if run is not None and run.score is not None:
+        episodes = run.score["episodes"]
+        return normal_mean(episodes), f"{len(episodes)} episodes of the final policy, 95 % interval; one seed"
+    last = compared.returns[0, -max(1, compared.returns.shape[1] // 10) :]
+    return normal_mean(last), "one seed, 95 % interval over the last tenth of its updates"
+
+
+def _baseline(
+    group: RunGroup, vanilla: Group | None, play: bool, baselines: dict[str, Interval], notes: list[str]
+) -> str:
+    """What the return is compared with: vanilla PPO with the same settings and a controller, as far as there are such,
+    or else the untrained policy."""
+    said = []
+    if vanilla is not None:
+        seeds = counted(len(vanilla.final), "seed")
+        said.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
+    if is_traffic(group.problem) and play and group.problem not in baselines:
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                baselines[group.problem] = normal_mean(controller_returns(CONTROLLER, group.problem))
+        except (ValueError, FloatingPointError) as error:
+            notes.append(f"the controller {CONTROLLER} could not be scored: {error}")
+    if group.problem in baselines:
+        said.append(f"{baselines[group.problem]} of the controller {CONTROLLER} (10 episodes)")
+    first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
+    if not said and first:
+        said.append(f"{np.mean(first):.4g} of the untrained policy in its first updates")
+    return f"against {' and '.join(said)}" if said else "with no baseline"
+
+
+def _parts(entry: Mapping[str, Any], role: str) -> str:
+    """Which part of the gain over vanilla PPO is K's, and which comes from clipping a ratio per factor."""
+    if role == "vanilla":
+        return "It has no influence network: train factored PPO on the same problem to see what K adds."
+    if role == "complete":
+        return (
+            "Its K has every edge, so that nothing is left out: compared with vanilla PPO, only the clipping of a "
+            "ratio per factor differs."
+        )
+    if "k" in entry and "gain" in entry:
+        gain, clipping, k = (Interval(**entry[part]) for part in ("gain", "per_factor_ratios", "k"))
+        few = (
+            f" With fewer than {ENOUGH_SEEDS} seeds the intervals say little." if entry["seeds"] < ENOUGH_SEEDS else ""
+        )
+        return f"Of the gain of {gain} over vanilla PPO, {clipping} is per-factor clipping and {k} is K.{few}"
+    if "k" in entry:
+        return f"K adds {Interval(**entry['k'])} to a complete K; the whole gain needs runs of vanilla PPO."
+    if "gain" in entry:
+        return (
+            f"The gain over vanilla PPO is {Interval(**entry['gain'])}; which part of it is K's and which per-factor "
+            "clipping needs runs with a complete K."
+        )
+    differ = entry.get("differ", {})
+    if differ:
+        roles = " and ".join(_NAMES[role] for role in differ)
+        keys = ", ".join(sorted({key for changed in differ.values() for key in changed})[:4])
+        return f"It cannot be compared with the runs of {roles}, whose settings differ ({keys})."
+    return (
+        "Which part of the gain is K's and which is per-factor clipping is told by runs of vanilla PPO and of a "
+        "complete K with the same settings."
+    )

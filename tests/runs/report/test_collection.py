@@ -1,0 +1,96 @@
+"""Everything a report shows, as data: sections that have nothing to show are empty, and odd runs leave notes."""
+
+import json
+
+import pytest
+from runs.report.run_folders import improving, write_run
+
+from factorax.runs.report.collection import Played, collect, grouped, sanitised
+from factorax.runs.report.sources import read_sources
+from factorax.runs.statistics import Interval
+
+
+def test_seeds_are_one_group_and_methods_are_several(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", seed=seed)
+        write_run(tmp_path / f"b{seed}", seed=seed, estimator="vanilla")
+    report = collect([tmp_path], play=False)
+    (curves,) = report["curves"]
+    chart = report["charts"][curves["chart"]]
+    assert {each["name"]: len(each["runs"]) for each in chart["series"]} == {
+        "estimator factored": 3,
+        "estimator vanilla": 3,
+    }
+    assert list(chart["axes"]) == ["steps", "episodes", "seconds"]
+    assert report["title"] == "chain:3"
+    assert len(report["reproduce"]) == 2
+    json.dumps(report, allow_nan=False)
+
+
+def test_runs_of_different_problems_have_charts_of_their_own_and_a_note(tmp_path):
+    write_run(tmp_path / "a", problem="chain:3")
+    write_run(tmp_path / "b", problem="contextual-bandit:3")
+    write_run(tmp_path / "c", problem="contextual-bandit:3", gamma=0.5)
+    report = collect([tmp_path], play=False)
+    assert [each["name"] for each in report["curves"]] == ["chain:3", "contextual-bandit:3"]
+    assert any("returns of different problems cannot be compared" in note for note in report["notes"])
+    names = [group.name for group in grouped(read_sources([tmp_path]))]
+    assert names == ["chain:3", "contextual-bandit:3: gamma 0.99", "contextual-bandit:3: gamma 0.5"]
+
+
+def test_a_run_without_anything_yet_is_a_report_with_a_note(tmp_path):
+    run = write_run(tmp_path / "run")
+    (run / "metrics.jsonl").unlink()
+    report = collect([run], play=False)
+    assert report["notes"] == ["run: has no metrics yet: no update was made"]
+    assert report["curves"] == []
+    assert report["credit"] == []
+    assert report["targets"] == []
+    assert report["verdicts"][0]["sentences"] == ["Factored PPO on chain:3: no episode has ended yet."]
+    assert len(report["networks"]) == 1
+    assert len(report["reproduce"]) == 1
+
+
+def test_runs_that_need_trust_are_shown_without_their_network(tmp_path):
+    write_run(tmp_path / "run", problem="os:getcwd")
+    report = collect([tmp_path], play=True)
+    assert report["networks"] == []
+    assert len(report["curves"]) == 1
+    assert any("leads to code to be run; if you trust it" in note for note in report["notes"])
+
+
+def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
+    rows = [*improving(4)]
+    for row in rows:
+        row["rollout/ep_targets_mean"][0] = float("nan")
+        row["factor/gradient_snr"] = [float("inf")] * 3
+    rows[0]["rollout/ep_rew_mean"] = float("-inf")
+    report = collect([write_run(tmp_path / "run", metrics=rows)], play=False)
+    json.dumps(report, allow_nan=False)
+    assert any("not finite" in note for note in report["notes"])
+
+
+def test_what_was_played_earlier_is_used_again(tmp_path):
+    run = write_run(tmp_path / "run", problem="traffic:1x2")
+    film = {"kind": "film", "name": "1x2 lights", "film": {"scenes": []}}
+    played = Played(baselines={"traffic:1x2": Interval(-5.0, -6.0, -4.0)}, acting=[film])
+    report = collect([run], play=False, played=played)
+    assert report["films"] == [{"scenes": []}]
+    chart = report["charts"][report["curves"][0]["chart"]]
+    assert chart["series"][-1]["name"] == "controller gap-out"
+    assert set(chart["series"][-1]["y"]) == {-5.0}
+    assert played.acting == [film]
+
+
+def test_details_of_many_groups_are_of_the_first(tmp_path):
+    for k in range(8):
+        write_run(tmp_path / f"{k}", gamma=0.9 + k / 100)
+    report = collect([tmp_path], play=False)
+    assert len(report["charts"][report["curves"][0]["chart"]]["series"]) == 8
+    assert len(report["reproduce"]) == 6
+    assert any("first 6 of 8 groups" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize(("text", "shown"), [("a\u202eb", "a\\u202eb"), ("a\x1b[2J", "a\\x1b[2J"), ("ä → b", "ä → b")])
+def test_characters_that_do_not_print_are_escaped_everywhere(text, shown):
+    assert sanitised({text: [text, (text, 1, None)]}) == {shown: [shown, [shown, 1, None]]}

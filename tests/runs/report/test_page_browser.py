@@ -1,0 +1,295 @@
+"""Reports in headless Chromium: every section of five kinds of runs, hostile names, many runs, a phone."""
+
+import csv
+import json
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from pages import colours, watched
+from runs.report.run_folders import improving, write_run
+from small_settings import SMALL
+from tiny_experiments import go
+
+import factorax as fx
+from factorax import runs
+from factorax.discovery import discover
+from factorax.learning import Config
+from factorax.problems import find_problem
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+NARROW = 390
+EXPECTED = {
+    "bandits": ["verdict", "curves", "reproduce"],
+    "CartPole": ["verdict", "curves", "credit", "acting", "reproduce"],
+    "queues": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
+    "traffic": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
+    "rddl": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
+}
+"""Sections of the report of every kind; CartPole has one action and one target, so that there is no network to show."""
+
+
+def train_bandits(folder):
+    go("search-baselines", folder / "bandits")
+    return [folder / "bandits"]
+
+
+def train_cart_pole(folder):
+    runs.train("CartPole-v1", Config(total_timesteps=240, **SMALL), folder / "cart", progress_bar=False)
+    return [folder / "cart"]
+
+
+def train_queues(folder):
+    """An adaptive network, and a discovery for the same actions and targets."""
+    config = Config(total_timesteps=24 * 12, **SMALL)
+    runs.train("queues:2x2,horizon=5", config, folder / "queues", network="adaptive", progress_bar=False)
+    found = discover(find_problem("queues:2x2,horizon=5"), horizon=5, trials=2, seed=0)
+    found.save(folder / "found.safetensors")
+    return [folder / "queues", folder / "found.safetensors"]
+
+
+def train_traffic(folder):
+    """Five seeds."""
+    config = Config(policy="shared", total_timesteps=24 * 9, **SMALL)
+    problem = "traffic:1x2,slots=12,horizon=5"
+    runs.train_seeds(problem, config, [folder / f"seed-{k}" for k in range(5)], progress_bar=False)
+    return [folder]
+
+
+def train_rddl(folder):
+    config = Config(total_timesteps=24 * 20, bounded="clip", **SMALL)
+    with pytest.warns(fx.StructureWarning, match="all actors read the whole observation"):
+        runs.train("rddl:HVAC_ippc2023/1", config, folder / "rddl", progress_bar=False)
+    return [folder / "rddl"]
+
+
+TRAIN = {
+    "bandits": train_bandits,
+    "CartPole": train_cart_pole,
+    "queues": train_queues,
+    "traffic": train_traffic,
+    "rddl": train_rddl,
+}
+KINDS = [pytest.param(kind, marks=pytest.mark.rddl) if kind == "rddl" else kind for kind in TRAIN]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def opened(request, browser, tmp_path_factory):
+    """A report of one kind, open in a browser."""
+    if request.param == "rddl":
+        pytest.importorskip("pyRDDLGym")
+    folder = tmp_path_factory.mktemp(request.param)
+    out = fx.report(TRAIN[request.param](folder), folder / "report.html")
+    page = browser.new_page(viewport={"width": 1000, "height": 800}, accept_downloads=True)
+    problems = watched(page)
+    page.goto(out.as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    yield SimpleNamespace(kind=request.param, page=page, problems=problems, out=out)
+    assert problems == []
+    page.close()
+
+
+def test_every_section_renders_and_charts_are_not_empty(opened):
+    page = opened.page
+    assert page.locator("main > section").evaluate_all("all => all.map(each => each.id)") == EXPECTED[opened.kind]
+    for stage in page.locator(".chart-stage").all():
+        assert int(stage.get_attribute("data-points")) > 0
+        stage.scroll_into_view_if_needed()
+        assert colours(stage, "canvas") > 5
+    assert opened.out.stat().st_size < 2_000_000
+    assert len(page.locator("#verdict .verdict p").first.inner_text().split()) > 20
+    if opened.kind == "rddl":
+        assert "all actors read the whole observation" in page.locator("#verdict .warning").inner_text()
+
+
+def test_hovering_and_keys_read_values(opened):
+    stage = opened.page.locator(".chart-stage").first
+    readout = opened.page.locator(".chart-readout").first
+    stage.hover(position={"x": 300, "y": 80})
+    first = readout.inner_text()
+    stage.hover(position={"x": 700, "y": 80})
+    assert any(character.isdigit() for character in first)
+    assert readout.inner_text() != first
+    stage.focus()
+    at_mouse = readout.inner_text()
+    stage.press("ArrowLeft")
+    assert readout.inner_text() != at_mouse
+
+
+def test_series_and_axes_are_switched(opened):
+    page = opened.page
+    chart = page.locator(".chart").first
+    stage = chart.locator(".chart-stage")
+    boxes = chart.locator(".chart-series ul input")
+    if boxes.count():
+        before = int(stage.get_attribute("data-points"))
+        shown = chart.locator(".chart-readout").inner_text()
+        boxes.first.uncheck()
+        assert chart.locator(".chart-readout").inner_text() != shown
+        boxes.first.check()
+        assert int(stage.get_attribute("data-points")) == before
+    radios = chart.locator(".chart-axes input")
+    if opened.kind != "bandits":
+        assert radios.count() == 3
+        radios.nth(2).check()
+        assert chart.locator(".chart-readout").inner_text().startswith("seconds ")
+        radios.nth(0).check()
+    if opened.kind == "traffic":
+        chart.locator(".chart-single").check()
+        assert int(stage.get_attribute("data-points")) > 5 * before / 4
+
+
+def test_a_table_has_the_values_of_a_chart(opened):
+    details = opened.page.locator(".chart details").first
+    details.locator("summary").click()
+    details.locator("tbody tr").nth(1).wait_for()
+
+
+def test_edges_are_shown_for_actions_and_targets(opened):
+    page = opened.page
+    if "network" not in EXPECTED[opened.kind]:
+        return
+    info = page.locator(".network-info")
+    page.locator(".network-graph").click()
+    page.locator(".network-svg .node-i").first.hover()
+    assert "influences" in info.inner_text()
+    page.locator(".network-svg .node-j").first.hover()
+    assert "is influenced by" in info.inner_text()
+    page.locator(".network-matrix").click()
+    assert colours(page.locator("#network"), ".network-canvas") > 2
+    page.locator(".network-focus").select_option(index=1)
+    assert "influences" in info.inner_text()
+
+
+def test_the_slider_goes_through_the_changes_of_an_adaptive_network(opened):
+    if opened.kind != "queues":
+        return
+    page = opened.page
+    slider, said = page.locator("#network-slider"), page.locator(".network-when")
+    assert "dropped since the start" in said.inner_text()
+    last = said.inner_text()
+    slider.fill("0")
+    assert said.inner_text() == "at the start: 16 edges, 0 added and 0 dropped since the start"
+    slider.fill(slider.get_attribute("max"))
+    assert said.inner_text() == last
+    assert not last.startswith("at the start")
+    page.locator(".network-focus").select_option("action:0")
+    assert "confidence" in page.locator(".network-info").inner_text()  # of the discovery
+
+
+def test_traffic_is_on_the_map_and_in_a_film(opened):
+    if opened.kind != "traffic":
+        return
+    page = opened.page
+    page.locator(".network-map").click()
+    page.locator(".network-svg circle").first.hover()
+    assert "center0 influences" in page.locator(".network-info").inner_text()
+    assert page.locator(".film-canvas").count() == 2
+    assert colours(page, ".film-canvas") > 10
+    page.locator(".film-time").fill("60")
+    assert ", 61 s: " in page.locator(".film-caption").first.inner_text()
+    page.locator(".film-play").click()
+    page.wait_for_timeout(400)
+    assert float(page.locator(".film-time").input_value()) > 61
+    page.locator(".film-play").click()
+    assert "controller gap-out" in page.locator("#verdict").inner_text()
+
+
+def test_the_data_can_be_downloaded(opened, tmp_path):
+    with opened.page.expect_download() as download:
+        opened.page.locator("#download").click()
+    download.value.save_as(tmp_path / "data.csv")
+    with (tmp_path / "data.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["section"] for row in rows} >= {"curves"}
+    assert all(row["value"] == "" or np.isfinite(float(row["value"])) for row in rows)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_hard_to_use(opened, scheme):
+    """axe-core finds no serious violation, also with everything opened."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    opened.page.emulate_media(color_scheme=scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    found = axe.Axe().run(opened.page).response["violations"]
+    serious = {
+        each["id"]: each["nodes"][0]["html"][:200] for each in found if each["impact"] in ("serious", "critical")
+    }
+    assert serious == {}
+
+
+def test_a_phone_does_not_scroll_sideways(opened):
+    opened.page.set_viewport_size({"width": NARROW, "height": 800})
+    opened.page.wait_for_timeout(200)  # charts are drawn again
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= NARROW
+    opened.page.set_viewport_size({"width": 1000, "height": 800})
+
+
+HOSTILE = "</script><img src=x onerror=hacked()>\u202e{{7*7}}\"'><svg onload=hacked()>"
+
+
+def test_names_of_strangers_stay_text(browser, tmp_path):
+    """In the folder's name, settings, metrics, warnings, versions, claims and labels of a network."""
+    labels = [f"{HOSTILE}{k}" for k in range(3)]
+    folder = tmp_path / HOSTILE.replace("/", "")[:100]
+    network = fx.InfluenceNetwork.identity(3).relabel(labels, [f"{label}t" for label in labels])
+    rows = [row | {"network/went": [f"{labels[0]} → {HOSTILE}"]} for row in improving(5)]
+    run = write_run(folder, updates=5, network="k.json", metrics=rows)
+    network.save(run / "network.json")
+    (run / "warnings.jsonl").write_text(json.dumps({"message": HOSTILE}) + "\n")
+    (run / "made_with.json").write_text(json.dumps({HOSTILE: HOSTILE}))
+    other = write_run(tmp_path / "other", problem=HOSTILE, updates=5)
+    experiment = tmp_path / "experiment"
+    experiment.mkdir()
+    claim = dict.fromkeys(("claim", "where", "paper", "ours", "verdict", "note", "command"), HOSTILE)
+    (experiment / "config.json").write_text(json.dumps({"experiment": HOSTILE, "settings": {HOSTILE: HOSTILE}}))
+    (experiment / "summary.json").write_text(json.dumps({"claims": [claim]}))
+    quoted = HOSTILE.replace('"', '""')
+    (experiment / "data.csv").write_text(f'"{quoted}",step,gap\n"{quoted}",1,2\nb,2,3\nb,3,3\n')
+    out = fx.report([run, other, experiment], tmp_path / "report.html", play=False)
+    page = browser.new_page()
+    problems = watched(page)
+    page.add_init_script("window.hacked = () => { window.wasHacked = true }")
+    page.goto(out.as_uri())
+    assert problems == []
+    page.wait_for_selector("html[data-ready=yes]")
+    for view in (".network-graph", ".network-matrix"):
+        page.locator(view).click()
+    page.locator(".network-focus").select_option("action:0")
+    page.locator(".chart-stage").first.hover()
+    assert page.evaluate("window.wasHacked") is None
+    assert page.locator("img, svg[onload]").count() == 0
+    text = page.locator("body").inner_text()
+    assert "<img src=x onerror=hacked()>" in text
+    assert "{{7*7}}" in text
+    assert "\u202e" not in text
+    assert problems == []
+    page.close()
+
+
+def test_a_hundred_runs_of_ten_thousand_updates_open_in_three_seconds(browser, tmp_path):
+    """A page of a few hundred kilobytes: curves are thinned where the report is made."""
+    rows = [
+        {"rollout/ep_rew_mean": -10 + k / 1000, "rollout/episodes": 1, "time/total_timesteps": 16 * (k + 1)}
+        for k in range(10_000)
+    ]
+    first = write_run(tmp_path / "runs" / "0", updates=10_000, metrics=rows)
+    for seed in range(1, 100):
+        write_run(tmp_path / "runs" / f"{seed}", updates=10_000, seed=seed, metrics=[], gamma=0.9 + (seed % 4) / 100)
+        (tmp_path / "runs" / f"{seed}" / "metrics.jsonl").unlink()
+        (tmp_path / "runs" / f"{seed}" / "metrics.jsonl").hardlink_to(first / "metrics.jsonl")
+    out = fx.report(tmp_path / "runs", tmp_path / "report.html", play=False)
+    assert out.stat().st_size < 2_000_000
+    page = browser.new_page()
+    problems = watched(page)
+    seconds = []
+    for _ in range(2):  # the better one: other tests may run next to this one
+        started = time.perf_counter()
+        page.goto(out.as_uri())
+        page.wait_for_selector("html[data-ready=yes]")
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 3
+    assert page.locator("#curves .chart-series ul input").count() == 5
+    assert problems == []
+    page.close()

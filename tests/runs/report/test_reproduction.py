@@ -1,0 +1,72 @@
+"""How to make a run again: commands that give the same settings, marked differences, links that lead to checkpoints."""
+
+import shlex
+from pathlib import Path
+from urllib.parse import unquote
+
+from runs.report.run_folders import write_run
+
+from factorax.cli.arguments import check_arguments
+from factorax.cli.train import train
+from factorax.runs.report.collection import grouped
+from factorax.runs.report.reproduction import reproduction_section
+from factorax.runs.report.sources import read_sources
+
+
+def section(folder, beside=None):
+    (group,) = grouped(read_sources([folder]))
+    return reproduction_section(group, beside=beside)
+
+
+def test_settings_that_differ_come_first_and_are_marked(tmp_path):
+    write_run(tmp_path / "run", gamma=0.9, hidden=(8,))
+    told = section(tmp_path)
+    differing = [row for row in told["settings"] if row["differs"]]
+    assert {row["name"] for row in differing} >= {"gamma", "hidden", "n_envs"}
+    assert differing == told["settings"][: len(differing)]
+    gamma = next(row for row in differing if row["name"] == "gamma")
+    assert (gamma["value"], gamma["default"]) == ("0.9", "0.99")
+
+
+def test_commands_run_again_and_continue(tmp_path):
+    for seed in (0, 1):
+        write_run(tmp_path / f"{seed}", seed=seed, gamma=0.9, network="complete")
+    told = section(tmp_path)
+    assert told["seeds"] == [0, 1]
+    for command in (*told["again"], told["resume"]):
+        check_arguments(shlex.split(command)[1:], {"train": train})
+        assert "--gamma 0.9" in command
+        assert "--network complete" in command
+    assert "--seed 1" in told["again"][1]
+    assert "--total-timesteps 640" in told["resume"]
+    assert shlex.split(told["resume"])[-1] == str(tmp_path / "0")
+    assert told["resume_note"] == ""
+
+
+def test_a_run_whose_schedules_end_with_its_steps_is_continued_by_force(tmp_path):
+    write_run(tmp_path / "run", anneal=("learning_rate",))
+    told = section(tmp_path)
+    assert told["resume"].endswith("--force")
+    assert "schedules end" in told["resume_note"]
+
+
+def test_links_lead_from_the_report_to_checkpoints(tmp_path):
+    folder = write_run(tmp_path / "runs" / "a b#1?")
+    (folder / "checkpoints").mkdir()
+    (folder / "checkpoints" / "last.safetensors").write_bytes(b"x")
+    (tmp_path / "out").mkdir()
+    (file,) = section(tmp_path / "runs", beside=tmp_path / "out")["checkpoints"]
+    assert (tmp_path / "out" / unquote(file["href"])).resolve() == (
+        folder / "checkpoints" / "last.safetensors"
+    ).resolve()
+    assert "#" not in file["href"]
+    assert "?" not in file["href"]
+    (file,) = section(tmp_path / "runs")["checkpoints"]
+    assert file["href"] == ""
+
+
+def test_versions_of_all_seeds_are_listed_once(tmp_path):
+    for seed, version in ((0, "1"), (1, "1"), (2, "2")):
+        folder = write_run(tmp_path / f"{seed}", seed=seed)
+        Path(folder / "made_with.json").write_text(f'{{"jax": "{version}"}}')
+    assert section(tmp_path)["versions"] == [{"jax": "1"}, {"jax": "2"}]

@@ -1,0 +1,116 @@
+"""What a report is made from: folders and files are recognised, damage is noted, and everything else is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from runs.report.run_folders import improving, write_run
+
+from factorax.discovery.result import Discovery
+from factorax.runs.report.sources import DiscoverySource, ExperimentSource, RunSource, read_sources
+
+
+@pytest.fixture
+def discovery(tmp_path):
+    path = tmp_path / "found.safetensors"
+    p_value = np.array([[1e-4, 0.5], [0.9, 2e-4]])
+    Discovery("score", "return", effect=np.eye(2), p_value=p_value, samples=np.full((2, 2), 100)).save(path)
+    return path
+
+
+def write_experiment(folder, **files):
+    folder.mkdir()
+    config = {"format": 1, "experiment": "search-rate", "budget": "quick", "seed": 0, "settings": {"n": 3}}
+    (folder / "config.json").write_text(json.dumps(config | {"made_with": {"jax": "0.9"}}))
+    for name, content in files.items():
+        (folder / name.replace("_", ".")).write_text(content)
+    return folder
+
+
+def test_every_kind_is_recognised_and_a_folder_of_runs_stands_for_them(tmp_path, discovery):
+    write_run(tmp_path / "runs" / "a" / "seed-0")
+    write_run(tmp_path / "runs" / "a" / "seed-1", seed=1)
+    write_run(tmp_path / "runs" / "b")
+    experiment = write_experiment(tmp_path / "out", data_csv="n,seed,gap\n1,0,0.5\n2,0,0.25\n")
+    sources = read_sources([tmp_path / "runs", experiment, discovery, tmp_path / "runs" / "b"])
+    assert [type(source) for source in sources] == [RunSource] * 3 + [ExperimentSource, DiscoverySource]
+    assert sorted(source.path.name for source in sources[:3]) == ["b", "seed-0", "seed-1"]
+    assert sources[3].columns == ("n", "seed", "gap")
+    (note,) = sources[3].notes
+    assert note.startswith("has no summary yet: it is still running, or was stopped")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("no")
+    with pytest.raises(ValueError, match=r"'.*empty' is neither a run nor an experiment, and holds none"):
+        read_sources([tmp_path / "empty"])
+    with pytest.raises(FileNotFoundError, match=r"what: no '.*missing'; want the folder of a run"):
+        read_sources([tmp_path / "missing"])
+    with pytest.raises(ValueError, match=r"got the file 'text.txt', want a file of factorax discover --out"):
+        read_sources([tmp_path / "text.txt"])
+    with pytest.raises(ValueError, match="what: got nothing"):
+        read_sources([])
+    with pytest.raises(TypeError, match="what: got 3"):
+        read_sources([3])
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "config.json").write_text('{"format": 1}')
+    with pytest.raises(ValueError, match="damaged"):
+        read_sources([tmp_path / "odd"])
+
+
+def test_a_run_that_is_still_written_to_is_read_as_far_as_it_is(tmp_path):
+    run = write_run(tmp_path / "run", updates=20)
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(lines[:5]) + lines[5][:40])
+    (source,) = read_sources([run])
+    assert source.curves.updates == 5
+    assert source.notes == ("has made 80 of 320 steps: it is still training, or was stopped",)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "note"),
+    [(None, "has no metrics yet"), ("[1]}\n", "cannot be read"), ("", "metrics are empty"), ("{}\n", "cannot be read")],
+)
+def test_missing_and_damaged_metrics_are_noted(tmp_path, metrics, note):
+    run = write_run(tmp_path / "run")
+    (run / "metrics.jsonl").unlink()
+    if metrics is not None:
+        (run / "metrics.jsonl").write_text(metrics)
+    (source,) = read_sources([run])
+    assert any(note in each for each in source.notes)
+
+
+def test_values_that_are_not_finite_are_noted(tmp_path):
+    rows = [*improving(4)]
+    rows[1]["rollout/ep_rew_mean"] = float("inf")
+    (source,) = read_sources([write_run(tmp_path / "run", updates=4, metrics=rows)])
+    assert source.notes == ("1 values in its metrics are not finite numbers and are left out",)
+
+
+def test_scores_versions_and_warnings_are_read_or_left_out(tmp_path):
+    run = write_run(tmp_path / "run")
+    (run / "evaluation.json").write_text('{"timesteps": 320, "return": 1.0, "episodes": [1.0, 2.0], "sampled": 0.5}')
+    (run / "made_with.json").write_text('{"jax": "0.9"}')
+    (run / "warnings.jsonl").write_text('{"message": "one"}\n{"message": "one"}\nhalf')
+    (source,) = read_sources([run])
+    assert source.score == {"episodes": [1.0, 2.0], "timesteps": 320}
+    assert source.made_with == {"jax": "0.9"}
+    assert source.warnings == ("one",)
+    (run / "evaluation.json").write_text('{"timesteps": 16, "return": 1.0, "episodes": [1.0, 2.0], "sampled": 0.5}')
+    (source,) = read_sources([run])
+    assert source.score is None  # of an earlier policy
+    for name in ("evaluation.json", "made_with.json"):
+        (run / name).write_text('{"episodes": "x"}' if name == "evaluation.json" else "[")
+    (source,) = read_sources([run])
+    assert source.score is None
+    assert source.made_with == {}
+
+
+def test_damaged_files_of_experiments_are_noted(tmp_path):
+    folder = write_experiment(tmp_path / "out", data_csv="a,b\n1\n", summary_json="[]")
+    (folder / "figure.png").write_bytes(b"<svg onload=alert(1)>")
+    (source,) = read_sources([folder])
+    assert "its data.csv is damaged" in " ".join(source.notes)
+    assert "its summary is damaged" in " ".join(source.notes)
+    assert source.figure == ""

@@ -1,0 +1,121 @@
+"""The verdict: numbers that are in the folders, the right baseline, and the parts of the gain that runs can tell."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from runs.report.run_folders import improving, write_run
+
+from factorax.runs.report.collection import grouped
+from factorax.runs.report.sources import read_sources
+from factorax.runs.report.verdict import run_verdicts
+from factorax.runs.statistics import Interval, iqm
+
+
+def verdicts(folder, **options):
+    groups = grouped(read_sources([folder]))
+    options = {"play": False, "baselines": {}, "notes": []} | options
+    return {verdict.title: verdict for verdict in run_verdicts(groups, **options)}
+
+
+def write_seeds(folder, seeds=4, **options):
+    return [write_run(folder / f"{seed}", seed=seed, **options) for seed in range(seeds)]
+
+
+def finals(seeds, level):
+    """Means over the last two of twenty updates."""
+    rows = [[*improving(20, seed=seed, level=level)][-2:] for seed in range(seeds)]
+    return [np.mean([row["rollout/ep_rew_mean"] for row in each]) for each in rows]
+
+
+def test_seeds_give_an_interquartile_mean_and_the_untrained_policy_is_the_baseline(tmp_path):
+    write_seeds(tmp_path)
+    (verdict,) = verdicts(tmp_path).values()
+    first, second = verdict.sentences
+    reached = str(iqm(finals(4, 0.0))).replace("-", "−")
+    assert first.startswith("Factored PPO on chain:3, trained with 4 seeds for 320 steps each, reached ")
+    assert reached in first
+    assert "(interquartile mean of 4 seeds, 95 % interval)" in first
+    assert "of the untrained policy in its first updates" in first
+    assert second.startswith("Which part of the gain is K's")
+    assert any("--estimator vanilla" in command for command in verdict.commands)
+    assert any("--network complete" in command for command in verdict.commands)
+
+
+def test_one_seed_has_the_interval_of_its_episodes_or_of_its_last_updates(tmp_path):
+    run = write_run(tmp_path / "run")
+    (verdict,) = verdicts(tmp_path).values()
+    assert "one seed, 95 % interval over the last tenth of its updates" in verdict.sentences[0]
+    score = {"timesteps": 320, "return": 2.0, "episodes": [1.0, 2.0, 3.0], "sampled": 1.0}
+    (run / "evaluation.json").write_text(json.dumps(score))
+    (verdict,) = verdicts(tmp_path).values()
+    assert (
+        "reached 2 [−0.484, 4.48] per episode (3 episodes of the final policy, 95 % interval; one seed)"
+        in (verdict.sentences[0])
+    )
+
+
+def test_the_gain_is_split_between_clipping_and_k(tmp_path):
+    write_seeds(tmp_path / "factored", level=0.0)
+    write_seeds(tmp_path / "complete", level=-2.0, network="complete")
+    write_seeds(tmp_path / "vanilla", level=-5.0, estimator="vanilla")
+    (verdict,) = verdicts(tmp_path).values()
+    first, second = verdict.sentences
+    assert "of vanilla PPO with the same settings (4 seeds)" in first
+    assert second.startswith("Of the gain of ")
+    gain, clipping, k = (float(number) for number in re.findall(r"(\S+) \[", second.replace("−", "-")))
+    assert gain == pytest.approx(5, abs=0.2)
+    assert clipping == pytest.approx(3, abs=0.2)
+    assert k == pytest.approx(2, abs=0.2)
+    assert second.endswith("is K.")
+    assert verdict.commands == ()
+
+
+def test_two_seeds_are_called_few(tmp_path):
+    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
+        write_seeds(tmp_path / name, seeds=2, **options)
+    (verdict,) = verdicts(tmp_path).values()
+    assert verdict.sentences[1].endswith("With fewer than 3 seeds the intervals say little.")
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"network": "complete"}, "to a complete K; the whole gain needs runs of vanilla PPO."),
+        ({"estimator": "vanilla"}, "needs runs with a complete K."),
+        (
+            {"estimator": "vanilla", "gamma": 0.5},
+            "the runs of vanilla PPO, whose settings differ",
+        ),
+    ],
+)
+def test_what_the_runs_cannot_tell_is_said(tmp_path, other, said):
+    write_seeds(tmp_path / "factored")
+    write_seeds(tmp_path / "other", **other)
+    (verdict,) = verdicts(tmp_path).values()
+    assert said in verdict.sentences[1]
+
+
+def test_vanilla_and_complete_runs_alone_have_verdicts_too(tmp_path):
+    write_run(tmp_path / "vanilla", estimator="vanilla")
+    (verdict,) = verdicts(tmp_path).values()
+    assert verdict.sentences[0].startswith("Vanilla PPO on chain:3")
+    assert "no influence network" in verdict.sentences[1]
+    write_run(tmp_path / "complete", network="complete")
+    second = [verdict.sentences[1] for verdict in verdicts(tmp_path).values()]
+    assert any("Its K has every edge" in sentence for sentence in second)
+
+
+def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
+    rows = [{"time/total_timesteps": 16, "time/iterations": 1, "rollout/episodes": 0}]
+    write_run(tmp_path / "run", metrics=rows)
+    (verdict,) = verdicts(tmp_path).values()
+    assert verdict.sentences == ("Factored PPO on chain:3: no episode has ended yet.",)
+
+
+def test_a_controller_that_was_scored_is_the_baseline_of_traffic(tmp_path):
+    write_run(tmp_path / "run", problem="traffic:1x2")
+    baselines = {"traffic:1x2": Interval(-5.0, -6.0, -4.0)}
+    (verdict,) = verdicts(tmp_path, baselines=baselines).values()
+    assert "against −5 [−6, −4] of the controller gap-out (10 episodes)" in verdict.sentences[0]
