@@ -18,25 +18,7 @@ from factorax.problems import BanditEnv, Problem, chain, contextual_bandit, queu
 from factorax.structure import gallery
 
 TANKS = (
-    """
-domain tanks {
-    types { tank : object; };
-    pvariables {
-        NEXT(tank, tank) : { non-fluent, bool, default = false };
-        height(tank) : { state-fluent, real, default = 1.0 };
-        rain(tank) : { interm-fluent, real };
-        pump(tank) : { action-fluent, real, default = 0.0 };
-        open(tank) : { action-fluent, bool, default = false };
-    };
-    cpfs {
-        rain(?t) = if (open(?t)) then Gamma(2.0 + pump(?t), 1.0) else Normal(1.0, 0.3);
-        height'(?t) = 0.5 * height(?t) + rain(?t) + Poisson(1.0 + pump(?t))
-                      + 0.3 * (sum_{?s : tank} [NEXT(?s, ?t) * height(?s)]);
-    };
-    reward = (sum_{?t : tank} [height(?t)]) - 0.1 * (sum_{?t : tank} [pump(?t)]);
-    action-preconditions { forall_{?t : tank} [pump(?t) >= 0 ^ pump(?t) <= 2]; };
-}
-""",
+    (Path(__file__).parent / "tanks.rddl").read_text(encoding="utf-8"),
     """
 non-fluents five { domain = tanks; objects { tank : {t1, t2, t3, t4, t5}; };
     non-fluents { NEXT(t1, t2); NEXT(t4, t5); }; }

@@ -1,5 +1,5 @@
 """Workers by the thousand, as a discrete-event simulation: ``python -m benchmarks.scaling`` prints the table of
-docs/scaling.md.
+docs/explanation/scaling.md.
 
 What goes in is measured first: the time of a SUMO fragment, what is sent and returned, what it costs to take a fragment
 in, and what an update takes. The simulation adds a network, on which the learner's machine has one link that everything
@@ -25,7 +25,7 @@ LATENCY = 2e-4
 NODE = 50
 """Workers on one machine."""
 H200 = 0.377 / (16 * 20_000)
-"""Seconds of ten epochs for a step of the 3×3 grid: 16 seeds with 20,000 steps each, see docs/benchmarks.md."""
+"""Seconds of ten epochs for a step of the 3×3 grid: 16 seeds, 20,000 steps each; docs/explanation/benchmarks.md."""
 H200_LARGE = 0.1697 / 819_200
 """The same of one learner with 819,200 steps in ten minibatches, where products are large enough for the device."""
 ITERATIONS = 30

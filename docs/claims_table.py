@@ -14,8 +14,17 @@ from factorax.experiments.harness.claims import HEADINGS, MATHEMATICS, Claim, by
 PAGE = Path(__file__).parent / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
-LINKS = {MATHEMATICS: "[Counter-examples](departures.md)", "ev2gym_chargers": "[The example](ev2gym.md)"}
-"""Pages of what is not an experiment."""
+LINKS = {MATHEMATICS: "[Counter-examples](departures.md)", "ev2gym_chargers": "[The example](../guides/ev2gym.md)"}
+"""Links of claims that no experiment decides."""
+
+FIGURES = Path(__file__).parent / "guides"
+FIGURE_PAGES = {
+    name: f"../guides/{page}"
+    for page in ("experiments_bandits.md", "experiments_training.md")
+    for name in re.findall(r"^## ([a-z0-9-]+)$", (FIGURES / page).read_text(encoding="utf-8"), re.MULTILINE)
+}
+"""The page of every experiment, from its headings."""
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$#~])")
 
 
@@ -49,7 +58,7 @@ def row(claim: Claim, command: bool) -> str:
 
 def section(name: str, claims: list[Claim]) -> str:
     """The claims that one experiment, one example or the tests of the mathematics decide."""
-    link = f"[The figure](experiments.md#{name})" if name in NAMES else LINKS[name]
+    link = f"[The figure]({FIGURE_PAGES[name]}#{name})" if name in NAMES else LINKS[name]
     commands = {claim.command for claim in claims}
     head = f"{link} · `{claims[0].command}`" if len(commands) == 1 else link
     rows = "".join(row(claim, len(commands) > 1) for claim in claims)

@@ -1,4 +1,4 @@
-"""Sphinx configuration. Nothing here needs a network: figures are drawn by the pages' own code."""
+"""Sphinx configuration. The site loads nothing from other hosts, and its figures are drawn by the code of its pages."""
 
 import re
 import sys
@@ -7,24 +7,45 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import api_pages
 import architecture_figures
 import claims_table
+import cli_page
+import concordance
+import gallery
 import make_figures
+import notebooks
 import settings_tables
 
 make_figures.main()
 architecture_figures.main()
 claims_table.main()
 settings_tables.main()
+api_pages.main()
+cli_page.main()
+concordance.main()
+gallery.main()
+notebooks.main()
 
 project = "factorax"
 author = "The factorax developers"
 copyright = "The factorax developers"
 version = release = version_of("factorax")
 language = "en-GB"
+smartquotes_action = "qe"  # quotes and ellipses; dashes would change the names of options
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = [
+    "katex_math",
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 exclude_patterns = ["_build", "_generated"]
+templates_path = ["_templates"]
+html_math_renderer = "katex"
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_selector = "div.highlight:not(.highlight-text div.highlight) pre"  # not what a block prints
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -39,15 +60,18 @@ add_module_names = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "factorax"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["factorax.css"]
+html_js_files = [("figures.js", {"defer": "defer"})]
 html_show_sourcelink = False
-html_sidebars = {"**": []}
+html_context = {"default_mode": "auto"}  # light or dark, as the browser prefers
+html_sidebars = {"**": ["sections"]}
 html_theme_options = {
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
-    "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "navbar_center": [],
+    "navigation_depth": 3,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -65,3 +89,4 @@ def escape_bars(app, what, name, obj, options, lines):
 
 def setup(app):
     app.connect("autodoc-process-docstring", escape_bars)
+    app.connect("missing-reference", api_pages.resolve_alias)

@@ -1,4 +1,4 @@
-"""Take the pictures of docs/report.md: a report in headless Chromium, section by section.
+"""Take the pictures of docs/guides/report.md: a report in headless Chromium, section by section.
 
     python docs/report_screenshots.py traffic.html queues.html    # into docs/images/report
 

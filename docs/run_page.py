@@ -1,9 +1,11 @@
 """Run the Python blocks of a Markdown page: all of them in order, in one namespace.
 
-    python docs/run_page.py docs/tutorial.md            # a JSON list: line, what it printed, what the page shows
-    python docs/run_page.py --write docs/tutorial.md    # brings the page's text blocks up to date
+    python docs/run_page.py docs/index.md            # a JSON list: line, what it printed, what the page shows
+    python docs/run_page.py --write docs/index.md    # brings the page's text blocks up to date
 
-A first line such as ``% needs: torch`` names modules that factorax does not depend on.
+Comments at the top of a page are read: ``% needs: torch`` names modules that factorax does not depend on,
+``% continues: part1.md part2.md`` pages whose code runs first, without their output being shown, and ``% trains: long``
+says that a page spends its time in training, not in compiling.
 
 A ```text block that directly follows a ```python block shows what that block prints. Figures are written to the
 current folder, which `make_figures.py` and the tests choose.
@@ -12,6 +14,7 @@ current folder, which `make_figures.py` and the tests choose.
 import contextlib
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -21,10 +24,30 @@ from typing import NamedTuple
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\s*^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
+def header(text: str, key: str) -> list[str]:
+    """Returns the words of the comment ``% key: ...`` at the top of a page, an empty list without one."""
+    words = []
+    for line in text.splitlines():
+        if line and not line.startswith("%"):
+            break
+        if line.startswith(f"% {key}:"):
+            words += line.removeprefix(f"% {key}:").replace(",", " ").split()
+    return words
+
+
 def needs(text: str) -> list[str]:
-    """The modules that a page needs and factorax does not."""
-    first = text.partition("\n")[0]
-    return first.removeprefix("% needs:").replace(",", " ").split() if first.startswith("% needs:") else []
+    """Returns the modules that a page needs and factorax does not depend on."""
+    return header(text, "needs")
+
+
+def environment(text: str) -> dict[str, str]:
+    """Returns the environment variables of the process that runs a page."""
+    variables = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1"}
+    variables.pop("JAX_ENABLE_X64", None)
+    variables.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
+    if not header(text, "trains"):  # most pages spend nearly all of their time compiling
+        variables["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    return variables
 
 
 class Block(NamedTuple):
@@ -45,8 +68,16 @@ def blocks(text: str) -> list[Block]:
 
 
 def run(page: Path) -> Iterator[tuple[Block, str]]:
-    """Every block of a page and what it printed."""
+    """Yields every block of a page and what it printed; pages that it continues run first."""
     namespace = {"__name__": page.stem}
+    text = page.read_text(encoding="utf-8")
+    for earlier in header(text, "continues"):
+        for _ in _run_blocks(page.parent / earlier, namespace):
+            pass
+    yield from _run_blocks(page, namespace)
+
+
+def _run_blocks(page: Path, namespace: dict[str, str]) -> Iterator[tuple[Block, str]]:
     for block in blocks(page.read_text(encoding="utf-8")):
         code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")  # tracebacks show lines of the page
         printed = io.StringIO()
@@ -57,15 +88,15 @@ def run(page: Path) -> Iterator[tuple[Block, str]]:
 
 def main(arguments: list[str]) -> None:
     page = Path(arguments[-1])
-    found = list(run(page))
+    ran = list(run(page))
     if "--write" in arguments:
         text = page.read_text(encoding="utf-8")
-        for block, printed in reversed(found):
+        for block, printed in reversed(ran):
             if block.shown is not None:
                 text = text[: block.span[0]] + printed + text[block.span[1] :]
         page.write_text(text, encoding="utf-8")
     else:
-        print(json.dumps([(block.line, printed, block.shown) for block, printed in found]))
+        print(json.dumps([(block.line, printed, block.shown) for block, printed in ran]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the tables of `settings.md` to `docs/_generated`: all settings, and the messages for bad ones.
+"""Write the tables of `reference/settings.md` to `docs/_generated`: all settings, and the messages for bad ones.
 
 `conf.py` runs this file at every build. The bad settings are those of the tests, `tests/learning/bad_settings.py`.
 """

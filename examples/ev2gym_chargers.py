@@ -138,11 +138,18 @@ def train_theirs(seed: int, steps: int) -> Act:
 def compare(seeds: int = 25, steps: int = 24_000, out: Path = Path("ev2gym.json")) -> None:
     """All methods with the same seeds and days; a file, written after every run, and a table with 95 % intervals.
 
-    Without Stable-Baselines3 its rows are left out.
+    Runs of as many steps that are in the file already are kept: the same command resumes. Without Stable-Baselines3 its
+    rows are left out.
     """
-    baselines, runs = heuristics(), []
+    stored = json.loads(out.read_text()) if out.exists() else {"steps": steps, "runs": []}
+    if stored["steps"] != steps:
+        raise ValueError(f"out: {out} holds runs of {stored['steps']} steps, not {steps}; give another file")
+    baselines, runs = heuristics(), stored["runs"]
+    done = {(run["seed"], run["method"]) for run in runs}
     methods: list[Any] = [m for m in get_args(Method) if m != "sb3" or find_spec("stable_baselines3") is not None]
     for seed, method in itertools.product(range(seeds), methods):
+        if (seed, method) in done:
+            continue
         runs.append(train(method, seed, steps))
         out.write_text(json.dumps({"steps": steps, "runs": runs, "heuristics": baselines}, indent=1) + "\n")
     returns = {name: [run["return"] for run in runs if run["method"] == name] for name in methods}

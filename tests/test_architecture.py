@@ -20,7 +20,8 @@ def _load_figures():
 
 
 figures = _load_figures()
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGES = (ROOT / "docs" / "explanation" / f"{name}.md" for name in ("architecture", "extending"))
+PAGE = "".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def _package_order():

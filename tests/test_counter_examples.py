@@ -1,4 +1,4 @@
-"""What the paper states and is not so: each counter-example, by exact enumeration (see docs/departures.md)."""
+"""Counter-examples to statements of the paper, by exact enumeration (see docs/explanation/departures.md)."""
 
 import itertools
 

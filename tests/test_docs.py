@@ -7,33 +7,31 @@ import subprocess
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 ROOT = Path(__file__).parent.parent
-RUNNER = ROOT / "docs" / "run_page.py"
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
 
+import claims_table  # noqa: E402
+import notebooks  # noqa: E402
+import run_page  # noqa: E402
 
-def _load(path):
-    spec = spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-run_page = _load(RUNNER)
+SECTIONS = ("get-started", "guides", "reference", "explanation")
+SOURCES = [DOCS / "index.md", *(path for name in SECTIONS for path in (DOCS / name).glob("*.md"))]
 PAGES = {
     str(path.relative_to(ROOT)): path
-    for path in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    for path in sorted([ROOT / "README.md", *SOURCES])
     if run_page.blocks(path.read_text(encoding="utf-8"))
 }
 NEEDS = {page: run_page.needs(path.read_text(encoding="utf-8")) for page, path in PAGES.items()}
+NEEDS |= {str(page.relative_to(ROOT)): ["nbclient", "ipykernel"] for page in notebooks.TUTORIALS}
 MARKS = {"torch": pytest.mark.torch, "stable_baselines3": pytest.mark.sb3, "pyRDDLGym": pytest.mark.rddl}
+MARKS |= dict.fromkeys(("nbclient", "ipykernel"), pytest.mark.slow)
 MARKS |= {"ray": pytest.mark.ray, "ormsgpack": pytest.mark.rllib}  # what RLlib needs and Ray does not
 MARKS |= dict.fromkeys(("gymnax", "jaxmarl", "brax"), pytest.mark.jaxenvs)
 
@@ -47,11 +45,11 @@ def _param(page):
 
 def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: no page sees another's imports, settings, warnings or files."""
-    environment = os.environ | {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "PYTHONUTF8": "1"}
-    environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # nearly all of the time is spent compiling
-    environment.pop("JAX_ENABLE_X64", None)
+    environment = run_page.environment(path.read_text(encoding="utf-8"))
     strict = [] if run_page.needs(path.read_text(encoding="utf-8")) else ["-W", "error"]  # others' code may warn
-    command = [sys.executable, *strict, str(RUNNER), str(path)]
+    command = [sys.executable, *strict, str(DOCS / "run_page.py"), str(path)]
+    if path in notebooks.TUTORIALS:  # as readers run them who download the notebook
+        command = [sys.executable, str(DOCS / "notebooks.py"), "--run", str(path)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
 
 
@@ -94,67 +92,93 @@ def test_numbers_agree_to_one_in_the_last_place_and_words_exactly():
 def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
     done = runs[page].result()
     assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"
-    found = json.loads(done.stdout)
-    assert len(found) == len(run_page.blocks(PAGES[page].read_text(encoding="utf-8")))
-    for line, printed, shown in found:
+    records = json.loads(done.stdout)
+    assert len(records) == len(run_page.blocks(PAGES[page].read_text(encoding="utf-8")))
+    for line, printed, shown in records:
         if shown is not None:
             where = f"{page}, block at line {line}; `python docs/run_page.py --write {page}` brings the page up to date"
             assert agrees(printed, shown), f"{where}\nshown:\n{shown}\nprinted:\n{printed}"
 
 
 def test_no_page_lost_its_code():
-    pages = (
-        "architecture",
-        "credit",
-        "departures",
-        "gallery",
-        "gradients",
+    pages = {
         "index",
-        "problems",
-        "structure",
-        "traffic",
-        "tutorial",
-    )
+        "get-started/first_run",
+        "get-started/tour",
+        "get-started/tutorial",
+        "guides/credit",
+        "guides/gradients",
+        "guides/structure",
+        "guides/traffic",
+        "explanation/departures",
+        "explanation/extending",
+        "explanation/networks",
+    }
     assert {"README.md", *(f"docs/{name}.md" for name in pages)} <= set(PAGES)
 
 
 def test_output_without_code_is_not_shown():
     """A text block that follows no Python block is never compared with anything; a typo in a fence would hide one."""
-    for path in (ROOT / "docs").glob("*.md"):
+    for path in SOURCES:
         text = path.read_text(encoding="utf-8")
         compared = [block for block in run_page.blocks(text) if block.shown is not None]
         assert text.count("\n```text\n") == len(compared), path.name
 
 
+def test_no_page_is_long():
+    long = {str(path.relative_to(DOCS)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    assert {name: lines for name, lines in long.items() if lines > 270} == {}
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_page_is_in_a_section_and_in_the_sidebar():
+    listed = set()
+    for path in SOURCES:
+        for body in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            names = [line for line in body.splitlines() if line and not line.startswith(":")]
+            listed |= {(path.parent / f"{name}.md").resolve() for name in names}
+    assert [path.name for path in DOCS.glob("*.md")] == ["index.md"]
+    assert {path.resolve() for path in SOURCES} - listed == {(DOCS / "index.md").resolve()}
+
+
+def test_every_tutorial_offers_its_notebook():
+    for page in notebooks.TUTORIALS:
+        assert f"../_generated/notebooks/{page.stem}.ipynb" in page.read_text(encoding="utf-8"), page.name
+        cells = notebooks.convert(page)["cells"]
+        code = "".join("".join(cell["source"]) + "\n" for cell in cells if cell["cell_type"] == "code")
+        for block in run_page.blocks(page.read_text(encoding="utf-8")):
+            assert block.code.strip() in code
+        text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        assert not re.search(r"\{(py:|image|download|toctree)|\.md[)#]", text), page.name
+
+
 def test_the_table_of_claims_has_two_parts_and_every_claim():
-    table = _load(ROOT / "docs" / "claims_table.py")
-    claims = table.published()
-    page = table.render(claims)
-    papers, ours = page.split("\n## " + table.HEADINGS["ours"])
+    claims = claims_table.published()
+    page = claims_table.render(claims)
+    papers, ours = page.split("\n## " + claims_table.HEADINGS["ours"])
     for part, source in ((papers, "paper"), (ours, "ours")):
         rows = [claim for claim in claims if claim.source == source]
         assert part.count("* - **") == len(rows)
         for claim in rows:
-            assert table.escape(claim.claim) in part
+            assert claims_table.escape(claim.claim) in part
             assert claim.command in part
-            assert table.escape(claim.chosen_by) in part
+            assert claims_table.escape(claim.chosen_by) in part
             if claim.verdict == "holds in part":
-                assert table.escape(claim.would_settle) in part
+                assert claims_table.escape(claim.would_settle) in part
 
 
 def test_every_experiment_is_on_its_page_with_a_figure():
-    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     for name in ("variance-decomposition", "variance-growth", "noise-ball", "kappa-hop"):
-        assert f"\n### {name}\n" in page
-        assert f"(images/experiments/{name}.png)" in page
-        assert (ROOT / "docs" / "images" / "experiments" / f"{name}.png").is_file()
+        page = (DOCS / "guides" / claims_table.FIGURE_PAGES[name]).read_text(encoding="utf-8")
+        assert f"(../images/experiments/{name}.png)" in page
+        assert (DOCS / "images" / "experiments" / f"{name}.png").is_file()
 
 
 @pytest.mark.torch
 def test_torch_example_of_credit_page():
     pytest.importorskip("torch")
     code = (
-        (ROOT / "docs" / "credit.md").read_text(encoding="utf-8").split("```{code-block} python\n")[1].split("```")[0]
+        (DOCS / "guides" / "credit.md").read_text(encoding="utf-8").split("```{code-block} python\n")[1].split("```")[0]
     )
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     # The gradient of a log-probability is its credit, divided by the size of the batch and with the sign of a loss.

@@ -35,7 +35,7 @@ class Range:
         return (value > self.low if self.open else value >= self.low) and value <= self.high
 
     def __str__(self) -> str:
-        """The bounds in words.
+        """Return the bounds in words.
 
         >>> str(Range(0, open=True)), str(Range(0, 1)), str(Range(1))
         ('above 0', 'from 0 to 1', 'of at least 1')
@@ -46,7 +46,7 @@ class Range:
         return f"above {low}" if self.open else f"of at least {low}"
 
     def converted(self, value: Any, kind: Any) -> Any:
-        """The value in the type `kind`, or a ValueError if it is not within the bounds."""
+        """Return the value in the type `kind`, or a ValueError if it is not within the bounds."""
         number = _converted(value, kind)
         if number not in self:
             raise ValueError
@@ -62,7 +62,7 @@ Share = Annotated[float, Range(0, 1)]
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that is most like another one, whatever its case; None if none is like it.
+    """Return the known word that is most like another one, whatever its case; None if none is like it.
 
     >>> nearest("leraning_rate", ["learning_rate", "gamma"])
     'learning_rate'
@@ -73,7 +73,7 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: object, known: Iterable[str], *, quoted: bool = False) -> str:
-    """The nearest known word as the end of a message; nothing if none is like it.
+    """Return the nearest known word as the end of a message; nothing if none is like it.
 
     >>> did_you_mean("chian", ["chain", "queues"])
     '; did you mean chain?'
@@ -109,13 +109,13 @@ def check_each(kinds: Mapping[str, Any], /, **values: Any) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value as part of a message, in one line and cut short."""
+    """Return a value as part of a message, in one line and cut short."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def described(kind: Any) -> str:
-    """What a type of the settings allows, in words.
+    """Return what a type of the settings allows, in words.
 
     >>> described(Annotated[float, Range(0, open=True)] | None)
     'a number above 0, or None'
@@ -135,7 +135,7 @@ def described(kind: Any) -> str:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """The value in the type `kind`; errors without a message say only that it does not belong there."""
+    """Return the value in the type `kind`; errors without a message say only that it does not belong there."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return arguments[1].converted(value, arguments[0])
@@ -184,7 +184,7 @@ _SCALARS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _number, bool: 
 
 
 def is_traced(value: Any) -> bool:
-    """Whether JAX traces a value, so that there is nothing to look at yet."""
+    """Return whether JAX traces a value, so that there is nothing to look at yet."""
     return "Tracer" in type(value).__name__
 
 
@@ -207,14 +207,14 @@ def check_type(name: str, value: Any, kind: type | tuple[type, ...], want: str) 
 
 
 def listed(name: str, values: Any, want: str) -> list[Any]:
-    """A list of the values; a string, which Python would take apart, and what cannot be iterated are refused."""
+    """Return a list of the values; a string, which Python would take apart, and what cannot be iterated are refused."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise TypeError(f"{name}: got {shown(values)}, want {want}")
     return list(values)
 
 
 def path_of(name: str, value: Any, want: str = "the path of a file") -> Path:
-    """A path that is not empty; raise TypeError or ValueError if there is none."""
+    """Return a path that is not empty; raise TypeError or ValueError if there is none."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name}: got {shown(value)}, want {want}")
     if not os.fspath(value) or "\0" in os.fspath(value):
@@ -233,7 +233,7 @@ def check_options(options: Iterable[str], known: Iterable[str], of: str) -> None
 
 
 def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> Any:
-    """An array of real numbers, of the namespace `xp`; its entries have to be finite unless JAX traces it.
+    """Return an array of real numbers, of the namespace `xp`; its entries have to be finite unless JAX traces it.
 
     >>> real_array("psi", [1.0, float("nan")])
     Traceback (most recent call last):

@@ -35,17 +35,17 @@ _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fu
 
 
 def credit(net: Any, psi: Any, weights: Any = None) -> Any:
-    """[K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
+    """Return [K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
 
-    kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. Linear, so it may stand anywhere in a differentiated or compiled JAX or PyTorch program;
-    K is a constant there and is applied in the cheapest form it has (``net.form``).
+    kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. It is linear, so it can be part of any differentiated or compiled JAX or PyTorch program;
+    K is a constant there and is applied in its cheapest form (``net.form``).
 
     **Arguments**
 
     - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample. A plain
-      matrix does as well, and is checked and analysed in every call: make a network of it where that takes time.
+      matrix works as well, but is checked and analysed in every call: make a network of it where time matters.
     - `psi`: the targets, shape ``(..., n_targets)``, any batch axes in front; NumPy, JAX or PyTorch. Finite.
-    - `weights`: the multipliers λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
+    - `weights`: the weights λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
       All ones if left out.
 
     **Returns**
@@ -82,7 +82,8 @@ def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
 
 @singledispatch
 def _application(net: Any) -> Callable[[Any, Any], Any]:
-    """The function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its namespace."""
+    """Return the function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its
+    namespace."""
     raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {HINT}")
 
 
@@ -111,7 +112,7 @@ def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
 def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
         "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time. This "
-        "wants one K: for rewards "
+        "needs one K: for rewards "
         "that came lag steps after the actions, credit(net.at(lag), psi), times gamma**lag and summed over the lags; "
         "for returns, credit(net.returns_network, psi), which is unbiased and has more noise. FactoredPPO(problem, "
         "net) does the former itself"
@@ -158,7 +159,7 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     if lam.ndim == 0 or lam.shape[-1] != n_targets:
         raise ValueError(
             f"weights: got {f'shape {tuple(lam.shape)}' if lam.ndim else shown(weights)}, want ({n_targets},): one "
-            "multiplier λ for each target"
+            "weight λ for each target"
         )
     if is_numpy_array(lam):
         real_array("weights", lam)
@@ -182,7 +183,7 @@ def _as_array(x: Any, argument: str) -> Any:
 
 @singledispatch
 def _apply(form: Any, x: Any, xp: Any) -> Any:
-    """K x along the last axis, for K in the given form."""
+    """Return K x along the last axis, for K in the given form."""
     raise TypeError(f"unknown form of influence matrix: {form!r}")
 
 
@@ -257,7 +258,7 @@ def _(form: forms.Windows, x: Any, xp: Any) -> Any:
 
 
 def _after(x: Any, xp: Any) -> Any:
-    """The sum of each entry of the last axis and all after it, with a 0 at the end."""
+    """Return the sum of each entry of the last axis and all after it, with a 0 at the end."""
     return xp.flip(xp.cumulative_sum(xp.flip(x, axis=-1), axis=-1, include_initial=True), axis=-1)
 
 
@@ -303,7 +304,8 @@ def _take(form: forms.AnyForm, name: Hashable, indices: np.ndarray, x: Any) -> A
 
 
 def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype: Any) -> Any:
-    """A part of a form as an array like `like`: converted once for each array library, device and dtype, and kept."""
+    """Return a part of a form as an array like `like`: converted once for each array library, device and dtype, and
+    kept."""
     library = "numpy" if is_numpy_array(like) or is_jax_array(like) else (array_namespace(like).__name__, device(like))
     key = (name, library, dtype)
     if key not in form.constants:
@@ -312,7 +314,8 @@ def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype:
 
 
 def _like(like: Any, array: Any, dtype: Any) -> Any:
-    """An array in the library and on the device of `like`; JAX takes NumPy arrays as constants, traced or not."""
+    """Return an array in the library and on the device of `like`; JAX takes NumPy arrays as constants, traced or
+    not."""
     if is_numpy_array(like) or is_jax_array(like):
         typed = array if dtype is None else array.astype(dtype)
         return np.ascontiguousarray(typed) if isinstance(typed, np.ndarray) else typed

@@ -10,7 +10,7 @@ Control = Literal["bh", "by"]
 
 
 def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
-    """For every test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
+    """Return for every test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
 
     With p₍₁₎ ≤ … ≤ p₍ₖ₎ it is q₍ᵢ₎ = min over l ≥ i of c k p₍ₗ₎ / l, where c = 1 for ``"bh"``, which requires tests
     that are independent or positively dependent, and c = 1 + ½ + … + 1/k for ``"by"``, which requires nothing. NaN
@@ -31,7 +31,7 @@ def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
 
 
 def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.ndarray:
-    """Where `adjusted` is at most `fdr`, booleans; faster, because only the p-values below `fdr` are sorted.
+    """Return where `adjusted` is at most `fdr`, booleans; faster, because only the p-values below `fdr` are sorted.
 
     >>> discoveries(np.array([0.01, 0.04, np.nan, 0.9]), 0.05)
     array([ True, False, False, False])
@@ -47,7 +47,7 @@ def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.
 
 
 def p_values(values: Any) -> np.ndarray:
-    """An array of p-values: numbers from 0 to 1, or NaN where nothing was tested."""
+    """Return an array of p-values: numbers from 0 to 1, or NaN where nothing was tested."""
     p = real_array("p_value", values, finite=False)
     odd = p[(p < 0) | (p > 1)]
     if odd.size or p.ndim == 0:

@@ -12,11 +12,11 @@ from typing import IO, Any
 MIB = 2**20
 _LARGEST_JSON = 64 * MIB
 _MOST_VALUES = 6_000_000
-"""Of a JSON file: a value of two bytes in the file may take sixty in memory."""
+"""Largest JSON file in bytes: a value of two bytes in the file may take sixty in memory."""
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write beside `path` and rename: a crash or a full disk never leaves half a file under its name.
+    """Write next to `path` and rename: a crash or a full disk never leaves half a file under its name.
 
     A link of that name is replaced, never followed.
     """
@@ -71,7 +71,7 @@ def check_not_linked(path: Path) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise FileExistsError(f"out: {str(path)!r} is a symbolic link, want a plain file; remove it")
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        raise FileExistsError(f"out: {str(path)!r} is a hard link, want a file of its own; replace it by a copy")
+        raise FileExistsError(f"out: {str(path)!r} is a hard link, want a separate file; replace it by a copy")
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
@@ -110,7 +110,7 @@ def read_json(path: Path, limit: int = _LARGEST_JSON) -> Any:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Return what JSON of a stranger holds; raises ValueError if it is none, too deep or too large."""
+    """Return what untrusted JSON holds; raises ValueError if it is invalid, too deep or too large."""
     check_json(data)
     try:
         return json.loads(data)

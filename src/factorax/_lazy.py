@@ -9,7 +9,7 @@ from typing import Any
 
 
 def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and the ``__dir__`` of a package whose names are imported when they are first used.
+    """Return the ``__getattr__`` and the ``__dir__`` of a package whose names are imported when they are first used.
 
     - `package`: its ``__name__``.
     - `homes`: from each name to the submodule that defines it, or to itself if the name is a submodule.

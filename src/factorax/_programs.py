@@ -1,4 +1,4 @@
-"""Compiled programs that are released with whoever holds them.
+"""Compiled programs that are released with the objects that hold them.
 
 JAX and Equinox keep what they trace and compile in caches of the process, most of it for ever. The program of an update
 takes some 900 memory maps, of which Linux allows a process 65,530. Here a program belongs to an object, or to a cache
@@ -28,7 +28,7 @@ class Recent(Generic[Value]):
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value of a key, made if it is not there."""
+        """Return the value of a key, made if it is not there."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = make()
@@ -84,11 +84,11 @@ class OwnJit:
         self._run = jax.jit(run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns."""
+        """Return what the function returns."""
         return _joined(self._run(_split((args, kwargs))))
 
     def compile(self, *args: Any) -> "OwnCompiled":
-        """The program for arguments like these."""
+        """Return the program for arguments like these."""
         return OwnCompiled(self._run.lower(_split((args, {}))).compile())
 
 
@@ -99,12 +99,12 @@ class OwnCompiled:
         self.compiled = compiled
 
     def __call__(self, *args: Any) -> Any:
-        """What the function returns."""
+        """Return what the function returns."""
         return _joined(self.compiled(_split((args, {}))))
 
 
 def compilation_settings() -> tuple[Any, ...]:
-    """The settings of JAX that change what is compiled."""
+    """Return the settings of JAX that change what is compiled."""
     names = ("jax_enable_x64", "jax_disable_most_optimizations", "jax_default_matmul_precision", "jax_debug_nans",
              "jax_default_device", "jax_default_prng_impl", "jax_threefry_partitionable", "jax_numpy_dtype_promotion",
              "jax_numpy_rank_promotion", "jax_disable_jit")  # fmt: skip

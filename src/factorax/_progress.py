@@ -6,7 +6,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 def progress_bar(**options: Any) -> Progress:
-    """A bar with clocks; `options` are those of rich's ``Progress``."""
+    """Return a bar with clocks; `options` are those of rich's ``Progress``."""
     bar = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
     return Progress(*bar, *clocks, **options)

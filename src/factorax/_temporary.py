@@ -59,7 +59,8 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """A handle of the folder that keeps it locked; None if it is locked already, or nothing can be locked here."""
+    """Return a handle of the folder that keeps it locked; None if it is locked already, or nothing can be locked
+    here."""
     if fcntl is None:
         return None
     handle = os.open(folder, os.O_RDONLY)

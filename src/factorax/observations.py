@@ -57,7 +57,7 @@ class Part:
         return sum(self.choices) if self.choices else self.size
 
     def view(self, rows: Any, xp: Any) -> Any:
-        """What a network sees of rows ``(..., d)``: ``(..., *shape)``, or one-hot choices ``(..., k)``."""
+        """Return what a network sees of rows ``(..., d)``: ``(..., *shape)``, or one-hot choices ``(..., k)``."""
         columns = rows[..., self.start : self.start + self.size]
         if self.choices:
             return self._one_hot(columns, xp)
@@ -181,7 +181,7 @@ class ObservationSpace:
             )
 
     def row(self, element: Any, xp: Any = np) -> Any:
-        """An element of the space as a row ``(d,)``; raises ValueError if it has other parts or sizes."""
+        """Return an element of the space as a row ``(d,)``; raises ValueError if it has other parts or sizes."""
         columns = []
         for part, value in self.values(element):
             array = xp.asarray(value)
@@ -194,7 +194,8 @@ class ObservationSpace:
         return xp.concatenate(columns)
 
     def batch(self, elements: Any) -> tuple[np.ndarray, bool]:
-        """One element, or several with an axis in front of every part, as rows ``(B, d)``; and whether it was one."""
+        """Return one element, or several with an axis in front of every part, as rows ``(B, d)``; and whether it was
+        one."""
         columns, is_one = [], True
         for part, value in self.values(elements):
             array = real_array(f"observation{part.where}", value)
@@ -210,7 +211,7 @@ class ObservationSpace:
         return np.concatenate(columns, axis=1), is_one
 
     def values(self, element: Any) -> list[tuple[Part, Any]]:
-        """The parts of the space, each with its value in an element."""
+        """Return the parts of the space, each with its value in an element."""
         found: list[tuple[Part, Any]] = []
 
         def add(tree: Tree, value: Any, where: str) -> None:
@@ -233,7 +234,7 @@ class ObservationSpace:
         return found
 
     def encoded(self, rows: Any, xp: Any) -> Any:
-        """Rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes from 0 to 1, all else as it is."""
+        """Return rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes from 0 to 1, all else as it is."""
         if self.is_plain:
             return rows
         self.check_no_images()
@@ -241,7 +242,7 @@ class ObservationSpace:
         return views[0] if len(views) == 1 else xp.concatenate(views, axis=-1)
 
     def structured(self, rows: Any, xp: Any) -> Any:
-        """Rows ``(..., d)`` in the structure of the space: an array, or dicts and tuples of arrays."""
+        """Return rows ``(..., d)`` in the structure of the space: an array, or dicts and tuples of arrays."""
 
         def build(tree: Tree) -> Any:
             if isinstance(tree, int):

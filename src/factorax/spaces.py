@@ -135,7 +135,7 @@ class ActionSpace(Product):
         return "; ".join(f"{count} × {text}" for text, count in counts.items())
 
     def _described(self, k: int, *, each: bool) -> str:
-        """The distribution of component k; without its own numbers if `each`."""
+        """Return the distribution of component k; without its own numbers if `each`."""
         kind, low, high = KINDS[self.kinds[k]], self.low[k], self.high[k]
         title = kind.title or kind.name
         if kind.discrete:
@@ -187,7 +187,8 @@ class ActionMask:
         return cls(start, choices)
 
     def applied(self, parameters: Any, rows: Any, xp: Any) -> Any:
-        """Parameters ``(..., c, width)`` with logits of −10⁹ where a choice is not valid, for rows ``(..., d)``."""
+        """Return parameters ``(..., c, width)`` with logits of −10⁹ where a choice is not valid, for rows ``(...,
+        d)``."""
         c, width = parameters.shape[-2:]
         columns = np.full((c, width), sum(self.choices))  # of what is always valid
         for i, end in enumerate(np.cumsum(self.choices)):
@@ -211,7 +212,7 @@ def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Which components have two bounds at most `WIDEST` apart, booleans.
+    """Return which components have two bounds at most `WIDEST` apart, booleans.
 
     >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
     [True, False, False]

@@ -26,7 +26,7 @@ MASK = "['action_mask']"
 
 
 def is_jax(problem: Any) -> bool:
-    """Whether a problem is a JAX `Problem`, stepped inside compiled programs, and not a function that makes an
+    """Return whether a problem is a JAX `Problem`, stepped inside compiled programs, and not a function that makes an
     environment."""
     return isinstance(problem, Problem)
 
@@ -42,8 +42,8 @@ def check_callable(problem: Any) -> None:
 
 @contextmanager
 def opened(problem: Any) -> Iterator[Any]:
-    """What a problem is described by: a JAX `Problem` itself, or an environment made for the moment and then closed; if
-    that is a vector of environments, one of them."""
+    """Return what a problem is described by: a JAX `Problem` itself, or an environment made for the moment and then
+    closed; if that is a vector of environments, one of them."""
     if is_jax(problem):
         yield problem
         return
@@ -58,7 +58,7 @@ def opened(problem: Any) -> Iterator[Any]:
 
 
 def declared_network(source: Any) -> BaseNetwork | None:
-    """The network that a problem or environment has as an attribute, if it has one."""
+    """Return the network that a problem or environment has as an attribute, if it has one."""
     return getattr(getattr(source, "unwrapped", source), "network", None)
 
 
@@ -82,7 +82,7 @@ class Spec:
     network: BaseNetwork
     """Which factor influences which target: a row for every component of the action space, or for every factor."""
     weights: np.ndarray
-    """The multipliers λ, ``(m,)``."""
+    """The weights λ, ``(m,)``."""
     problem: Problem | Callable[[], gym.Env] | None = None
     """A JAX problem, or a function that makes an environment; None if someone else steps it."""
     local: Callable[[Any], Any] | None = None
@@ -220,7 +220,7 @@ class Spec:
         return spec
 
     def with_network(self, network: Any) -> "Spec":
-        """The same problem with another network, over as many targets."""
+        """Return the same problem with another network, over as many targets."""
         network = network_of(network, "network")
         check_type("network", network, BaseNetwork, "an InfluenceNetwork, or one that varies")
         _factor_of_component(network.static, len(self.components))  # raises if its rows do not fit
@@ -300,8 +300,8 @@ class Spec:
         self.network.check_observations(obs, info | {"factor_mask": mask})
 
     def see(self, obs: Any, xp: Any) -> Any:
-        """What every component sees of observations ``(..., d)``, ``(..., c, l)``: its own local observation, that of
-        its factor, or everything."""
+        """Return what every component sees of observations ``(..., d)``, ``(..., c, l)``: its own local observation,
+        that of its factor, or everything."""
         if self.local is None:
             obs = self.observations.encoded(obs, xp)
             return xp.broadcast_to(obs[..., None, :], (*obs.shape[:-1], len(self.components), obs.shape[-1]))
@@ -310,7 +310,7 @@ class Spec:
         return local if own else local[..., self.factors, :]
 
     def _local_rows(self, obs: Any, xp: Any = jnp) -> Any:
-        """What `local` returns for observations ``(..., d)``."""
+        """Return what `local` returns for observations ``(..., d)``."""
         assert self.local is not None
         return self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
 
@@ -328,7 +328,7 @@ class Spec:
 
 
 def _symmetric(name: str, given: Any, n: int) -> np.ndarray:
-    """A relation of factors as booleans ``(n, n)``."""
+    """Return a relation of factors as booleans ``(n, n)``."""
     matrix = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
     if matrix.shape != (n, n) or matrix.dtype.kind not in "biuf" or (matrix != matrix.T).any():
         raise ValueError(f"{name}: got {shown(given)}, want a symmetric matrix ({n}, {n}), a row for each factor")
@@ -336,7 +336,7 @@ def _symmetric(name: str, given: Any, n: int) -> np.ndarray:
 
 
 def _check_targets(network: Any, weights: Any) -> None:
-    """Raises if a network has another number of targets than the weights that the problem has itself."""
+    """Raise if a network has another number of targets than the weights that the problem has itself."""
     static = getattr(network_of(network, "network"), "static", None)
     if static is not None and weights is not None and np.shape(weights) != (static.shape[1],):
         raise ValueError(

@@ -82,7 +82,7 @@ def test_every_setting_has_a_sentence(factorax):
     ("arguments", "message"),
     [
         (["train", "chian"], "problem: got 'chian', want one of contextual-bandit, chain, queues"),
-        (["train", "chain:two"], "want numbers, as in chain:4"),
+        (["train", "chain:two"], "want whole numbers, as in chain:4"),
         (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
         (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),
         (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most one for each of n_envs = 8"),

@@ -220,7 +220,7 @@ def test_names_of_kinds_are_unique():
         pass
 
     with pytest.raises(
-        ValueError, match=r"^kind: got the name 'laplace' of .*Laplace, want a name of its own for .*Other"
+        ValueError, match=r"^kind: got the name 'laplace' of .*Laplace, want a unique name for .*Other"
     ):
         register(Other)
 

@@ -138,7 +138,7 @@ def test_mistakes():
         fx.wrap(Agents(), EYE, reward="info:a")
     env = fx.wrap(Agents(), EYE)
     env.env.reset = lambda **_: (env.env.__dict__.update(agents=["stranger"]), ({}, {}))[1]
-    with pytest.raises(ValueError, match="agents: 'stranger' is none of possible_agents"):
+    with pytest.raises(ValueError, match="agents: 'stranger' is not in possible_agents"):
         env.reset()
     reordered = fx.InfluenceNetwork.from_edges([("agent_2", "agent_0"), ("agent_0", "agent_1"), ("agent_1", "agent_2")])
     np.testing.assert_array_equal(fx.wrap(Agents(), reordered).network.to_dense(), np.eye(3)[[1, 2, 0]])

@@ -1,5 +1,6 @@
 """Random numbers of RDDL models: no action shifts those of another fluent or object."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -96,25 +97,7 @@ def test_vectors_scalars_and_nested_draws():
     assert outer not in (inner, after)
 
 
-DOMAIN = """
-domain tanks {
-    types { tank : object; };
-    pvariables {
-        NEXT(tank, tank) : { non-fluent, bool, default = false };
-        height(tank) : { state-fluent, real, default = 1.0 };
-        rain(tank) : { interm-fluent, real };
-        pump(tank) : { action-fluent, real, default = 0.0 };
-        open(tank) : { action-fluent, bool, default = false };
-    };
-    cpfs {
-        rain(?t) = if (open(?t)) then Gamma(2.0 + pump(?t), 1.0) else Normal(1.0, 0.3);
-        height'(?t) = 0.5 * height(?t) + rain(?t) + Poisson(1.0 + pump(?t))
-                      + 0.3 * (sum_{?s : tank} [NEXT(?s, ?t) * height(?s)]);
-    };
-    reward = (sum_{?t : tank} [height(?t)]) - 0.1 * (sum_{?t : tank} [pump(?t)]);
-    action-preconditions { forall_{?t : tank} [pump(?t) >= 0 ^ pump(?t) <= 2]; };
-}
-"""
+DOMAIN = (Path(__file__).parents[2] / "benchmarks" / "tanks.rddl").read_text(encoding="utf-8")
 INSTANCE = """
 non-fluents three { domain = tanks; objects { tank : {t1, t2, t3}; }; non-fluents { NEXT(t1, t2); }; }
 instance three_tanks {

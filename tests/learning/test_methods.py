@@ -134,14 +134,14 @@ def one_by_one(case, agent, batch):
         for b in range(2):
             action = batch.action.at[..., i].set(b)
             own = jnp.exp(log_probs(agent.policy, batch._replace(action=action)))[..., i]
-            column = column + own * rule.values_of(agent, batch.obs, action)[..., i]
+            column = column + own * rule.values_of(agent, batch.obs, batch.local, action)[..., i]
         columns.append(column)
     return jnp.stack(columns, axis=-1)
 
 
 def test_coma_is_the_formula_for_any_critic():
     agent, batch = agent_of("coma"), batch_of("coma")
-    value = learner("coma").rule.values_of(agent, batch.obs, batch.action)
+    value = learner("coma").rule.values_of(agent, batch.obs, batch.local, batch.action)
     close(expected_update("coma"), gradient_of(agent.policy, value - one_by_one("coma", agent, batch)))
 
 
@@ -150,7 +150,7 @@ class ExactValues(eqx.Module):
 
     table: jax.Array
 
-    def __call__(self, obs, actions, own=None):
+    def __call__(self, obs, local, actions, own=None, probabilities=None):
         x, y, time = (obs[..., i].astype(int) for i in range(3))
         of_state = self.table[time, x, y]
         first = jnp.einsum("...ab,...b->...a", of_state, actions[..., 1, :])
@@ -219,7 +219,9 @@ def test_the_update_of_a_learner_uses_this_credit(case):
             agent = state.agent
             if isinstance(this.rule, CounterfactualUpdate):  # whose critic learns first
                 for_critic = jax.random.split(jax.random.split(key)[1])[1]
-                agent = this.rule.with_critic_of(batch, agent, key=for_critic, k=None, hyper=state.hyper)
+                agent, _ = this.rule.with_critic_of(
+                    batch, agent, state.optimiser, key=for_critic, k=None, hyper=state.hyper
+                )
             samples = this.rule.samples(agent, batch)
             return eqx.filter_grad(lambda a: this.rule.loss(a, samples, a.policy.spread, 0.0)[0])(agent)
 

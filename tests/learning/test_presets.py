@@ -49,7 +49,7 @@ def test_every_shipped_preset_is_valid(name):
         assert getattr(Config(), setting) != value, "says what is the default anyway"
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", [name for name in preset_names() if name != "resco"])
 def test_the_network_of_a_shipped_preset_exists(name):
     preset = read_preset(name)
     problem = find_problem(SIZES.get(name, name))
@@ -58,7 +58,7 @@ def test_the_network_of_a_shipped_preset_exists(name):
 
 
 def test_every_preset_is_in_the_table_of_the_page():
-    page = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "runs.md").read_text(encoding="utf-8")
     assert [name for name in preset_names() if f"\n| `{name}` |" not in page] == []
 
 
@@ -73,6 +73,8 @@ def test_no_two_presets_are_the_default_of_one_problem():
         ("traffic", "traffic"),
         ("traffic:2x6,slots=20", "traffic"),
         ("sumo:3x3", "traffic"),
+        ("resco:cologne8", "resco"),
+        ("resco:grid4x4,interval=5", "resco"),
         ("sumo:town.net.xml,town.rou.xml", None),  # nobody has tuned for this one
         ("chain:8", "chain"),
         ("queues", "queues"),

@@ -51,9 +51,9 @@ def test_another_problem_is_refused_with_the_sizes_of_both(tmp_path):
 def test_what_was_given_has_to_be_given_again(tmp_path):
     network = np.roll(np.eye(4), 1, axis=0)
     FactoredPPO("contextual-bandit:4", network, weights=[1, 2, 3, 4], **SMALL).save(tmp_path / "m")
-    with pytest.raises(ValueError, match=r"network: .* was trained with network of its own, which is not in the file"):
+    with pytest.raises(ValueError, match=r"network: .* was trained with custom network, which is not in the file"):
         FactoredPPO.load(tmp_path / "m")
-    with pytest.raises(ValueError, match=r"weights: .* was trained with weights of its own"):
+    with pytest.raises(ValueError, match=r"weights: .* was trained with custom weights"):
         FactoredPPO.load(tmp_path / "m", network=network)
     again = FactoredPPO.load(tmp_path / "m", network=network, weights=[1, 2, 3, 4])
     np.testing.assert_array_equal(again.network.to_dense(), network)

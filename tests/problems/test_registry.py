@@ -24,7 +24,7 @@ def test_traffic_takes_settings():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("queues:2xtwo", "got the size '2xtwo' in 'queues:2xtwo', want numbers, as in queues:4"),
+        ("queues:2xtwo", "got the size '2xtwo' in 'queues:2xtwo', want whole numbers, as in queues:4"),
         ("traffic:3x3,slot=9", "no such setting"),
         ("traffic:3x3,norm", "got the setting 'norm', want name=value"),
         ("traffic:3x3,norm=none", "norm: got 'none', want 'global', 'fixed' or 'local'"),

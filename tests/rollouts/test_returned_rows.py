@@ -57,7 +57,7 @@ BAD = {
     "observation: got 2 numbers in shape (2,), want 3": lambda: last_observations(
         {"final_obs": [None, np.zeros(2)]}, np.array([1]), THREE
     ),
-    "info['final_info']['a']: got shape (2, 2), want (2,), as beside it": lambda: with_final(
+    "info['final_info']['a']: got shape (2, 2), want (2,), as next to it": lambda: with_final(
         {"a": np.zeros(2), "final_info": {"a": np.zeros((2, 2))}, "_final_info": HALF}, 2
     ),
 }

@@ -131,7 +131,7 @@ def test_one_timer_for_a_rollout(monkeypatch, told):
 def test_what_is_not_an_environment_is_reported_without_a_place(told):
     with watched(0.05):
         assert told.event.wait(60.0)
-    assert "a rollout has not ended after 0.05 s (fragment_seconds). It goes on" in told.text
+    assert "a rollout has not ended after 0.05 s (fragment_seconds). It continues" in told.text
 
 
 @pytest.mark.parametrize("seconds", [float("inf"), 1e300])

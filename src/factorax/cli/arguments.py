@@ -162,7 +162,7 @@ class Option:
 
 
 def options_of(command: Callable[..., Any]) -> list[Option]:
-    """Returns the options and positional arguments of a command; settings one by one."""
+    """Return the options and positional arguments of a command; settings one by one."""
     function = command.func if isinstance(command, partial) else command
     kinds = get_type_hints(function, include_extras=True)
     options = []
@@ -197,7 +197,7 @@ def check_arguments(arguments: Sequence[str], commands: Mapping[str, Callable[..
 
 
 def _split(command: str, arguments: Sequence[str], options: Sequence[Option]) -> dict[str, list[str]]:
-    """Returns the texts of every option and positional argument that is given, by its parameter."""
+    """Return the texts of every option and positional argument that is given, by its parameter."""
     flags = {option.flag: option for option in options if not option.is_positional}
     positional = next((option for option in options if option.is_positional), None)
     given: dict[str, list[str]] = {}
@@ -268,7 +268,7 @@ def _alternatives(names: Sequence[str]) -> str:
 
 
 def _is_flag(argument: str) -> bool:
-    """Whether this is an option, and not a value such as −1 or −inf."""
+    """Return whether this is an option, and not a value such as −1 or −inf."""
     return re.match("--?[a-zA-Z]", argument) is not None and argument.lower() not in ("-inf", "-nan", "-infinity")
 
 
@@ -287,13 +287,13 @@ def _unknown(command: str, typed: str, flags: Mapping[str, Option]) -> str:
 
 
 def _wanted(option: Option) -> str:
-    """What an option takes, in words."""
+    """Return what an option takes, in words."""
     files = [marker.words for marker in option.markers if isinstance(marker, OutputFile | OutputFolder)]
     return files[0] if files else described(option.kind)
 
 
 def _bare(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Returns a type that `checked` knows, with paths as texts, and the markers that it had."""
+    """Return a type that `checked` knows, with paths as texts, and the markers that it had."""
     markers: tuple[Any, ...] = ()
     if get_origin(kind) is Annotated:
         kind, *found = get_args(kind)

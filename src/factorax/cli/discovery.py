@@ -39,23 +39,23 @@ def discover(
     """Find out which action influences which target.
 
     Args:
-        problem: As for train.
-        method: interventional re-runs a simulator that repeats itself from a seed; score and dependence test data
-            that is played; predictive and gated fit models to it and keep no error rate.
-        horizon: Steps of an episode, or over which data adds targets up; 1 for the network of one step.
-        trials: Of interventional: episodes in which every pair without an edge is changed at least.
-        samples: Of the others: how many are played.
-        fdr: The share of edges that may be false on average.
-        threshold: Of predictive: edges with more conditional mutual information than this, in nats; 0.003 if left out.
-            Of gated: with a larger chance that the gate is open; 0.5 if left out.
-        streams: Of interventional: check compares the random generators of the simulator after every step, and tests
-            over many seeds if actions shift them; trust takes them to be held; test tests in any case.
-        run: The folder of a trained run, whose policy then acts; random actions if left out.
-        seed: Of the problem.
-        out: A file for everything that was found, .safetensors.
-        network: A file for the network, .json or .npz, which train --network takes.
-        draw: A picture, png, pdf or svg.
-        json_: For programs.
+        problem: The problem, named as for train.
+        method: interventional re-runs a simulator that repeats itself from a seed; score and dependence run tests on
+            sampled data; predictive and gated fit models to sampled data, without an error rate.
+        horizon: Steps per episode, or steps over which targets are summed; 1 for the network of one step.
+        trials: For interventional: minimum number of episodes in which every pair without an edge is changed.
+        samples: For the other methods: number of samples to collect.
+        fdr: False-discovery rate: the expected fraction of reported edges that are false.
+        threshold: For predictive: minimum conditional mutual information of an edge, in nats; 0.003 if left out.
+            For gated: minimum probability that the gate is open; 0.5 if left out.
+        streams: For interventional: check compares the random generators of the simulator after every step, and tests
+            over many seeds if actions shift them; trust assumes that they are not shifted; test always tests.
+        run: Folder of a trained run whose policy chooses actions; random actions if left out.
+        seed: Random seed of the problem.
+        out: File for all results, .safetensors.
+        network: File for the network, .json or .npz, which train --network reads.
+        draw: File for a picture of the network, png, pdf or svg.
+        json_: Print JSON.
     """
     from matplotlib import pyplot as plt
 

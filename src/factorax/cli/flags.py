@@ -20,7 +20,7 @@ class Flags(Config):
 
     @classmethod
     def from_config(cls, config: Config) -> "Flags":
-        """The flags that give these settings, to be the defaults."""
+        """Return the flags that give these settings, to be the defaults."""
         return cls(**vars(config))
 
     @property
@@ -39,7 +39,7 @@ class Kind:
     is_sequence: bool = False
 
     def read(self, text: str) -> Any:
-        """The number that a text stands for, or the text."""
+        """Return the number that a text stands for, or the text."""
         if self.may_be_none and text.lower() == "none":
             return None
         for convert in (int, float) if self.is_number else ():
@@ -51,7 +51,7 @@ class Kind:
 
 
 def kind_of(kind: Any) -> Kind:
-    """Returns what a field of this type accepts."""
+    """Return what a field of this type accepts."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return kind_of(arguments[0])
@@ -67,7 +67,7 @@ def kind_of(kind: Any) -> Kind:
 
 
 def _flag(kind: Any) -> Any:
-    """The type of a field, with how its text is read."""
+    """Return the type of a field, with how its text is read."""
     if kind is bool:
         return kind
     described = kind_of(kind)

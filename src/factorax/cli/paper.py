@@ -26,6 +26,9 @@ def reproduce(
     preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
     days: Annotated[int | None, Range(0, 366)] = None,
     problems: tuple[str, ...] = (),
+    penalty: Annotated[float | None, Range(0)] = None,
+    norm: Annotated[int | None, Range(1, 2)] = None,
+    scale: Annotated[float | None, Range(0, open=True)] = None,
     out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
@@ -34,18 +37,22 @@ def reproduce(
     """Run an experiment of the paper, or continue one that was stopped.
 
     Args:
-        name: Which one; --list shows them all.
-        budget: quick takes seconds to a minute; paper has the paper's sizes.
-        seed: Random seed of all centres and all noise.
-        sim: The simulator that traffic is trained in; lanes if left out.
-        preset: The settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, the paper's to the letter, if left
-            out.
+        name: Name of the experiment; --list shows all.
+        budget: Size of the experiment. quick takes seconds to a minute; paper has the sizes of the paper.
+        seed: Random seed of the experiment.
+        sim: Simulator in which traffic is trained; lanes if left out.
+        preset: Settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, exactly those of the paper, if left out.
         days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
-        problems: Problems of relatives, such as queues parcels traffic; all of the budget if left out.
-        out: The folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
+        problems: Problems for the experiment relatives, such as queues parcels traffic; all of the budget if left out.
+        penalty: Weight λ of the penalty that couples actions, in search-aliasing and search-discrepancy; 0.01 if left
+            out.
+        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits; 1 if left out. With 2 it is one target.
+        scale: Factor on the targets of search bandits; 1 leaves them undivided, as printed in the paper. If left out,
+            they are divided by n.
+        out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
             out/NAME-BUDGET-SEED if left out.
-        plot_only: Summarise and draw again the data that is there.
-        workers: Number of parts, such as trainings, that run side by side; one per core if left out, or one on a GPU.
+        plot_only: Only summarise and plot the existing data again.
+        workers: Number of parts, such as trainings, to run in parallel; one per core if left out, or one on a GPU.
         list: Show the experiments and stop.
     """
     console = Console()
@@ -60,9 +67,11 @@ def reproduce(
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 
-    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None}
+    cost = {"penalty": penalty, "norm": norm, "scale": scale}
+    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None} | cost
     change = {key: value for key, value in changes.items() if value is not None}
     suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else []) + [*problems]
+    suffix += [f"{key}-{value:g}" for key, value in cost.items() if value is not None]
     out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
     options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
     summary = run(experiment, budget=budget, seed=seed, out=out, **options)
@@ -95,7 +104,7 @@ def claims(
 
 
 def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
-    """Prints the paper's statements, then ours: one claim below the other, its verdict in front."""
+    """Print the paper's statements, then ours: one claim below the other, its verdict in front."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
     for source, part in by_source(rows).items():
         if not part:
@@ -110,7 +119,7 @@ def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
 
 
 def _lines(row: Claim, commands: bool) -> list[str]:
-    """The lines of one claim; those that say nothing are left out."""
+    """Return the lines of one claim; those that say nothing are left out."""
     said = {
         "paper": row.paper if row.source == "paper" else "",
         "ours": row.ours,

@@ -1,4 +1,4 @@
-"""`factorax evaluate`, `watch`, `plot` and `compare`: what came of runs."""
+"""`factorax evaluate`, `watch`, `plot` and `compare`: the results of runs."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def evaluate(
 
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
-    """Prints the score of a controller as that of a run is printed."""
+    """Print the score of a controller as that of a run is printed."""
     from ..problems.registry import in_sumo
     from ..runs.controllers import controller_returns
 
@@ -200,5 +200,5 @@ def compare(
 
 
 def _shown(name: str) -> str:
-    """Returns a name for a cell of a table, in which markup and control characters do nothing."""
+    """Return a name for a cell of a table, in which markup and control characters do nothing."""
     return escape(printable(name))

@@ -27,7 +27,7 @@ _OWN = "own"
 
 
 def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
-    """Returns `train` with the defaults that these arguments of the command line choose: a preset's and a method's, or
+    """Return `train` with the defaults that these arguments of the command line choose: a preset's and a method's, or
     bare ones, with as many environments as a vector environment has.
 
     So options override the preset, and ``--help`` shows the values that apply.
@@ -133,7 +133,7 @@ def train(
 
 
 def _own_size(problem: str) -> int | None:
-    """Returns how many environments a ``package.module:function`` makes at a time, if it is a vector environment."""
+    """Return how many environments a ``package.module:function`` makes at a time, if it is a vector environment."""
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", problem):
         return None
     from ..learning.vector_size import vector_size
@@ -146,14 +146,14 @@ def _own_size(problem: str) -> int | None:
 
 
 def _chosen(problem: str, preset: str) -> Preset | None:
-    """Returns the preset that a problem and ``--preset`` mean."""
+    """Return the preset that a problem and ``--preset`` mean."""
     if preset == NONE:
         return None
     return preset_for(problem) if preset == _OWN else read_preset(preset)
 
 
 def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
-    """Returns the problem, the preset and the method that the arguments after ``train`` name, before they are parsed.
+    """Return the problem, the preset and the method that the arguments after ``train`` name, before they are parsed.
 
     >>> _first_look(["--hidden", "32", "32", "--force", "chain:8", "--preset=none", "--method", "ppo"])
     ('chain:8', 'none', 'ppo')
@@ -180,7 +180,7 @@ def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
 
 @contextmanager
 def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
-    """Adds to the error about a folder with other settings that the difference may be the preset."""
+    """Add to the error about a folder with other settings that the difference may be the preset."""
     default = preset_for(problem)
     if preset is not None:
         hint = f"A run that was started without the preset {preset.name} resumes with --preset {NONE}"
@@ -195,7 +195,7 @@ def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
 
 
 def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> None:
-    """Prints the final policy's return over ten episodes and writes it, with that of sampled actions, into `out`."""
+    """Print the final policy's return over ten episodes and write it, with that of sampled actions, into `out`."""
     from ..runs.folder import SCORE
 
     path = out / SCORE
@@ -214,7 +214,7 @@ def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> 
 
 
 def _read_score(path: Path, timesteps: int) -> Any:
-    """Returns the stored score; None if the policy was never scored, or has learnt since."""
+    """Return the stored score; None if the policy was never scored, or has learnt since."""
     try:
         score = read_json(path, MIB)
         numbers = [score["return"], *score["episodes"]]

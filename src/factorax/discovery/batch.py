@@ -97,7 +97,7 @@ class Batch:
         return self
 
     def constant(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Which factors and targets do not vary, booleans ``(n,)`` and ``(m,)``, and notes that name them."""
+        """Return which factors and targets do not vary, booleans ``(n,)`` and ``(m,)``, and notes that name them."""
         acts = self.scores if self.scores.ndim == 2 else self.scores[..., 0]
         dead, still = (acts == acts[0]).all(axis=0), (self.psi == self.psi[0]).all(axis=0)
         names, words = _labels(self), []
@@ -116,7 +116,7 @@ class Batch:
         effect_unit: str,
         notes: Sequence[str] = (),
     ) -> Discovery:
-        """What a method found in this batch, with the batch's kind, labels, samples and notes.
+        """Return what a method found in this batch, with the batch's kind, labels, samples and notes.
 
         - `effect`, `p_value`: of every pair, ``(n, m)``; a method that has no p-values leaves them out.
 
@@ -223,7 +223,7 @@ def collect(
 
 
 def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, gamma: float) -> tuple[np.ndarray, int]:
-    """Returns over `horizon` steps from every time with that many steps left, ``(T − horizon + 1, B, m)``."""
+    """Return sums over `horizon` steps from every time with that many steps left, ``(T − horizon + 1, B, m)``."""
     sure = len(psi) - horizon + 1
     total, alive = np.zeros_like(psi[:sure]), np.ones((sure, psi.shape[1], 1))
     for k in range(horizon):

@@ -23,8 +23,8 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
 
     - ``"interventional"``, for simulators that repeat themselves from a seed: `intervene`, with its options;
     - ``"score"``, ``"dependence"``, ``"predictive"``, ``"gated"``, from data: `score_test`, `dependence_test`,
-      `predictive`, `gated_critic`. The problem is then played by `collect`, which takes options of its own (`policy`,
-      `samples`, `horizon` …); or it is a `Batch`.
+      `predictive`, `gated_critic`. Samples are then collected by `collect`, which has its own options (`policy`,
+      `samples`, `horizon` …), unless `problem` is a `Batch`.
 
     >>> from factorax.problems import chain
     >>> found = discover(chain(4), "score", samples=20_000, horizon=4)
@@ -46,5 +46,5 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
 
 
 def _options_of(function: Callable[..., Any]) -> list[str]:
-    """The names of a function's keyword-only arguments."""
+    """Return the names of a function's keyword-only arguments."""
     return [name for name, each in signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY]

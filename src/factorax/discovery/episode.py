@@ -19,11 +19,11 @@ class ShiftedError(Exception):
 
 
 def names_of(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
-    """The labels that are chosen by booleans."""
+    """Return the labels that are chosen by booleans."""
     return [labels[i] for i in np.flatnonzero(chosen)]
 
 
-class Episode:
+class Reruns:
     """An episode with one seed, and the tests that were run on it."""
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
@@ -50,7 +50,7 @@ class Episode:
             raise ShiftedError(groups[held.argmin()], int(held.min()))
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
-        """The targets of every group, ``(B, T, m)``; the first call also sets those `before` any change."""
+        """Return the targets of every group, ``(B, T, m)``; the first call also sets those `before` any change."""
         if self.once:
             targets = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
             self._check_streams(groups)
@@ -64,7 +64,7 @@ class Episode:
         return targets
 
     def test(self, groups: np.ndarray) -> np.ndarray:
-        """Which targets moved, ``(B, m)``."""
+        """Return which targets moved, ``(B, m)``."""
         targets = self._run(groups)
         compared = [self._compare(self.before, after) for after in targets]
         moved = np.array([differs for differs, _ in compared])
@@ -88,7 +88,7 @@ class Episode:
         return (after != first).any(axis=0), np.abs((after - first).sum(axis=0))
 
     def confirm(self, suggested: np.ndarray) -> np.ndarray:
-        """The pairs ``(n, m)`` whose target differs between a test and the same test without the factor."""
+        """Return the pairs ``(n, m)`` whose target differs between a test and the same test without the factor."""
         confirmed = np.zeros_like(suggested)
         tests = len(self.groups)
         for i in np.flatnonzero(suggested.any(axis=1)):

@@ -51,7 +51,7 @@ def gated_critic(
     penalty: float = 5.0,
     seed: int = 0,
 ) -> Discovery:
-    """Critics Qⱼ(s, gⱼ ∘ a) with a random gate on every action, learnt by gradient; the effect is P(gᵢⱼ ≠ 0).
+    """Return critics Qⱼ(s, gⱼ ∘ a) with a random gate on every action, learnt by gradient; the effect is P(gᵢⱼ ≠ 0).
 
         min over weights  Σⱼ E (ψⱼ − Qⱼ(s, gⱼ ∘ a))²    on one half of the samples, and
         min over gates    Σⱼ E (ψⱼ − Qⱼ(s, gⱼ ∘ a))² + ρ Σᵢⱼ P(gᵢⱼ ≠ 0)    on the other half,
@@ -96,7 +96,7 @@ def gated_critic(
 
 
 def _data(batch: Batch) -> _Data:
-    """The arrays that the critics learn from, standardised over all samples."""
+    """Return the arrays that the critics learn from, standardised over all samples."""
     acts = batch.scores if batch.scores.ndim == 2 else batch.scores[..., 0]
     assert batch.uniforms is not None
     waves = [np.sqrt(2) * np.cos(k * np.pi * batch.uniforms) for k in range(1, _WAVES + 1)]
@@ -140,7 +140,7 @@ def _loss(critic: _Critic, gates: jax.Array, data: _Data) -> jax.Array:
 
 
 def _gates(logits: jax.Array, key: jax.Array) -> jax.Array:
-    """A sample of all gates from the hard-concrete distribution, ``(n, m)``."""
+    """Return a sample of all gates from the hard-concrete distribution, ``(n, m)``."""
     noise = jax.random.logistic(key, logits.shape)
     return jnp.clip(_LOW + (_HIGH - _LOW) * jax.nn.sigmoid((noise + logits) / _TEMPERATURE), 0.0, 1.0)
 
@@ -154,7 +154,7 @@ def _chance(logits: jax.Array) -> jax.Array:
 def _learn(
     halves: _Data, key: jax.Array, rho: jax.Array | float, *, hidden: int, steps: int, batch_size: int
 ) -> jax.Array:
-    """The logits of the gates, ``(n, m)``."""
+    """Return the logits of the gates, ``(n, m)``."""
     half, n, m, d = halves.psi.shape[1], halves.actions.shape[-1], halves.psi.shape[-1], halves.state.shape[-1]
     start, key = jax.random.split(key)
     critics = jax.vmap(lambda k: _init(k, n, d, m, hidden))(jax.random.split(start, 2))

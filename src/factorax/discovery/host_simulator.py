@@ -54,7 +54,7 @@ class HostSimulator(Simulator):
         return np.asarray(flatten(self.env.observation_space, obs)) if self._exogenous else np.zeros(0)
 
     def _episode(self, seed: int, choose: Callable[[int, Any], np.ndarray], steps: int) -> tuple[Any, Any, Any]:
-        """Targets ``(T, m)``, actions ``(T, c)`` and notes ``(T + 2,)`` of an episode."""
+        """Return targets ``(T, m)``, actions ``(T, c)`` and notes ``(T + 2,)`` of an episode."""
         psi = np.zeros((self.horizon, self.network.shape[1]))
         actions = np.zeros((self.horizon, len(self.space)), np.float32)
         notes, watch = np.zeros(self.horizon + 2, np.int64), self._watch if self._watching else None

@@ -14,7 +14,7 @@ import numpy as np
 from .._checks import Range, check_each, checked, listed
 from ..structure.checks import as_network
 from ..structure.labels import counted, edge_label, some, warn
-from .episode import Episode, ShiftedError, names_of
+from .episode import Reruns, ShiftedError, names_of
 from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
 from .over_seeds import network_over_seeds
 from .result import Discovery
@@ -118,7 +118,7 @@ class _Evidence:
             change=np.zeros(shape),
         )
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: Reruns) -> None:
         groups, moved, edges = episode.groups.astype(int), episode.moved, self.edges
         stayed = groups.T @ ~moved
         sole = moved & (groups @ edges.astype(int) == 1)
@@ -142,8 +142,8 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
     evidence.edges |= granted
     rng = np.random.default_rng([seed, len(name)])
 
-    def episode(number: int) -> Episode:
-        return Episode(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
+    def episode(number: int) -> Reruns:
+        return Reruns(simulator=simulator, name=name, seed=seed + number, rng=rng, not_finite=evidence.not_finite)
 
     pending, number = [], 0
     if groups and not granted.any():
@@ -169,8 +169,8 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
 
 
 def _look_around(
-    episode: Callable[[int], Episode], evidence: _Evidence, trials: int, rng: np.random.Generator
-) -> list[Episode]:
+    episode: Callable[[int], Reruns], evidence: _Evidence, trials: int, rng: np.random.Generator
+) -> list[Reruns]:
     """Start several episodes, find the first edges in the one that shows most, and return the other episodes.
 
     The same few factors are changed in all of them, and the episode in which they move the most targets is taken. What
@@ -195,7 +195,7 @@ def _look_around(
     return others
 
 
-def _go_on(episode: Episode, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
+def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
     """Test groups that should move nothing new; where one does, search for the factor that did it."""
     n = len(evidence.edges)
     if len(planned):
@@ -226,7 +226,7 @@ def _go_on(episode: Episode, evidence: _Evidence, planned: np.ndarray, rng: np.r
             return
 
 
-def _one_by_one(episode: Episode, evidence: _Evidence, factors: np.ndarray) -> bool:
+def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray) -> bool:
     """Change each of these factors alone, unless that was done before; return whether any was left to change."""
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
@@ -313,7 +313,7 @@ def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
         f"problem: the random numbers of the simulator shift with the actions: where {names} did something else, "
         f"other numbers were drawn by the end of step {shift.step} (compared: {simulator.watched}). Targets that no "
         "action reaches may move as well, so that what moved is tested over seeds, at a false-discovery rate. To have "
-        "edges shown, give every random quantity a generator of its own, or draw as many numbers in every step"
+        "edges shown, give every random quantity its own generator, or draw as many numbers in every step"
     )
 
 
@@ -324,7 +324,7 @@ def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:
         edge = edge_label(closed.actions[i], closed.targets[j])
         warn(
             f"policy: {counted(int(more.sum()), f'edge, {edge}, exists', f'edges, such as {edge}, exist')} only "
-            "because other actors answer to what an action changes: with replayed actions there is none, and a "
+            "because other actors react to what an action changes: with replayed actions there is no edge, and a "
             "network without it biases the gradient of this policy. Let actors read what is local, or use the "
             "closed-loop network"
         )

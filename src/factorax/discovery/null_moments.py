@@ -72,5 +72,5 @@ def _of_actions(factors: np.ndarray, g: tuple[np.ndarray, np.ndarray], waves: in
 
 
 def _orders(indices: tuple[int, ...]) -> int:
-    """Returns the number of orders in which these indices can be written."""
+    """Return the number of orders in which these indices can be written."""
     return factorial(len(indices)) // prod(factorial(count) for count in Counter(indices).values())

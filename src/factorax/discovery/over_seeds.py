@@ -21,16 +21,16 @@ from .simulator import Simulator
 _HELD = (0.0, 0.03, 0.3)
 """How often the actions of the tests leave the value that they mostly have: seldom, so that their mean tells much."""
 _FEWEST = 30
-"""Samples that the test of dependence wants."""
+"""Samples that the test of dependence needs."""
 
 
-class Comparison(NamedTuple):
+class SeedComparison(NamedTuple):
     """What re-runs of many episodes tell of every pair of a factor and a target."""
 
     moved: np.ndarray
     """Whether the target moved at all, ``(n, m)``."""
     p_value: np.ndarray
-    """Of the hypothesis that the distribution of the target does not depend on the factor, ``(n, m)``."""
+    """p-values of the hypothesis that the distribution of the target does not depend on the factor, ``(n, m)``."""
     change: np.ndarray
     """Mean of |change of the target's sum over the episode|, ``(n, m)``."""
     paired: int
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int, granted: np.ndarray) -> Discovery:
-    """The network with p-values; edges that are `granted`, ``(n, m)``, have 0."""
+    """Return the network with p-values; edges that are `granted`, ``(n, m)``, have 0."""
     began = simulator.steps
     compared = compare_over_seeds(simulator, name, trials=trials, seed=seed)
     tested = compared.moved & ~granted
@@ -62,7 +62,7 @@ def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
     )
 
 
-def _notes(name: str, compared: Comparison, tested: int, granted: np.ndarray) -> tuple[str, ...]:
+def _notes(name: str, compared: SeedComparison, tested: int, granted: np.ndarray) -> tuple[str, ...]:
     others = f", and {compared.unpaired} others" * bool(compared.unpaired)
     notes = [
         f"{name}: {counted(compared.paired, 'seed was', 'seeds were')} run again for every action{others}",
@@ -82,7 +82,7 @@ def _notes(name: str, compared: Comparison, tested: int, granted: np.ndarray) ->
     return tuple(notes)
 
 
-def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int) -> Comparison:
+def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int) -> SeedComparison:
     """Change one factor at a time in `trials` episodes, then play as many steps again, each episode with its own seed.
 
     - *Paired*: the difference D of a target's sum between the two runs of a seed has mean zero if the target does not
@@ -114,7 +114,7 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
         others = max(trials * (n + 1), _FEWEST)
         unpaired = _unpaired(simulator, name, range(seed + trials, seed + trials + others), rng)
         p_value = np.minimum(1.0, 2 * np.minimum(p_value, unpaired))
-    return Comparison(
+    return SeedComparison(
         moved=moved,
         p_value=p_value,
         change=np.abs(change).mean(axis=0),
@@ -127,7 +127,8 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
 def _one_by_one(
     simulator: Simulator, name: str, seed: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` before and after."""
+    """Return targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` before and
+    after."""
     n = simulator.network.shape[0]
     acted = simulator.sequence(rng, alike=False, rates=_HELD) if simulator.policy is None else simulator.acted(seed)
     forced, at = simulator.unlike(acted, rng, rates=_HELD), int(rng.integers(simulator.horizon))
@@ -140,7 +141,7 @@ def _one_by_one(
 
 
 def _finite_steps(psi: np.ndarray) -> int:
-    """The number of leading steps in which all targets of all runs ``(B, T, m)`` are finite."""
+    """Return the number of leading steps in which all targets of all runs ``(B, T, m)`` are finite."""
     finite = np.atleast_1d(np.isfinite(psi).all(axis=(0, 2)))
     return len(finite) if finite.all() else int(finite.argmin())
 

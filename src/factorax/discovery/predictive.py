@@ -11,12 +11,12 @@ THRESHOLDS = {"low": 0.003, "high": 0.12}
 
 
 def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discovery:
-    """Conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from the held-out errors of two models of every target.
+    """Return conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from the held-out errors of two models of every target.
 
         Iᵢⱼ = ½ log(error without aᵢ / error with all actions)
 
     A model is a ridge regression on the state and on waves cos(kπUᵢ) of every action, trained on one half of the
-    samples and scored on the other, and the other way round. It has no p-values: `network` wants a threshold, such as
+    samples and scored on the other, and the other way round. It has no p-values: `network` needs a threshold, such as
     ``THRESHOLDS["low"]``. For comparison with the tests, which keep an error rate.
 
     >>> from scipy import special

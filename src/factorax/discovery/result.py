@@ -59,7 +59,7 @@ class Discovery:
     steps: int = 0
     """Number of simulated steps in total."""
     streams: Streams | None = None
-    """Of interventions: whether the random numbers were held fixed (``"held"``, or ``"trusted"`` at your word), shifted
+    """For interventions: whether random numbers were held fixed (``"held"``, or ``"trusted"`` if you say so), shifted
     with the actions (``"shifted"``), or come from where nobody can see (``"unseen"``). None for other methods."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
     """The other networks of the same interventions, by name: ``one-step``, ``open-loop``."""
@@ -106,7 +106,7 @@ class Discovery:
         return 1 - np.nan_to_num(adjusted(self.p_value), nan=1.0)
 
     def found(self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None) -> np.ndarray:
-        """Which pairs are edges at this false-discovery rate, booleans ``(n, m)``; see `network`."""
+        """Return which pairs are edges at this false-discovery rate, booleans ``(n, m)``; see `network`."""
         checked("control", control, Control)
         checked("threshold", threshold, float | None)
         if not 0 < checked("fdr", fdr, Share) < 1:
@@ -125,7 +125,7 @@ class Discovery:
     def network(
         self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None
     ) -> InfluenceNetwork:
-        """The edges of which at most a share `fdr` is false on average.
+        """Return the edges of which at most a share `fdr` is false on average.
 
         - `control`: ``"bh"`` (Benjamini–Hochberg), or ``"by"`` (Benjamini–Yekutieli), which holds however the tests
           depend on each other, and finds less.
@@ -178,7 +178,7 @@ class Discovery:
         return load(file, Discovery)
 
     def as_edges(self, fdr: float = 0.05, *, threshold: float | None = None) -> list[dict[str, Any]]:
-        """One dictionary for every edge, the strongest evidence first: ready for JSON."""
+        """Return one dictionary for every edge, the strongest evidence first: ready for JSON."""
         i, j = np.nonzero(self.found(fdr, threshold=threshold))
         order = np.lexsort((-np.abs(self.effect[i, j]), -self.confidence[i, j]))
         return [

@@ -58,7 +58,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
 
 
 def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
-    """ψ less its regression on a constant and the state, if samples suffice; and the number of coefficients."""
+    """Return ψ less its regression on a constant and the state, if samples suffice; and the number of coefficients."""
     centred = psi - psi.mean(axis=0)
     if state is None or len(psi) < 20 * state.shape[1]:
         return centred, 1
@@ -70,7 +70,7 @@ def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray
 
 
 def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 0.8) -> float:
-    """The smallest correlation that is found with probability `power` among `tests` tests, all others null.
+    """Return the smallest correlation that is found with probability `power` among `tests` tests, all others null.
 
     >>> round(detectable(10_000, 100), 3)
     0.043

@@ -28,7 +28,7 @@ class Simulator(ABC):
     network: InfluenceNetwork
     """A network with the right shape and labels; its edges are not used."""
     notes: np.ndarray | None = None
-    """Of the last call of `play` or `play_once`: what no action can have touched, ``(B, T + 2)``, in the order of the
+    """What no action can have touched in the last call of `play` or `play_once`, ``(B, T + 2)``, in the order of the
     runs; see `factorax.discovery.streams.held_steps`. None where streams cannot shift."""
 
     def __init__(self, spec: Spec, horizon: int, policy: ActingFunction | None):
@@ -51,7 +51,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Targets ``(B, T, m)`` of an episode for each of B sets of factors, booleans ``(B, n)``.
+        """Return targets ``(B, T, m)`` of an episode for each of B sets of factors, booleans ``(B, n)``.
 
         Those factors do what is `forced`, ``(T, c)``; the others what they did in `base`, ``(T, c)``, or, if that is
         None, what the policy answers. Targets are 0 after the end of the episode.
@@ -59,24 +59,24 @@ class Simulator(ABC):
 
     @abstractmethod
     def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
-        """Targets ``(B, T, m)`` of single steps, each from the state that `base` leads to, with and without force: of
-        all T steps where states can be kept, else of step `t` alone, T = 1. The first row is without."""
+        """Return targets ``(B, T, m)`` of single steps, each from the state that `base` leads to, with and without
+        force: of all T steps where states can be kept, else of step `t` alone, T = 1. The first row is without."""
 
     @abstractmethod
     def acted(self, seed: int) -> np.ndarray:
-        """The actions of the policy in an episode without intervention, ``(T, c)``."""
+        """Return the actions of the policy in an episode without intervention, ``(T, c)``."""
 
     def sequence(self, rng: np.random.Generator, *, alike: bool, rates: Sequence[float] = RATES) -> np.ndarray:
-        """Actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, or new at every step; one
-        draw per component, or the same for all if `alike`, which influence over long distances may need."""
+        """Return actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, or new at every
+        step; one draw per component, or the same for all if `alike`, which influence over long distances may need."""
         size = 1 if alike else len(self.space)
         mostly, other = (self._draw(rng, (steps, size)) for steps in (1, self.horizon))
         leaves = rng.random((self.horizon, size)) < rng.choice(rates, size)
         return np.where(leaves, other, mostly).astype(np.float32)
 
     def unlike(self, base: np.ndarray, rng: np.random.Generator, rates: Sequence[float] = RATES) -> np.ndarray:
-        """Actions as of `sequence`, of which each component differs from `base` in at least one step. Each has its own:
-        what two components do alike may cancel."""
+        """Return actions as of `sequence`, of which each component differs from `base` in at least one step. Each has
+        its own: what two components do alike may cancel."""
         other = self.sequence(rng, alike=False, rates=rates)
         for c in np.flatnonzero((other == base).all(axis=0)):
             choices = int(self.space.choices[c])

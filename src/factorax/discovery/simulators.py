@@ -15,7 +15,7 @@ from .simulator import ActingFunction, Simulator
 
 
 def simulator_of(problem: Any, horizon: int, policy: Any = None, exogenous: Sequence[int] = ()) -> Simulator:
-    """The simulator of a JAX `Problem`, or of a function that makes a Gymnasium environment."""
+    """Return the simulator of a JAX `Problem`, or of a function that makes a Gymnasium environment."""
     if horizon < 1:
         raise ValueError(f"horizon: got {horizon}, want at least 1 step")
     if is_jax(problem):
@@ -38,7 +38,8 @@ def check_forgetful(policy: Any) -> None:
 
 
 def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
-    """A policy as a function of a key and an observation, from such a function or from a trained `FactoredPPO`."""
+    """Return a policy as a function of a key and an observation, from such a function or from a trained
+    `FactoredPPO`."""
     learner = getattr(policy, "learner", None)
     if learner is None:
         if policy is not None and not callable(policy):

@@ -27,7 +27,7 @@ _GLOBAL_PYTHON = "random"
 
 
 def generators_of(env: Any) -> dict[str, Any]:
-    """The random generators that can be reached from an environment, by where they are, and the two global ones.
+    """Return the random generators that can be reached from an environment, by where they are, and the two global ones.
 
     Attributes, wrapped environments, and what is in dictionaries, lists and tuples are followed; no property is called.
     An object with an attribute ``keyed_randomness = True`` is left out: it sets its generators before it draws.
@@ -70,7 +70,7 @@ def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def state_of(generator: Any) -> int:
-    """A number that tells the states of a generator apart, within this process."""
+    """Return a number that tells the states of a generator apart, within this process."""
     if generator is random or isinstance(generator, random.Random):
         return hash(generator.getstate())
     if isinstance(generator, np.random.RandomState):
@@ -86,12 +86,12 @@ def _frozen(state: Any) -> Any:
 
 
 def _is_slow(generator: Any) -> bool:
-    """Whether its state has hundreds of words, as that of the Mersenne twister has."""
+    """Return whether its state has hundreds of words, as that of the Mersenne twister has."""
     return not isinstance(generator, np.random.Generator | np.random.BitGenerator)
 
 
 def _is_new(generator: Any, seed: int) -> bool:
-    """Whether a generator was seeded, and has drawn nothing since."""
+    """Return whether a generator was seeded, and has drawn nothing since."""
     if isinstance(generator, np.random.Generator):
         return state_of(generator) == state_of(type(generator.bit_generator)(seed))
     if isinstance(generator, np.random.RandomState):
@@ -119,21 +119,21 @@ class StreamWatch:
         return self.note(flat)
 
     def note(self, flat: np.ndarray) -> int:
-        """A number that differs if anything differs that no action can have touched."""
+        """Return a number that differs if anything differs that no action can have touched."""
         states = tuple(state_of(self._now[name]) if name in self._now else 0 for name in self.names)
         seen = flat[self._exogenous].tobytes() if self._exogenous else b""
         return hash((states, seen)) | 1  # not 0, which stands for no step
 
     def end(self) -> int:
-        """The same for generators that are compared once, at the end of an episode."""
+        """Return the same for generators that are compared once, at the end of an episode."""
         return hash(tuple(state_of(self._now[name]) if name in self._now else 0 for name in self._at_end)) | 1
 
     def states(self) -> dict[str, int]:
-        """The states of all generators that can be reached now."""
+        """Return the states of all generators that can be reached now."""
         return {name: state_of(generator) for name, generator in self._now.items()}
 
     def new(self, seed: int) -> set[str]:
-        """Those that were seeded with `seed` and have drawn nothing."""
+        """Return those that were seeded with `seed` and have drawn nothing."""
         return {name for name, generator in self._now.items() if _is_new(generator, seed)}
 
     def choose(self, first: dict[str, int], again: dict[str, int], last: dict[str, int]) -> set[str]:

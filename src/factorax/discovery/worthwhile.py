@@ -49,7 +49,7 @@ def worth(batch: Batch) -> Worth:
 
 
 def worthwhile_network(batch: Batch, *, n_samples: int, form: Literal["hard", "soft"] = "hard") -> InfluenceNetwork:
-    """The network whose gradient from `n_samples` samples has the least mean squared error, edge by edge.
+    """Return the network whose gradient from `n_samples` samples has the least mean squared error, edge by edge.
 
     Hard: an edge is kept if bias²ᵢⱼ > varianceᵢⱼ / N. Soft: its weight is bias² / (bias² + variance / N), which
     minimises (1 − w)² bias² + w² variance / N. The covariance of targets of one factor is left out of account.

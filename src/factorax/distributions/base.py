@@ -25,7 +25,7 @@ def register(kind: Kind) -> Kind:
     other = KINDS.get(kind.name)
     if other is not None and other.__qualname__ != kind.__qualname__:
         raise ValueError(
-            f"kind: got the name {kind.name!r} of {other.__qualname__}, want a name of its own for {kind.__qualname__}"
+            f"kind: got the name {kind.name!r} of {other.__qualname__}, want a unique name for {kind.__qualname__}"
         )
     KINDS[kind.name] = kind
     return kind

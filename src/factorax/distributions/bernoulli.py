@@ -25,7 +25,7 @@ class Bernoulli(Distribution):
     additive = True
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
-        """log σ(x) for a 1, log σ(−x) for a 0."""
+        """Return log σ(x) for a 1, log σ(−x) for a 0."""
         logit, xp = parameters[..., 0], namespace(parameters, action)
         return -softplus(xp.where(action > 0.5, -logit, logit), xp)
 
@@ -50,7 +50,7 @@ class Bernoulli(Distribution):
         return jax.random.bernoulli(key, jax.nn.sigmoid(parameters[..., 0])).astype(np.float32)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
-        """Logistic noise, as the difference of two Gumbel variables: x + noise > 0 with probability σ(x)."""
+        """Return logistic noise, as the difference of two Gumbel variables: x + noise > 0 with probability σ(x)."""
         gumbel = -np.log(np.maximum(rng.standard_exponential((n_steps, len(self), 2), np.float32), _TINY))
         return (gumbel[..., 1] - gumbel[..., 0])[..., None]
 

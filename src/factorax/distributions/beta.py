@@ -54,7 +54,7 @@ class Beta(Distribution):
         return a * xp.log(action) + b * xp.log1p(-action) - special(xp).betaln(1 + a, 1 + b)
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
-        """log B(α, β) − (α − 1) ψ(α) − (β − 1) ψ(β) + (α + β − 2) ψ(α + β), with the digamma function ψ."""
+        """Return log B(α, β) − (α − 1) ψ(α) − (β − 1) ψ(β) + (α + β − 2) ψ(α + β), with the digamma function ψ."""
         functions = special(namespace(parameters))
         a, b = self._concentrations(parameters)
         together = functions.digamma(2 + a + b)
@@ -62,7 +62,7 @@ class Beta(Distribution):
         return functions.betaln(1 + a, 1 + b) - inside
 
     def kl(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
-        """log B(α', β')/B(α, β) + (α − α')(ψ(α) − ψ(α + β)) + (β − β')(ψ(β) − ψ(α + β)), primes for `new`."""
+        """Return log B(α', β')/B(α, β) + (α − α')(ψ(α) − ψ(α + β)) + (β − β')(ψ(β) − ψ(α + β)), primes for `new`."""
         functions = special(namespace(old[0], new[0]))
         (a, b), (c, d) = self._concentrations(old[0]), self._concentrations(new[0])
         together = functions.digamma(2 + a + b)
@@ -82,13 +82,13 @@ class Beta(Distribution):
         return self._inside(jax.random.beta(key, 1 + a, 1 + b))
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
-        """Uniforms in the first column, of which `choose` takes the quantiles."""
+        """Return uniforms in the first column, of which `choose` takes the quantiles."""
         noise = np.zeros((n_steps, len(self), 2), np.float32)
         noise[..., 0] = rng.random((n_steps, len(self)), np.float32)
         return noise
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Quantiles of the distribution."""
+        """Return quantiles of the distribution."""
         a, b = self._concentrations(parameters)
         return self._inside(special(np).betaincinv(1 + a, 1 + b, noise[..., 0]))
 

@@ -36,12 +36,12 @@ class Categorical(Distribution):
         return np.arange(self.width) < self.choices[:, None]
 
     def _logits(self, parameters: Array) -> Array:
-        """Log-probabilities of all choices, ``(..., k, width)``."""
+        """Return log-probabilities of all choices, ``(..., k, width)``."""
         xp = namespace(parameters)
         return log_softmax(xp.where(self._possible, parameters, _IMPOSSIBLE), xp)
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
-        """log softmax(x) at the choice."""
+        """Return log softmax(x) at the choice."""
         return at_choice(self._logits(parameters), action, namespace(parameters, action))
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
@@ -55,7 +55,7 @@ class Categorical(Distribution):
         return sum_last(namespace(a, b).exp(a) * (a - b))
 
     def mode(self, parameters: Array) -> Array:
-        """The choice with the largest logit."""
+        """Return the choice with the largest logit."""
         return self._logits(parameters).argmax(axis=-1).astype(np.float32)
 
     def sample(self, key: Any, parameters: Array, log_std: Array) -> Array:
@@ -65,18 +65,18 @@ class Categorical(Distribution):
         return jax.random.categorical(key, self._logits(parameters)).astype(np.float32)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
-        """Gumbel noise, −∞ for choices that a component does not have: the largest x + noise is the choice."""
+        """Return Gumbel noise, −∞ for choices that a component does not have: the largest x + noise is the choice."""
         gumbel = -np.log(np.maximum(rng.standard_exponential((n_steps, len(self), self.width), np.float32), _TINY))
         return np.where(self._possible, gumbel, -np.inf)
 
     def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """The choice with the largest perturbed logit."""
+        """Return the choice with the largest perturbed logit."""
         return perturbed.argmax(axis=-1).astype(np.float32)
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The number of the choice, centred and scaled, and a point between F below it and F at it."""
+        """Return the number of the choice, centred and scaled, and a point between F below it and F at it."""
         p = special(np).softmax(np.where(self._possible, parameters, -np.inf), axis=-1)
         values = np.arange(self.width)
         mean = (p * values).sum(axis=-1)

@@ -41,7 +41,7 @@ class Gaussian(Distribution):
         return -0.5 * residual**2 - log_std - 0.5 * _LOG_2PI
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
-        """log σ + ½ log 2πe."""
+        """Return log σ + ½ log 2πe."""
         shape = parameters.shape[:-1]
         return namespace(parameters, log_std).broadcast_to(log_std + 0.5 * (1 + _LOG_2PI), shape)
 
@@ -57,7 +57,7 @@ class Gaussian(Distribution):
         return wider + 0.5 * (ratio + distance - 1)
 
     def mode(self, parameters: Array) -> Array:
-        """The mean."""
+        """Return the mean."""
         return parameters[..., 0]
 
     def sample(self, key: Any, parameters: Array, log_std: Array) -> Array:
@@ -76,7 +76,7 @@ class Gaussian(Distribution):
         return (np.exp(log_std) * rng.standard_normal((n_steps, len(self)), np.float32))[..., None]
 
     def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """The perturbed mean."""
+        """Return the perturbed mean."""
         return perturbed[..., 0]
 
     def standardised(
@@ -87,7 +87,7 @@ class Gaussian(Distribution):
         return scores, special(np).ndtr(scores)
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
-        """The middle of the bounds and a quarter of their distance; a standard normal where one is missing."""
+        """Return the middle of the bounds and a quarter of their distance; a standard normal where one is missing."""
         finite = np.isfinite(self.low) & np.isfinite(self.high)
         low, high = np.where(finite, self.low, 0), np.where(finite, self.high, 0)
         mean = np.where(finite, (low + high) / 2, 0.0).astype(np.float32)

@@ -329,26 +329,26 @@ class Product:
             raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
 
     def _of_each(self, log_std: Any) -> Any:
-        """log σ of every component, where one may stand for all."""
+        """Return log σ of every component, where one may stand for all."""
         return namespace(log_std).broadcast_to(log_std, (len(self),)) if log_std.shape == (1,) else log_std
 
     def _of_state(self, parameters: Array, spread: Spread) -> Spread:
-        """The spread that holds for parameters: log σ ``(c,)``, or ``(..., c)`` if it depends on the state."""
+        """Return the spread that holds for parameters: log σ ``(c,)``, or ``(..., c)`` if it depends on the state."""
         log_std = self._of_each(spread.log_std)
         return spread._replace(log_std=log_std + parameters[..., -1] if self.spread_of_state else log_std)
 
     def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
-        """The parameters of a kind, ``(..., k, its width)``."""
+        """Return the parameters of a kind, ``(..., k, its width)``."""
         return self._of_kind(parameters, index, axis=-2)[..., : distribution.width]
 
     def _of_kind(self, x: Array, index: np.ndarray, axis: int = -1) -> Array:
-        """The components of a kind along an axis; all, if they have one kind, without a gather of them."""
+        """Return the components of a kind along an axis; all, if they have one kind, without a gather of them."""
         if self._single is not None:
             return x
         return x[..., index] if axis == -1 else x[..., index, :]
 
     def _in_order(self, parts: list[Array]) -> Array:
-        """Values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
+        """Return values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
         if len(parts) == 1:
             return parts[0]
         order = np.argsort(np.concatenate([index for _, index in self.groups]))

@@ -44,5 +44,5 @@ class ScaledGaussian(Gaussian):
         return middle + half * action
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
-        """The middle of the bounds and a quarter of their distance, as for the Gaussian in raw units."""
+        """Return the middle of the bounds and a quarter of their distance, as for the Gaussian in raw units."""
         return np.zeros((len(self), 1), np.float32), np.full(len(self), 0.5)

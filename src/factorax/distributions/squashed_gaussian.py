@@ -29,7 +29,7 @@ class SquashedGaussian(Gaussian):
     rescales = True
 
     def log_prob_of_residual(self, residual: Array, action: Array, log_std: Array) -> Array:
-        """log N(a; μ, σ²) − log(1 − tanh² a)."""
+        """Return log N(a; μ, σ²) − log(1 − tanh² a)."""
         xp = namespace(action)
         # log(1 − tanh² a) without its cancellation for large |a|
         slope = 2 * (math.log(2) - action - softplus(-2 * action, xp))
@@ -40,5 +40,5 @@ class SquashedGaussian(Gaussian):
         return self.low + (namespace(action).tanh(action) + 1) * (self.high - self.low) / 2
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
-        """A standard normal before the tanh."""
+        """Return a standard normal before the tanh."""
         return np.zeros((len(self), 1), np.float32), np.ones(len(self))

@@ -26,7 +26,7 @@ NAMES = (*BANDITS, *VARIANCE, *TRAFFIC, *UAV, *DISCOVERY, "learning-networks", "
 
 
 def find(name: str) -> "Experiment":
-    """Returns the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same name.
+    """Return the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same name.
 
     >>> find("search-rate").paper
     'Fig. 8'

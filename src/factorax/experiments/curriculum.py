@@ -31,7 +31,7 @@ class Comparison:
     networks: tuple[str, ...]
     """Names as for ``factorax train --network``, from few edges to many."""
     steps: int
-    """Of all environments together, with the budget ``"paper"``."""
+    """Steps of training, all environments together, with the budget ``"paper"``."""
     options: str
     log_scale: bool = False
     """Whether the figure shows returns on a logarithmic scale: for returns that approach 0 from below."""
@@ -74,11 +74,11 @@ class Settings:
     cases: tuple[str, ...] = tuple(CASES)
     seeds: int = 10
     share: float = 1.0
-    """Of the steps."""
+    """Fraction of the steps."""
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Returns the runs: every method of every problem, all seeds in one program."""
+    """Return the runs: every method of every problem, all seeds in one program."""
     runs = []
     for name in settings.cases:
         case = CASES[name]
@@ -91,12 +91,13 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run and point of its curve."""
+    """Return a row for each run and point of its curve."""
     return trainings.curves(plan(settings, seed), results)
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds, of all of training and of its last tenth, and the curriculum's lead in both."""
+    """Return interquartile means over seeds, of all of training and of its last tenth, and the curriculum's lead in
+    both."""
     summary: dict[str, Any] = {}
     for name in settings.cases:
         groups = {m: trainings.group(where(table, method=f"{name}, {m}"), m) for m in CASES[name].methods}
@@ -115,7 +116,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves, a panel for each problem; dotted lines where the next network begins."""
+    """Draw learning curves, a panel for each problem; dotted lines where the next network begins."""
     figure, axes = plots.canvas(len(settings.cases), width=5.4 * len(settings.cases) + 1.2, height=3.8)
     for ax, name in zip(axes, settings.cases, strict=True):
         case, steps = CASES[name], round(CASES[name].steps * settings.share)
@@ -142,7 +143,7 @@ def _shown(network: str) -> str:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: the curriculum ends better than each network alone, and learns faster than the densest."""
+    """Return the claims: the curriculum ends better than each network alone, and learns faster than the densest."""
 
     def said(score: str) -> str:
         return "; ".join(

@@ -35,7 +35,7 @@ class Settings:
 
 
 def one_shot(truth: InfluenceNetwork) -> Problem:
-    """ψⱼ = Σᵢ Kᵢⱼ aᵢ² + noise, in one step."""
+    """Return ψⱼ = Σᵢ Kᵢⱼ aᵢ² + noise, in one step."""
     matrix = jnp.asarray(truth.to_dense(), jnp.float32)
     n, m = truth.shape
 
@@ -60,7 +60,7 @@ def one_shot(truth: InfluenceNetwork) -> Problem:
 
 
 def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Problem], int, int]]:
-    """From a name to what makes the problem, the steps of an episode and the number of trials."""
+    """Map a name to what makes the problem, the steps of an episode and the number of trials."""
     cases: dict[str, tuple[Callable[[], Problem], int, int]] = {}
     cases |= {name: (lambda make=make: one_shot(make()), 1, settings.trials) for name, make in gallery.PAPER.items()}
     cases |= {f"chain {n}, delay {d}": (lambda n=n, d=d: chain(n, delay=d), 2 * d + 2, settings.trials)
@@ -78,7 +78,7 @@ def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Problem], int, in
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each problem."""
+    """Return one part for each problem."""
 
     def part(make: Callable[[], Problem], name: str, horizon: int, trials: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -97,7 +97,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each problem."""
+    """Return a row for each problem."""
     names = ("edges", "found", "spurious", "one_step", "steps", "one_at_a_time")
     rows = zip(_cases(settings), results, strict=True)
     return from_rows(
@@ -106,13 +106,13 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The same, by problem."""
+    """Return the same, by problem."""
     columns = [name for name in table if name != "problem"]
     return {str(case): {name: int(table[name][k]) for name in columns} for k, case in enumerate(table["problem"])}
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Edges found and steps taken, for every problem."""
+    """Draw edges found and steps taken, for every problem."""
     figure, (left, right) = plots.canvas(2, width=10.5, height=4.2)
     at, names = np.arange(len(summary)), list(summary)
     rows = list(summary.values())
@@ -135,7 +135,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Exact recovery; delays; corridors."""
+    """Return the claims: exact recovery; delays; corridors."""
 
     def row(text: str, cases: dict[str, dict[str, int]], *tests: bool, note: str = "") -> Claim:
         counts = "; ".join(

@@ -33,7 +33,7 @@ class Settings:
     """Sizes of the experiment."""
 
     instances: tuple[str, ...] = ("2", "3", "4")
-    """Of UAV_ippc2023."""
+    """Instances of UAV_ippc2023."""
     horizon: int = 30
     """Steps of an episode of UAV."""
     trials: int = 20
@@ -42,14 +42,15 @@ class Settings:
 
 
 def uav(instance: str) -> Any:
-    """The environment, with the network of the dynamics for its network: actions are replayed, no actor answers."""
+    """Return the environment, with the network of the dynamics for its network: actions are replayed, no actor
+    answers."""
     env = rddl.make("UAV_ippc2023", instance)
     env.network = env.influence.dynamics_network
     return env
 
 
 def chargers() -> ev2gym.Chargers:
-    """Returns the environment of EV2Gym."""
+    """Return the environment of EV2Gym."""
     try:
         return ev2gym.Chargers()
     except ImportError as error:
@@ -57,7 +58,7 @@ def chargers() -> ev2gym.Chargers:
 
 
 def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Any], int, int]]:
-    """From a name to what makes the environment, the steps of an episode and the number of trials."""
+    """Map a name to what makes the environment, the steps of an episode and the number of trials."""
     cases: dict[str, tuple[Callable[[], Any], int, int]] = {
         f"UAV {k}": (lambda k=k: uav(k), settings.horizon, settings.trials) for k in settings.instances
     }
@@ -65,7 +66,7 @@ def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Any], int, int]]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each problem."""
+    """Return one part for each problem."""
 
     def part(name: str, make: Callable[[], Any], horizon: int, trials: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -84,7 +85,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each pair of an action and a target."""
+    """Return a row for each pair of an action and a target."""
     rows = []
     for name, result in zip(_cases(settings), results, strict=True):
         for (i, j), model in np.ndenumerate(result["model"]):
@@ -95,7 +96,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Edges in the model, found, missed and outside; the least re-runs behind a pair without an edge."""
+    """Return edges in the model, found, missed and outside; the least re-runs behind a pair without an edge."""
     summary = {}
     for name in _cases(settings):
         rows = where(table, problem=name)
@@ -114,7 +115,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """A matrix for each problem: in the model and found, missed, or found besides."""
+    """Return a matrix for each problem: in the model and found, missed, or found besides."""
     widths = [max(2.2, row["targets"] / 8) for row in summary.values()]
     figure = Figure(figsize=(sum(widths) + 2.2, 4.4), layout="constrained")
     axes = figure.subplots(1, len(summary), squeeze=False, width_ratios=widths)[0]
@@ -179,7 +180,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="discover-others",
-    title="Networks of UAV and EV2Gym found by intervention, beside those read from the models",
+    title="Networks of UAV and EV2Gym found by intervention, next to those read from the models",
     paper="–",
     budgets={"quick": Settings(instances=("2", "3"), horizon=10, trials=5, days=0), "paper": Settings()},
     parts=parts,

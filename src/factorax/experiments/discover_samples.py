@@ -76,7 +76,7 @@ def _methods(settings: Settings, n: int, repeat: int = 0) -> tuple[str, ...]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each dimension and coupling, and one without any edge."""
+    """Return one part for each dimension and coupling, and one without any edge."""
 
     def part(n: int, coupling: str) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -121,7 +121,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def null_batch(kind: str, samples: int, seed: list[int]) -> Batch:
-    """Returns data of 20 actions and 20 targets without any edge.
+    """Return data of 20 actions and 20 targets without any edge.
 
     Given the state, the features of the first five actions have heavy tails and those of the others do not, and the
     targets spread the more the larger the features are.
@@ -144,7 +144,7 @@ def _null_methods(settings: Settings, kind: str, repeat: int = 0) -> tuple[str, 
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each data set and method; ``precision`` of one without edges is whether something was found."""
+    """Return a row for each data set and method; ``precision`` of one without edges is whether something was found."""
     cases = [*product(settings.dimensions, COUPLINGS), *((20, kind) for kind in NULLS)]
     names = ("repeat", "samples", "method", "precision", "recall", "coupled", "seconds")
     rows = []
@@ -157,7 +157,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Means over repetitions, and how often something was found where there is nothing."""
+    """Return means over repetitions, and how often something was found where there is nothing."""
     cells = []
     for n, coupling, samples in product(settings.dimensions, COUPLINGS, settings.samples):
         for method in _methods(settings, n):
@@ -175,7 +175,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Precision and recall against samples, one column for each dimension, with k = n/2."""
+    """Draw precision and recall against samples, one column for each dimension, with k = n/2."""
     figure = Figure(figsize=(4.2 * len(settings.dimensions) + 2.2, 6.2), layout="constrained")
     axes = figure.subplots(2, len(settings.dimensions), squeeze=False, sharey="row", sharex=True)
     for column, n in enumerate(settings.dimensions):
@@ -204,7 +204,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Error rates, recall, and the comparison."""
+    """Return the claims: error rates, recall, and the comparison."""
     null, methods = summary["null"], tuple(summary["null"][NULLS[0]])
     tests = ("score", "dependence")
     rates = [
@@ -298,7 +298,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="discover-samples",
-    title="Precision and recall of tests on data, against samples; false discoveries; models beside them",
+    title="Precision and recall of tests on data, against samples; false discoveries; models for comparison",
     paper="–",
     budgets={
         "quick": Settings(

@@ -89,7 +89,8 @@ class EnumeratedChain:
         return result
 
     def variances(self, stop: threading.Event) -> np.ndarray:
-        """V[Σᵢ zᵢ kᵢ] for κ = 0 … n − 1, ``(n,)``: over actions, averaged over states; targets A_j = Q_j − V_j."""
+        """Return V[Σᵢ zᵢ kᵢ] for κ = 0 … n − 1, ``(n,)``: over actions, averaged over states; targets A_j = Q_j −
+        V_j."""
         total, nets = np.zeros(self.n), [hops(self.n, kappa) for kappa in range(self.n)]
         weights = self.occupancy / self.occupancy.sum()
         for s, weight in enumerate(weights):
@@ -108,18 +109,18 @@ class EnumeratedChain:
 
 
 def hops(n: int, kappa: int) -> Any:
-    """K of a line of n actors: targets at most κ hops away."""
+    """Return K of a line of n actors: targets at most κ hops away."""
     return patterns.k_hop(nx.path_graph(n), kappa)
 
 
 def truncated(gradients: np.ndarray, kappa: int) -> np.ndarray:
-    """The gradient of every actor with the targets at most κ hops away, ``(2, n)``."""
+    """Return the gradient of every actor with the targets at most κ hops away, ``(2, n)``."""
     kept = np.asarray(credit(hops(gradients.shape[1], kappa), gradients))  # (2, actor, actor as factor)
     return np.diagonal(kept, axis1=1, axis2=2)
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each chain."""
+    """Return one part for each chain."""
 
     def part(coupling: float, discount: float) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -135,7 +136,8 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each chain and κ: the bias, relative to the gradient, and the variance, to that of all targets."""
+    """Return a row for each chain and κ: the bias, relative to the gradient, and the variance, to that of all
+    targets."""
     rows = []
     for (coupling, discount), result in zip(settings.cells, results, strict=True):
         for kappa in range(settings.n):
@@ -146,7 +148,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """For every chain the curves, and the rate by which a hop multiplies the bias, fitted up to κ = n − 3."""
+    """Return for every chain the curves, and the rate by which a hop multiplies the bias, fitted up to κ = n − 3."""
     cells = []
     for coupling, discount in settings.cells:
         rows = where(table, coupling=coupling, discount=discount)
@@ -165,7 +167,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Bias and variance against κ; lines of the bias are fitted exponentials."""
+    """Draw bias and variance against κ; lines of the bias are fitted exponentials."""
     figure, (left, right) = plots.canvas(2, width=10, height=3.9)
     colours = dict(zip(settings.couplings, ("#0072B2", "#009E73", "#D55E00", "#CC79A7"), strict=False))
     kappa = np.arange(settings.n)
@@ -184,7 +186,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Exponential decay; the dial between bias and variance."""
+    """Return the claims: exponential decay; the trade-off of bias and variance."""
     cells = summary["cells"]
     rates = "; ".join(f"J = {c['coupling']}, γ = {c['discount']}: {c['rate']:.3f}" for c in cells)
     chosen = f"us: the chain of {settings.n} actors, its couplings and discounts, one random policy"

@@ -1,6 +1,6 @@
 """Which network to learn with: the true one, the same by lag, a discovered, an adaptive, a near, a complete one.
 
-Four problems: switches with few samples a rollout; parcels that pay later; traffic lights; aircraft of an
+Four problems: switches with few samples per rollout; parcels that pay later; traffic lights; aircraft of an
 RDDL model. All methods of a problem have the same settings, and a critic of every target.
 """
 
@@ -36,7 +36,7 @@ class Case:
     problem: str
     networks: Mapping[str, str]
     steps: int
-    """Of all environments together, with the budget ``"paper"``."""
+    """Steps of training, all environments together, with the budget ``"paper"``."""
     options: str
     found_on: str
     """What the network is looked for on."""
@@ -116,11 +116,11 @@ class Settings:
     cases: tuple[str, ...] = tuple(CASES)
     seeds: int = 5
     share: float = 1.0
-    """Of the steps."""
+    """Fraction of the steps."""
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """The runs; a network that is to be found has no file yet."""
+    """Return the runs; a network that is to be found has no file yet."""
     runs = []
     first = seed * settings.seeds
     for name in settings.cases:
@@ -139,7 +139,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """Each finds its network first, if it has to."""
+    """Return the parts; each finds its network first, if it has to."""
 
     def part(training: Training) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -164,12 +164,12 @@ def _found(name: str, folder: Path, seed: int) -> Path:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run and point of its curve."""
+    """Return a row for each run and point of its curve."""
     return trainings.curves(plan(settings, seed), results)
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds: of all of training, and of its last tenth."""
+    """Return interquartile means over seeds: of all of training, and of its last tenth."""
     summary: dict[str, Any] = {}
     for name in settings.cases:
         summary[name] = {}
@@ -184,7 +184,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves, a panel for each problem."""
+    """Draw learning curves, a panel for each problem."""
     rows = -(-len(settings.cases) // 2)
     figure = Figure(figsize=(10, 3.6 * rows), layout="constrained")
     axes = figure.subplots(rows, min(len(settings.cases), 2), squeeze=False)

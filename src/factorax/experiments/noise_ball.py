@@ -46,7 +46,7 @@ class Settings:
     """Length of a run with the smallest step size, in units of 1/(ηh), the steps in which a deviation falls by e."""
 
     def steps(self, n: int) -> int:
-        """Steps of a run; even, as the engine wants it."""
+        """Return steps of a run; even, as the engine needs it."""
         return 2 * round(self.relaxations / (min(self.step_sizes) * curvature(n)) / 2)
 
 
@@ -69,14 +69,14 @@ def gradient_variance(method: BanditMethod, n: int) -> float:
 
 
 def predicted(method: BanditMethod, n: int, step_size: float) -> float:
-    """The mean distance of an action from its optimum."""
+    """Return the mean distance of an action from its optimum."""
     h = curvature(n)
     square = step_size * gradient_variance(method, n) / (2 * h - step_size * h**2)
     return float(np.sqrt(2 / np.pi * square))
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each method and dimension."""
+    """Return one part for each method and dimension."""
 
     def part(method: BanditMethod, n: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -97,7 +97,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run: its gap at the end, and the predicted mean."""
+    """Return a row for each run: its gap at the end, and the predicted mean."""
     keys = [(method, n) for method in METHODS for n in settings.dimensions]
     return from_rows(
         [
@@ -117,7 +117,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The mean gap of every cell with an interval, and the exponent of the gap against η V n over all cells."""
+    """Return the mean gap of every cell with an interval, and the exponent of the gap against η V n over all cells."""
     cells = []
     for method in METHODS:
         for n in settings.dimensions:
@@ -165,7 +165,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """The ball grows with the variance."""
+    """Return the ball grows with the variance."""
     cells = summary["cells"]
     ordered = []
     for n in settings.dimensions:

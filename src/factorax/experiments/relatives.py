@@ -41,13 +41,13 @@ class Case:
 
     problem: str
     steps: int
-    """Of all environments of a run together, with the budget ``"paper"``."""
+    """Steps of a run, all environments together, with the budget ``"paper"``."""
     settings: dict[str, Any]
     default_action: tuple[float, ...] = ()
     """For difference rewards; actions are continuous if there is one."""
 
     def settings_of(self, method: str) -> dict[str, Any]:
-        """The settings of a method, but for those that make it what it is."""
+        """Return the settings of a method, but for those that make it what it is."""
         default = {"default_action": self.default_action} if method == "difference-rewards" else {}
         return self.settings | (default if self.default_action else {})
 
@@ -107,7 +107,7 @@ class Settings:
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)
     bonuses: tuple[float, ...] = (0.0, 0.01)
     share: float = 1.0
-    """Of the steps."""
+    """Fraction of the steps."""
 
     @property
     def trials(self) -> int:
@@ -116,7 +116,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[tuple[str, Grid]]:
-    """Returns the work: the name of a problem, and one of its methods with all trials and seeds."""
+    """Return the work: the name of a problem, and one of its methods with all trials and seeds."""
     work = []
     for name in settings.problems:
         if name not in CASES:
@@ -149,7 +149,7 @@ def _is_known(problem: str) -> bool:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One part, and one process, for each method of each problem."""
+    """Return one part, and one process, for each method of each problem."""
 
     def part(name: str, grid: Grid) -> Part:
         runs = len(grid.trials) * (grid.tuning + grid.seeds)
@@ -182,7 +182,7 @@ _COLUMNS = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run."""
+    """Return a row for each run."""
     work = list(zip(plan(settings, seed), results, strict=True))
     names = np.concatenate([np.full(len(result["score"]), name) for (name, _), result in work])
     methods = np.concatenate([np.full(len(result["score"]), grid.method) for (_, grid), result in work])
@@ -191,7 +191,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def merge(folders: Sequence[Path], out: Path) -> None:
-    """Joins runs of this experiment on different problems, of different machines, into one folder.
+    """Join runs of this experiment on different problems, of different machines, into one folder.
 
     ``factorax reproduce relatives --out OUT --plot-only`` then summarises them together.
     """
@@ -199,7 +199,7 @@ def merge(folders: Sequence[Path], out: Path) -> None:
     tables = [read_csv(Path(folder) / "data.csv") for folder in folders]
     without = [{k: v for k, v in config["settings"].items() if k != "problems"} for config in configs]
     if any(each != without[0] for each in without):
-        raise ValueError("folders: got runs with different settings; want the same but for the problems")
+        raise ValueError("folders: got runs with different settings; want the same settings and different problems")
     problems = [name for config in configs for name in config["settings"]["problems"]]
     if len(set(problems)) < len(problems):
         raise ValueError(f"folders: got {', '.join(problems)}, want every problem once")
@@ -209,7 +209,7 @@ def merge(folders: Sequence[Path], out: Path) -> None:
 
 
 def reported(settings: Settings, rows: Table) -> dict[str, Any]:
-    """Returns the pair that tuning chose for one method on one problem, and the scores of the seeds that are reported.
+    """Return the pair that tuning chose for one method on one problem, and the scores of the seeds that are reported.
 
     A run whose score is not finite counts as no better than an untrained one.
     """
@@ -231,7 +231,7 @@ def reported(settings: Settings, rows: Table) -> dict[str, Any]:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means by problem and method, normalised ones over problems, and where factoring wins."""
+    """Return interquartile means by problem and method, normalised ones over problems, and where factoring wins."""
     problems = [name for name in CASES if name in table["problem"]]
     chosen = {
         p: {m: reported(settings, where(table, problem=p, method=m)) for m in METHODS if _has(table, p, m)}
@@ -270,7 +270,7 @@ def _has(table: Table, problem: str, method: str) -> bool:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Normalised scores by problem; performance profiles over all problems; seconds of a run."""
+    """Draw normalised scores by problem; performance profiles over all problems; seconds of a run."""
     figure, axes = plots.canvas(3, width=16.0, height=4.4)
     problems, colours = summary["problems"], dict(zip(METHODS, [*plots.PALETTE, "#777777", "#000000"], strict=False))
     levels = np.linspace(-0.2, 1.2, 141)
@@ -298,11 +298,11 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: factoring against each relative, per problem; and over all problems."""
+    """Return the claims: factoring against each relative, per problem; and over all problems."""
     rows, budget = [], f"{settings.seeds} seeds, {settings.trials} trials of {settings.tuning} seeds for each method"
     head: dict[str, Any] = {
-        "where": "Sec. 4 (related estimators)",
-        "paper": "counts them as special cases; trains none of them",
+        "where": "not in the paper",
+        "paper": "–",
         "chosen_by": "we chose problems, budgets and the grid of trials, equal for all methods",
         "source": "ours",
     }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -30,11 +30,15 @@ class Settings:
     every: int = 5000
     vpg_step_size: float = 0.001
     fpg_step_size: float = 0.01
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
+    scale: float | None = None
+    """A factor on all targets in place of 1/n; with 1 they are undivided."""
 
 
 def jobs(settings: Settings) -> list[Job]:
     """VPG, then FPG."""
-    problem = Search(settings.n, settings.n - 1, settings.penalty)
+    problem = Search(settings.n, settings.n - 1, settings.penalty, norm=settings.norm, scale=settings.scale)
     sizes = {BanditMethod("vpg"): settings.vpg_step_size, BanditMethod("fpg"): settings.fpg_step_size}
     return [
         Job(
@@ -51,7 +55,7 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each estimator, seed and recorded step."""
+    """Return a row for each estimator, seed and recorded step."""
     pairs = zip(jobs(settings), results, strict=True)
     table = from_rows(chain.from_iterable(curves.rows(job, seed, result) for job, result in pairs))
     return {"squared_error" if name == "measure" else name: column for name, column in table.items()}
@@ -76,7 +80,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Every seed as a thin line, their mean as a thick one."""
+    """Draw every seed as a thin line, their mean as a thick one."""
     figure, (ax,) = plots.canvas()
     sizes = {"VPG": settings.vpg_step_size, "FPG": settings.fpg_step_size}
     for label, step_size in sizes.items():
@@ -97,7 +101,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """The aliasing effect."""
+    """Return the aliasing effect."""
     vpg, fpg = summary["VPG"], summary["FPG"]
     rows = []
     for what, claim in (

@@ -1,7 +1,7 @@
 """Fig. 4a: how VPG and FPG converge on the search bandit, with the baselines that are used in practice."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -27,22 +27,24 @@ class Settings:
     steps: int = 100_000
     every: int = 200
     step_size: float = 0.5
-    """Of all methods."""
+    """Step size of all methods."""
     low_step_size: float = 0.001
-    """Of VPG without a baseline, which diverges at the other: it is run with both."""
+    """Second step size of VPG without a baseline, which diverges at the other."""
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
 
 
 UNDIVIDED = "undivided"
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """One for each method; then VPG and FPG with undivided rewards, as the paper prints them."""
+    """Return one part for each method; then VPG and FPG with undivided rewards, as the paper prints them."""
     plain, both = BanditMethod("vpg"), (settings.low_step_size, settings.step_size)
     divided = {method: both if method == plain else (settings.step_size,) for method in (*METHODS, AS_PRINTED)}
     undivided = {plain: both, BanditMethod("fpg"): both}
     return [
         Job(
-            problem=Search(settings.n, scale=scale),
+            problem=Search(settings.n, norm=settings.norm, scale=scale),
             method=method,
             step_sizes=step_sizes,
             seeds=settings.seeds,
@@ -55,11 +57,12 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def _rewards(job: Job) -> str:
-    return "divided by n" if job.problem == Search(job.problem.n) else UNDIVIDED
+    return "divided by n" if job.problem.scale is None else UNDIVIDED
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each method, step size, seed and recorded step; gaps are divided by n, whether rewards are or not."""
+    """Return a row for each method, step size, seed and recorded step; gaps are divided by n, whether rewards are or
+    not."""
     rows = []
     for job, result in zip(jobs(settings), results, strict=True):
         unit = 1 / settings.n if _rewards(job) == UNDIVIDED else 1.0
@@ -79,7 +82,7 @@ def _each(settings: Settings, table: Table) -> dict[tuple[str, float, str], tupl
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The gap at the end, the spread over seeds, and when half of the way was gone."""
+    """Return the gap at the end, the spread over seeds, and when half of the way was gone."""
     summary = {}
     for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
         end = gap[:, -1]
@@ -99,14 +102,14 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def _halved(step: np.ndarray, curve: np.ndarray) -> float:
-    """The step at which a curve first crosses half its height, between two records on a straight line."""
+    """Return the step at which a curve first crosses half its height, between two records on a straight line."""
     after = int((curve <= curve[0] / 2).argmax())
     before = after - 1
     return float(np.interp(-curve[0] / 2, -curve[[before, after]], step[[before, after]]))
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Mean and standard error over seeds, on a logarithmic scale; with rewards divided by n."""
+    """Draw mean and standard error over seeds, on a logarithmic scale; with rewards divided by n."""
     figure, (ax,) = plots.canvas()
     for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
         if rewards == UNDIVIDED:
@@ -124,14 +127,14 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """What Sec. 5.1 says of the figure."""
+    """Return what Sec. 5.1 says of the figure."""
     where_ = "Sec. 5.1, Fig. 4a"
 
     def entry(label: str, step_size: float = settings.step_size) -> dict[str, Any]:
         return summary[f"{label} η={step_size:g}"]
 
     def lost(label: str, rewards: str = "") -> str:
-        """How many runs of a method diverge at either step size."""
+        """Return how many runs of a method diverge at either step size."""
         shown = []
         for size in (settings.step_size, settings.low_step_size):
             e = summary[f"{label} η={size:g}{rewards}"]

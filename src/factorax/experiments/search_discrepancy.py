@@ -27,6 +27,7 @@ class Settings(grids.StepSizeGrid):
 
     dimensions: tuple[int, ...] = grids.DIMENSIONS[1:]
     penalty: float = 0.01
+    """λ; above 1 the best action is not the centre any more."""
 
 
 def _keys(settings: Settings) -> list[tuple[str, BanditMethod, int]]:
@@ -34,10 +35,10 @@ def _keys(settings: Settings) -> list[tuple[str, BanditMethod, int]]:
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """One for each coupling, estimator and dimension."""
+    """Return one part for each coupling, estimator and dimension."""
     return [
         Job(
-            problem=Search(n, COUPLINGS[coupling](n), settings.penalty),
+            problem=Search(n, COUPLINGS[coupling](n), settings.penalty, norm=settings.norm, scale=settings.scale),
             method=method,
             step_sizes=settings.step_sizes,
             seeds=settings.seeds,
@@ -49,7 +50,7 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run."""
+    """Return a row for each run."""
     triples = zip(_keys(settings), jobs(settings), results, strict=True)
     table = from_rows(
         chain.from_iterable(
@@ -61,7 +62,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The mean gaps of both and their ratio, with intervals that hold for all cells at once (Bonferroni)."""
+    """Return the mean gaps of both and their ratio, with intervals that hold for all cells at once (Bonferroni)."""
     n_cells = len(COUPLINGS) * len(settings.dimensions) * len(settings.step_sizes)
     confidence = 1 - 0.05 / n_cells
     keys = [
@@ -84,7 +85,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """A heat map for each coupling: below 1 FPG is nearer the optimum; grey where VPG diverges."""
+    """Return a heat map for each coupling: below 1 FPG is nearer the optimum; grey where VPG diverges."""
     shape = (len(settings.dimensions), len(settings.step_sizes))
     signs = {"VPG diverges": "V", "FPG diverges": "F", "both diverge": "both"}
     maps = {}

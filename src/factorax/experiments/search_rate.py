@@ -30,12 +30,12 @@ class Settings(grids.StepSizeGrid):
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """One for each estimator and dimension."""
+    """Return one part for each estimator and dimension."""
     return grids.jobs(settings, settings.tolerance)
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run; ``reached`` is −1 if the limit came first."""
+    """Return a row for each run; ``reached`` is −1 if the limit came first."""
     return grids.tabulate(jobs(settings), results)
 
 
@@ -44,13 +44,14 @@ def _steps(runs: Table) -> np.ndarray:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The Gamma mean of the number of steps in every cell, and the best step size for every n."""
+    """Return the Gamma mean of the number of steps in every cell, and the best step size for every n."""
     cells = grids.cells(table, grids.by_estimator(settings), _steps)
     return {"cells": cells, "best step sizes": best_step_sizes(settings, cells)}
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """A heat map for each estimator, on one logarithmic colour scale; grey where a run diverged or did not finish."""
+    """Return a heat map for each estimator, on one logarithmic colour scale; grey where a run diverged or did not
+    finish."""
     figure, bar = grids.draw(
         summary["cells"],
         settings.dimensions,
@@ -69,7 +70,8 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def best_step_sizes(settings: Settings, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For every n > 1 and each estimator the step size with the fewest steps, of those with which all seeds arrive."""
+    """Return for every n > 1 and each estimator the step size with the fewest steps, of those with which all seeds
+    arrive."""
     best = []
     for n in (n for n in settings.dimensions if n > 1):
         entry: dict[str, Any] = {"n": n}
@@ -121,7 +123,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 
 def _at_best(settings: Settings, best: list[dict[str, Any]], paper: str) -> list[Claim]:
-    """The claim at the best step size for each; none if FPG never arrives."""
+    """Return the claim at the best step size for each; none if FPG never arrives."""
     arrived = [entry for entry in best if entry["FPG"]]
     if not arrived:
         return []

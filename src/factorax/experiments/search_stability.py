@@ -32,18 +32,18 @@ jobs = grids.jobs
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run."""
+    """Return a row for each run."""
     table = grids.tabulate(jobs(settings), results)
     return {name: column for name, column in table.items() if name != "reached"}
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The Gamma mean of the gap in every cell."""
+    """Return the Gamma mean of the gap in every cell."""
     return {"cells": grids.cells(table, grids.by_estimator(settings), lambda runs: runs["gap"])}
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """A heat map for each estimator, on one logarithmic colour scale."""
+    """Return a heat map for each estimator, on one logarithmic colour scale."""
     figure, bar = grids.draw(
         summary["cells"],
         settings.dimensions,
@@ -61,7 +61,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def _reached(settings: Settings, cell: dict[str, Any], distance: float) -> bool:
-    """Whether the mean can have gone so far: it moves by at most η/n a step on average."""
+    """Return whether the mean can have gone so far: it moves by at most η/n a step on average."""
     return cell["step_size"] * settings.steps / cell["n"] >= distance
 
 
@@ -133,7 +133,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 
 def _ball(settings: Settings, cells: dict[str, list[dict[str, Any]]]) -> list[Claim]:
-    """The ball's radius under both estimators, in cells where both have come to rest; no row if there are none."""
+    """Return the ball's radius under both estimators, in cells where both have come to rest; no row if there are
+    none."""
     ratios, predicted, shares = [], [], []
     for fpg, vpg in zip(cells["FPG"], cells["VPG"], strict=True):
         n, size = fpg["n"], fpg["step_size"]

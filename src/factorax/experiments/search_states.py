@@ -83,11 +83,12 @@ def _learn(
     method: BanditMethod,
     norm: Literal[1, 2],
     seed: int,
+    *,
     checkpoint: Path,
     tick: Callable[[float], Any],
     stop: threading.Event,
 ) -> Arrays:
-    """The mean error of every seed and step size, ``(S, G)``; infinite for runs that have diverged.
+    """Return the mean error of every seed and step size, ``(S, G)``; infinite for runs that have diverged.
 
     When stopped, what was learnt is written to the checkpoint, and a further call continues from there.
     """
@@ -120,13 +121,13 @@ def _keys() -> list[tuple[Literal[1, 2], BanditMethod]]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each norm and estimator."""
+    """Return one part for each norm and estimator."""
     if settings.every < 2 or settings.every % 2 or settings.steps % settings.every:
         raise ValueError(f"every: got {settings.every} of {settings.steps} steps, want an even divisor")
 
     def part(norm: Literal[1, 2], method: BanditMethod) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            return _learn(settings, method, norm, seed, checkpoint, tick, stop)
+            return _learn(settings, method, norm, seed, checkpoint=checkpoint, tick=tick, stop=stop)
 
         return Part(f"{method.label} p={norm}", 1.0, compute)
 
@@ -134,7 +135,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run."""
+    """Return a row for each run."""
     return from_rows(
         {"norm": norm, "method": method.label, "step_size": step_size, "seed": r}
         | {"gap": float(result["gap"][r, g]), "diverged": int(not np.isfinite(result["gap"][r, g]))}
@@ -145,7 +146,8 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """The Gamma mean of the error in every cell, and the ratio of both estimators, each at its best step size."""
+    """Return the Gamma mean of the error in every cell, and the ratio of both estimators, each at its best step
+    size."""
     keys = [
         {"norm": norm, "method": method.label, "step_size": step_size}
         for (norm, method), step_size in product(_keys(), settings.step_sizes)
@@ -164,7 +166,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """The error against the step size, for both norms; a gap in a line where a run diverged."""
+    """Return the error against the step size, for both norms; a gap in a line where a run diverged."""
     figure, axes = plots.canvas(columns=len(NORMS), width=9.0, height=3.8)
     for ax, norm in zip(axes, NORMS, strict=True):
         for label, line in (("FPG", "-"), ("VPG", "--")):
@@ -192,7 +194,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """What App. D expects of MDPs, for both norms."""
+    """Return what App. D expects of MDPs, for both norms."""
     rows = []
     for norm in NORMS:
         best = summary["best"][f"p = {norm}"]

@@ -43,11 +43,11 @@ class Settings:
     step_size: float = 0.001
     """Small enough for every method: nothing diverges, and speed does not depend on it."""
     naive_fraction: int = 100
-    """The baseline b(s,a) with n evaluations a step is measured over this many times fewer steps."""
+    """The baseline b(s,a) with n evaluations per step is measured over this many times fewer steps."""
 
 
 def _learner(settings: Settings, label: str, seed: int, replicate: int) -> tuple[Callable[[], Any], int]:
-    """A compiled run of one method, and how many steps it makes."""
+    """Return a compiled run of one method, and how many steps it makes."""
     centre = jnp.asarray(draw_centre(settings.n, [seed, replicate]), jnp.float32)
     key = jnp.array([seed, replicate], jnp.uint32)
     if label == NAIVE:
@@ -67,7 +67,7 @@ def _compiled(label: str) -> tuple[BanditLearner, Any]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def _naive(centre: jax.Array, key: jax.Array, step_size: float, steps: int) -> jax.Array:
-    """VPG with b(s,a) by n evaluations a step, as whoever does not see that one term changes would write it."""
+    """VPG with b(s,a) by n evaluations per step, as one writes it without noticing that only one term changes."""
     n = centre.shape[0]
 
     def step(carry: tuple[jax.Array, jax.Array], eps: jax.Array) -> tuple[Any, None]:
@@ -100,7 +100,7 @@ def _measure(settings: Settings, seed: int, replicate: int, stop: threading.Even
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each seed."""
+    """Return one part for each seed."""
 
     def part(replicate: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -114,7 +114,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each method and seed."""
+    """Return a row for each method and seed."""
     return from_rows(
         {"method": label, "seed": r, "iterations_per_second": float(result["rate"][i])}
         for r, result in enumerate(results)
@@ -123,7 +123,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Mean and spread of every method, and its ratio to VPG without a baseline on the same seeds."""
+    """Return the mean and spread of every method, and its ratio to VPG without a baseline on the same seeds."""
     rates = {label: where(table, method=label)["iterations_per_second"] for label in LABELS}
 
     def ratio(a: str, b: str) -> dict[str, float]:
@@ -167,7 +167,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def table_of(summary: dict[str, Any]) -> RichTable:
-    """Returns Table 1 of the paper, with our numbers next to it."""
+    """Return Table 1 of the paper, with our numbers next to it."""
     table = RichTable(title="Iterations per second (Table 1)")
     table.add_column("method")
     for head in ("mean", "std dev", "of VPG", "paper", "of VPG (paper)"):
@@ -186,7 +186,7 @@ def table_of(summary: dict[str, Any]) -> RichTable:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """The price of factoring, and that of b(s,a)."""
+    """Return the price of factoring, and that of b(s,a)."""
 
     def shown(name: str) -> str:
         return str(Interval(**summary[name]))

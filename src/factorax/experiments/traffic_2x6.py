@@ -32,7 +32,7 @@ FAMILIES = {
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims, one for each family: the wider the window, the worse."""
+    """Return the claims, one for each family: the wider the window, the worse."""
     present = {family: [m for m in methods if m in settings.methods] for family, methods in FAMILIES.items()}
     return [_claim(settings, summary, family, names) for family, names in present.items() if len(names) > 1]
 
@@ -68,7 +68,7 @@ def _claim(settings: Settings, summary: dict[str, Any], family: str, names: list
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves, and values against n as in the paper: at the end of training, and of final policies."""
+    """Draw learning curves, and values against n as in the paper: at the end of training, and of final policies."""
     figure, (left, middle, right) = plots.canvas(3, width=14, height=4.2)
     traffic_study.curves(left, table, tuple(name for name in OWN_ROW if name in settings.methods))
     left.legend(fontsize=7, loc="lower right")

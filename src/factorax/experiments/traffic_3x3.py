@@ -17,7 +17,7 @@ METHODS = {
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: faster, and better in the end."""
+    """Return the claims: faster, and better in the end."""
     rows = summary["methods"]
     others = [method for method in (GLOBAL, JOINT) if method in rows]
     if LOCAL not in rows or not others:

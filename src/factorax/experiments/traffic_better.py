@@ -48,7 +48,7 @@ ABLATIONS: Mapping[str, tuple[Any, ...]] = {
 }
 """What differs from the preset. A discount of 0.97 is left out: 0.9 and 0.99 say whether it matters."""
 SHARE = {QUARTER: 0.25, "half of the steps": 0.5}
-"""Of the steps, with schedules of that length; 1 for the others."""
+"""Fraction of the steps, with schedules of that length; 1 for the others."""
 CONTROLLERS = ("gap-out", "always", "actuated")
 MARGIN = 10.0
 """Differences in return that count as small: about a quarter of what near streets gain over gap-out."""
@@ -69,7 +69,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Returns the runs in order of importance: the methods on each grid, then the ablations."""
+    """Return the runs in order of importance: the methods on each grid, then the ablations."""
     s = settings
 
     def one(grid: str, name: str, *options: Any, networks: dict[str, str] | None = None) -> Training:
@@ -97,7 +97,7 @@ def _parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def _controllers(settings: Settings) -> Part:
-    """Measures the controllers in the lane simulator: returns ``(grids, controllers, episodes)``."""
+    """Measure the controllers in the lane simulator: returns ``(grids, controllers, episodes)``."""
 
     def compute(checkpoint: Any, tick: Any, stop: Any) -> Arrays:
         episodes = settings.episodes
@@ -112,8 +112,8 @@ def _lanes(controller: str, grid: str, episodes: int) -> np.ndarray:
 
 
 def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run and point of its curve, and one for each episode of a controller; SUMO's scores are NaN until
-    they are measured."""
+    """Return a row for each run and point of its curve, and one for each episode of a controller; SUMO's scores are NaN
+    until they are measured."""
     *trained, reference = results
     table = trainings.curves(plan(settings, seed), trained)
     names = [f"{grid}, {controller}" for grid in settings.grids for controller in CONTROLLERS]
@@ -131,8 +131,9 @@ def _missing(settings: Settings, seed: int, table: Table, out: Path) -> list[Par
 
 
 def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds with 95 % intervals: in SUMO (in lanes as long as a score is missing there), in
-    lanes, and over the last tenth of training; differences to near streets; and the parts of the gain over vanilla."""
+    """Return interquartile means over seeds with 95 % intervals: in SUMO (in lanes as long as a score is missing
+    there), in lanes, and over the last tenth of training; differences to near streets; and the parts of the gain over
+    vanilla."""
     in_sumo = not np.isnan(table["sumo"]).any()
     score = "sumo" if in_sumo else "final"
     summary: dict[str, Any] = {"simulator": "SUMO" if in_sumo else "lanes", "grids": {}, "ablations": {}}
@@ -164,12 +165,12 @@ def _row(table: Table, grid: str, name: str, score: Any, gap_out: float) -> dict
 
 
 def _compared(near: list[float], other: list[float]) -> dict[str, Any]:
-    """Returns near streets − the other, and the probability that a seed of near streets ends better than one of it."""
+    """Return near streets − the other, and the probability that a seed of near streets ends better than one of it."""
     return {"loss": vars(iqm_difference(near, other)), "near_better": vars(probability_of_improvement(near, other))}
 
 
 def _gain(rows: dict[str, Any]) -> dict[str, Any]:
-    """Returns the gain of near streets over vanilla PPO, and its parts: the per-light ratios', and K's."""
+    """Return the gain of near streets over vanilla PPO, and its parts: the per-light ratios', and K's."""
     if not {NEAR, GLOBAL, VANILLA} <= rows.keys():
         return {}
     near, complete, vanilla = (rows[name]["seeds"] for name in (NEAR, GLOBAL, VANILLA))
@@ -178,7 +179,7 @@ def _gain(rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(interval: dict[str, Any]) -> str:
-    """Returns an interval with one decimal and proper minus signs."""
+    """Return an interval with one decimal and proper minus signs."""
     return "{mean:.1f} [{low:.1f}, {high:.1f}]".format(**interval).replace("-", "−")
 
 
@@ -187,7 +188,7 @@ def _share(interval: dict[str, Any]) -> str:
 
 
 def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: better than gap-out, than the global reward, than vanilla PPO, and what it takes."""
+    """Return the claims: better than gap-out, than the global reward, than vanilla PPO, and what it takes."""
     grids, where_scored = summary["grids"], "in SUMO" if summary["simulator"] == "SUMO" else "in the lane simulator"
     note = f"{settings.seeds} seeds of {settings.steps:,} steps, most probable actions {where_scored}"
     chosen = f"by us: the preset {PRESET}, tuned with near streets on these grids, and its length"
@@ -271,14 +272,14 @@ def _ablation_claims(settings: Settings, summary: dict[str, Any], note: str, cho
 
 
 def _small(loss: Interval) -> Verdict:
-    """Returns whether the whole interval is within the margin; ``"holds in part"`` if only some of it is."""
+    """Return whether the whole interval is within the margin; ``"holds in part"`` if only some of it is."""
     within = [abs(end) < MARGIN for end in (loss.low, loss.high)]
     beyond = loss.low >= MARGIN or loss.high <= -MARGIN
     return "holds" if all(within) else "does not hold" if beyond else "holds in part"
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:
-    """Returns the verdict that all share, else ``"holds in part"``."""
+    """Return the verdict that all share, else ``"holds in part"``."""
     return verdicts[0] if len(set(verdicts)) == 1 else "holds in part"
 
 
@@ -296,7 +297,7 @@ def _claim(claim: str, ours: str, result: Verdict, *, chosen: str, settle: str) 
 
 
 def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Learning curves of each grid, final scores with intervals, and what ablations reach."""
+    """Draw learning curves of each grid, final scores with intervals, and what ablations reach."""
     return draw_panels(table, summary, base=NEAR, seeds=settings.seeds)
 
 

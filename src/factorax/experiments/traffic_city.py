@@ -37,7 +37,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Both methods on every grid, one run at a time: rates are those of one alone."""
+    """Return the parts: both methods on every grid, one run at a time, since rates are those of one alone."""
     s = settings
     options = "--policy shared --identity 0 --critic factor --hidden 32 32 32 --gamma 0.95 --gae-lambda 0.95"
     options += " --learning-rate 1e-3 --ent-coef 0.02 --anneal learning_rate ent_coef --n-epochs 5"
@@ -65,7 +65,7 @@ def _measured(out: Path) -> Arrays:
 
 
 def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run: returns are those of a light and an episode."""
+    """Return a row for each run: returns are those of a light and an episode."""
     names = [(size, method) for size in settings.sizes for method in NETWORKS for _ in range(settings.seeds)]
     lights = np.array([size**2 for size, _ in names])
     rates = np.array([r["rate"][0] for r in results])

@@ -46,7 +46,7 @@ class StudiedGrid:
     problem: Mapping[str, Any]
     config: Mapping[str, Any]
     minibatches: int
-    """Of an epoch."""
+    """Number of minibatches per epoch."""
     levels: tuple[str, ...] = field(default=())
     """Networks that are nested, each in the next: the claim is about their order."""
 
@@ -100,13 +100,13 @@ class Settings:
     """Episodes in a batch."""
     batches: int = 40
     iterations: int = 60
-    """Of training, between the first stage and the second."""
+    """Iterations of training between the first stage and the second."""
     steps: int = 400
-    """Of an episode."""
+    """Steps per episode."""
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One piece of work for each grid: train, and take batches before and after."""
+    """Return one part for each grid: train, and take batches before and after."""
 
     def part(name: str) -> Part:
         grid = GRIDS[name]
@@ -147,7 +147,7 @@ def _go_on(stop: threading.Event) -> None:
 
 
 def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
-    """Returns what trains the shared policy of a grid, with a critic of every street."""
+    """Return what trains the shared policy of a grid, with a critic of every street."""
     preset, options = grid.networks[grid.trained_with]
     problem = lanes(grid.rows, grid.columns, horizon=settings.steps, **grid.problem)
     config = Config(
@@ -165,8 +165,8 @@ def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each grid, stage, network and light; errors are those of sums over lights, of a network and of its
-    difference to the one before it."""
+    """Return a row for each grid, stage, network and light; errors are those of sums over lights, of a network and of
+    its difference to the one before it."""
     tables = [_rows(name, GRIDS[name], arrays) for name, arrays in zip(settings.grids, results, strict=True)]
     return {key: np.concatenate([table[key] for table in tables]) for key in tables[0]}
 
@@ -187,7 +187,7 @@ def _rows(name: str, grid: StudiedGrid, arrays: Arrays) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Sums over lights, in units of the variance of the exact network's gradient."""
+    """Return sums over lights, in units of the variance of the exact network's gradient."""
     summary: dict[str, Any] = {}
     for name in settings.grids:
         grid = GRIDS[name]
@@ -214,7 +214,7 @@ def _summary(lights: Table, unit: float) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Bias and variance by network: a row for each grid, a column for each stage."""
+    """Draw bias and variance by network: a row for each grid, a column for each stage."""
     figure = Figure(figsize=(9.5, 3.6 * len(settings.grids)), layout="constrained")
     axes = figure.subplots(len(settings.grids), 2, squeeze=False)
     for row, name in zip(axes, settings.grids, strict=True):
@@ -234,7 +234,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: less noise outweighs the bias; and the larger n, the less bias and the more variance."""
+    """Return the claims: less noise outweighs the bias; and the larger n, the less bias and the more variance."""
     rows = []
     for name in settings.grids:
         rows.append(

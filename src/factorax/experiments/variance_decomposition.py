@@ -52,7 +52,7 @@ def _problem(name: str, n: int, seed: int) -> Bandit:
 
 
 def exact(name: str, n: int, seed: int) -> dict[str, float]:
-    """The terms of Prop. 2, averaged over factors, for the policy N(0, I).
+    """Return the terms of Prop. 2, averaged over factors, for the policy N(0, I).
 
     Without a penalty every target is a function of one action, so kᵢ = ψᵢ(aᵢ) and bᵢ = Σ_{j≠i} ψⱼ(aⱼ) are independent:
     the covariance term is zero, and moments of single targets will do. By Stein's lemma E[z² f(z)] = E[f] + E[f″].
@@ -105,7 +105,7 @@ def _gaussian(mu: jax.Array, obs: None, action: jax.Array) -> jax.Array:
 def _sampled(
     settings: Settings, name: str, n: int, seed: int, tick: Callable[[float], Any], stop: threading.Event
 ) -> Arrays:
-    """The terms by Monte Carlo, averaged over factors, ``(batches, 4)``."""
+    """Return the terms by Monte Carlo, averaged over factors, ``(batches, 4)``."""
     bandit = _problem(name, n, seed)
     key = jax.random.fold_in(jax.random.key(seed), 2 * n + PROBLEMS.index(name))
     size = settings.samples // settings.batches
@@ -130,7 +130,7 @@ def _sampled(
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each problem and dimension."""
+    """Return one part for each problem and dimension."""
 
     def part(name: str, n: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -142,7 +142,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each problem, dimension, term and batch, with the exact value."""
+    """Return a row for each problem, dimension, term and batch, with the exact value."""
     rows = []
     for (name, n), result in zip(product(PROBLEMS, settings.dimensions), results, strict=True):
         truth = exact(name, n, seed)
@@ -155,7 +155,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Every term with an interval, and exactly."""
+    """Return every term with an interval, and exactly."""
     cells = []
     for name, n, term in product(PROBLEMS, settings.dimensions, TERMS):
         rows = where(table, problem=name, n=n, term=term)
@@ -172,7 +172,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Sampled terms as marks with intervals, exact ones as lines, on a symmetric logarithmic scale."""
+    """Draw sampled terms as marks with intervals, exact ones as lines, on a symmetric logarithmic scale."""
     figure, axes = plots.canvas(len(PROBLEMS), width=13, height=3.9)
     look = {
         "quadratic": ("#0072B2", "o"),
@@ -207,7 +207,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """The quadratic term dominates, no translation is needed, and with a penalty there is a third term."""
+    """Return the quadratic term dominates, no translation is needed, and with a penalty there is a third term."""
     rows = []
     chosen = (
         f"the paper: the bandits and {settings.samples:,} samples; us: the dimensions {min(settings.dimensions)} to "

@@ -51,7 +51,7 @@ class Settings:
 
 
 def exact(c: np.ndarray, width: int) -> dict[str, float]:
-    """V[Σᵢ zᵢ kᵢ] of the policy N(0, I), by baseline: none, or b(s) = E[k] for every factor.
+    """Return V[Σᵢ zᵢ kᵢ] of the policy N(0, I), by baseline: none, or b(s) = E[k] for every factor.
 
     kᵢ = uᵢ + Σ_{l≠i} tᵢₗ uₗ with uᵢ = −|aᵢ − cᵢ| and tᵢₗ the share of the targets of l that i reaches too. The sum is
     independent of zᵢ = aᵢ. By Stein's lemma E[z f] = E[f′] and E[z² f] = E[f] + E[f″].
@@ -74,7 +74,7 @@ def exact(c: np.ndarray, width: int) -> dict[str, float]:
 
 
 def network(n: int, width: int) -> InfluenceNetwork:
-    """Action i reaches the targets i … i + w − 1, modulo n."""
+    """Return the network in which action i reaches the targets i … i + w − 1, modulo n."""
     if width in (1, n):
         return InfluenceNetwork.identity(n) if width == 1 else InfluenceNetwork.complete(n, n)
     rows = np.repeat(np.arange(n), width)
@@ -83,13 +83,13 @@ def network(n: int, width: int) -> InfluenceNetwork:
 
 
 def targets(u: np.ndarray, width: int) -> np.ndarray:
-    """ψⱼ = Σ uᵢ / w over the actions i = j − w + 1 … j that reach it; u and ψ have shape ``(samples, n)``."""
+    """Return ψⱼ = Σ uᵢ / w over the actions i = j − w + 1 … j that reach it; u and ψ have shape ``(samples, n)``."""
     total = np.cumsum(np.concatenate([np.zeros((len(u), 1)), u[:, u.shape[1] - width + 1 :], u], axis=1), axis=1)
     return (total[:, width:] - total[:, :-width]) / width
 
 
 def _sampled(c: np.ndarray, width: int, samples: int, rng: np.random.Generator) -> list[float]:
-    """The same variances by Monte Carlo, in the order of `BASELINES`."""
+    """Return the same variances by Monte Carlo, in the order of `BASELINES`."""
     n, net = len(c), network(len(c), width)
     centre = credit(net, targets(-(c * (2 * stats.norm.cdf(c) - 1) + 2 * stats.norm.pdf(c))[None], width))
     first, second = np.zeros((2, n)), np.zeros((2, n))
@@ -103,7 +103,7 @@ def _sampled(c: np.ndarray, width: int, samples: int, rng: np.random.Generator) 
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """One for each network."""
+    """Return one part for each network."""
 
     def part(n: int, width: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -121,7 +121,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each network, baseline and batch, with the exact value."""
+    """Return a row for each network, baseline and batch, with the exact value."""
     rows = []
     for (n, width), result in zip(settings.cells, results, strict=True):
         truth = exact(draw_centre(n, [seed, 0]), width)
@@ -133,7 +133,8 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Every variance with an interval, and exactly; the exponents of growth over the upper half of the dimensions."""
+    """Return every variance with an interval, and exactly; the exponents of growth over the upper half of the
+    dimensions."""
     cells = []
     for n, width in settings.cells:
         for name in BASELINES:
@@ -153,7 +154,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Total variance against n; and against density, relative to the complete network."""
+    """Draw total variance against n; and against density, relative to the complete network."""
     figure, (left, right) = plots.canvas(2, width=10, height=3.9)
     colours = {
         ("VPG", "none"): "#D55E00",
@@ -188,7 +189,7 @@ def _marked(ax: Any, x: Any, cells: list[dict[str, Any]], unit: float, colour: s
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Quadratic and linear growth; dense and sparse networks."""
+    """Return the claims: quadratic and linear growth; dense and sparse networks."""
     power, low, high = summary["exponents"], summary["from"], summary["to"]
     value = {(c["n"], c["width"], c["baseline"]): c["exact"] for c in summary["cells"]}
     inside = sum(c["sampled"]["low"] <= c["exact"] <= c["sampled"]["high"] for c in summary["cells"])

@@ -17,7 +17,7 @@ from .inputs import shape_of
 
 
 def leave_one_out(psi: Any) -> jax.Array:
-    """For every sample the mean of all others: an unbiased b(s) from a batch drawn at one state.
+    """Return for every sample the mean of all others: an unbiased b(s) from a batch drawn at one state.
 
     `psi` has shape ``(batch, n_targets)`` for a baseline bⱼ(s) a target, ``(batch, 1)`` for a scalar b(s).
 
@@ -34,7 +34,7 @@ def leave_one_out(psi: Any) -> jax.Array:
 
 
 def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
-    """A learnt b(s) or bⱼ(s) for a problem of one state: the temporal-difference step v ← v + rate (ψ − v).
+    """Return a learnt b(s) or bⱼ(s) for a problem of one state: the temporal-difference step v ← v + rate (ψ − v).
 
     `psi` has the shape of `value`, or batch axes in front, over which the steps are averaged. The value *before* the
     step is the baseline of these samples.
@@ -49,7 +49,7 @@ def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
 def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, replacement: Any) -> jax.Array:
     """bᵢ(s, āᵢ) of a separable function b(a) = Σᵢ fᵢ(aᵢ), in O(n): the total, with one term exchanged.
 
-    bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the whole action is no valid baseline, for it depends on
+    bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the whole action is not a baseline, since it depends on
     aᵢ too; with aᵢ replaced by anything that does not depend on it (its mean, say) it is, by Lemma A.1.
 
     **Arguments**
@@ -97,7 +97,7 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
 
 
 def _exchanged(actions: Any, replacement: Any) -> tuple[jax.Array, jax.Array]:
-    """Actions and what stands in for each of them, of shapes that fit."""
+    """Return actions and what stands in for each of them, of shapes that fit."""
     given, array = actions, real_array("actions", actions, jnp)
     if array.ndim == 0:
         raise ValueError(f"actions: got {shape_of(given)}, want (..., n)")

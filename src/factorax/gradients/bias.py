@@ -31,12 +31,13 @@ class BiasReport:
     """V[Σᵢ zᵢ kᵢʳᵉᶠ], a scalar."""
 
     def mse(self, batch_size: float) -> float:
-        """Mean squared error of the gradient from `batch_size` samples: variance over size, plus squared bias."""
+        """Return the mean squared error of the gradient from `batch_size` samples: variance over size, plus squared
+        bias."""
         checked("batch_size", batch_size, Positive)
         return float(self.variance.value / batch_size + max(self.total_squared.value, 0.0))
 
     def reference_mse(self, batch_size: float) -> float:
-        """The same for the reference network, taken as unbiased."""
+        """Return the same for the reference network, taken as unbiased."""
         checked("batch_size", batch_size, Positive)
         return float(self.reference_variance.value / batch_size)
 
@@ -79,7 +80,8 @@ def bias_report(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> BiasReport:
-    """The bias of the gradient with `net` against that with `reference`, with which it shares factors and targets.
+    """Return the bias of the gradient with `net` against that with `reference`, with which it shares factors and
+    targets.
 
     Factor i is off by exactly E[zᵢ (kᵢ − kᵢʳᵉᶠ)] = −E[zᵢ Σ_missing λⱼ ψⱼ]. The complete network is a reference that is
     always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`. With several

@@ -38,7 +38,7 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
 
 
 def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, published: bool = False) -> jax.Array:
-    """Difference-reward returns of every factor; use them as ψ with K = I.
+    """Return difference-reward returns of every factor; use them as ψ with K = I.
 
     **Arguments**
 

@@ -28,7 +28,7 @@ def factored(
     baseline: Any = None,
     probabilities: Any = None,
 ) -> Any:
-    """The factored policy gradient (Prop. 1): the batch mean of g = Σᵢ zᵢ ([K(λ∘ψ)]ᵢ − bᵢ).
+    """Return the factored policy gradient (Prop. 1): the batch mean of g = Σᵢ zᵢ ([K(λ∘ψ)]ᵢ − bᵢ).
 
     Unbiased if the policy is a product over factors and `net` is true to the targets (Lemma 4.1). A spurious edge costs
     variance; a missing one biases factor i by exactly −E[zᵢ Σ_missing λⱼ ψⱼ] (`bias_report`).
@@ -42,7 +42,7 @@ def factored(
     - `psi`: the targets, shape ``(..., n_targets)``: rewards, returns or advantages. Subtract a per-target baseline
       bⱼ(s) from it beforehand.
     - `net`: the influence network, ``(n, n_targets)``; one row for each factor of the policy.
-    - `weights`: the multipliers λ, shape ``(n_targets,)``.
+    - `weights`: the weights λ, shape ``(n_targets,)``.
     - `obs`: observations, a pytree with the same batch axes; left out if there are none.
     - `baseline`: a value to subtract from the credit of each factor, shape ``(..., n)``, or ``(..., 1)`` for a scalar
       b(s). It may depend on the observation and on the actions of *other* factors (Lemma A.1).
@@ -74,7 +74,7 @@ def vanilla(
     baseline: Any = None,
     probabilities: Any = None,
 ) -> Any:
-    """The plain policy gradient (Def. 2.1): the batch mean of g = z (Σⱼ λⱼ ψⱼ − b), i.e. `factored` with K = 1.
+    """Return the plain policy gradient (Def. 2.1): the batch mean of g = z (Σⱼ λⱼ ψⱼ − b), i.e. `factored` with K = 1.
 
     Arguments as in `factored`. Any policy will do: `log_prob` may return one joint log-probability, shape ``()``; a
     baseline for each factor, shape ``(..., n)``, needs the product form.
@@ -103,11 +103,11 @@ def natural(
     damping: float = 1e-3,
     iterations: int = 100,
 ) -> Any:
-    """The natural gradient (F + damping·I)⁻¹ g, with the Fisher matrix of a factored policy F = Σᵢ E[zᵢ zᵢᵀ].
+    """Return the natural gradient (F + damping·I)⁻¹ g, with the Fisher matrix of a factored policy F = Σᵢ E[zᵢ zᵢᵀ].
 
     The cross terms E[zᵢ zₗᵀ] of a product policy are zero even if factors share parameters, so the sample average
     leaves them out: less noise, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
-    by conjugate gradients, so the result is approximate: an ill-conditioned F wants more iterations or damping. Other
+    by conjugate gradients, so the result is approximate: an ill-conditioned F needs more iterations or damping. Other
     arguments as in `factored`.
 
     - `damping`: added to the diagonal of F.
@@ -151,13 +151,14 @@ class _Batch:
         return batched_log_prob(self.log_prob, params, self.obs, self.actions)
 
     def gradient(self, weights: Any) -> Any:
-        """The batch mean of Σᵢ zᵢ weightsᵢ."""
+        """Return the batch mean of Σᵢ zᵢ weightsᵢ."""
         log_probs, pullback = jax.vjp(self.log_probs, self.params)
         flat = jnp.asarray(weights).reshape(log_probs.shape[0], -1)
         return pullback(jnp.broadcast_to(flat * self.share, log_probs.shape).astype(log_probs.dtype))[0]
 
     def less(self, credits: jax.Array, baseline: Any) -> jax.Array:
-        """Credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is broadcast."""
+        """Return credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is
+        broadcast."""
         if credits.shape[-1] not in (1, self.n):
             raise ValueError(
                 f"net: credits {counted(credits.shape[-1], 'factor')}, log_prob returned {self.n}; want one row of K "

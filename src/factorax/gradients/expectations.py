@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
     error: Any
 
     def __str__(self) -> str:
-        """A single figure as ``1.234 ± 0.056``, without the error if it is exact; arrays as NumPy shows them."""
+        """Return a single figure as ``1.234 ± 0.056``, without the error if it is exact; arrays as NumPy shows them."""
         if np.ndim(self.value):
             return f"{self.value} ± {self.error}" if np.any(self.error) else f"{self.value}"
         return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
@@ -122,7 +122,8 @@ def _estimate(
     data: Any,
     probabilities: jax.Array | None,
 ) -> tuple[Any, Any]:
-    """The statistics of every state and their squared errors. Compiled once for a policy, whatever its parameters."""
+    """Return the statistics of every state and their squared errors. Compiled once for a policy, whatever its
+    parameters."""
     states, size, n = next(iter(data["credits"].values())).shape
     scores, add, width = factor_scores(traced.with_constants(constants), params, disjoint=disjoint)
     chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
@@ -155,7 +156,7 @@ def _estimate(
 
 
 def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
-    """The weighted mean of a function of one sample, a chunk of samples at a time."""
+    """Return the weighted mean of a function of one sample, a chunk of samples at a time."""
     missing = -len(weights) % chunk
 
     def split(x: jax.Array) -> jax.Array:
@@ -176,7 +177,7 @@ def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Calla
 def joint_actions(
     log_prob: LogProb, params: Any, sizes: list[int] | tuple[int, ...], obs: Any = None
 ) -> tuple[jax.Array, jax.Array]:
-    """Every joint action of factors with finitely many choices, and its probability at one observation.
+    """Return every joint action of factors with finitely many choices, and its probability at one observation.
 
     `sizes` counts the choices of every factor. Returns integers ``(∏ sizes, n)`` and probabilities ``(∏ sizes,)``, to
     be given to `variance_report` and similar functions as `actions` and `probabilities`.
@@ -204,7 +205,7 @@ def joint_actions(
 
 
 def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array | None:
-    """Probabilities of shape `shape` that add up to 1 along the last axis."""
+    """Return probabilities of shape `shape` that add up to 1 along the last axis."""
     if probabilities is None:
         return None
     p = real_array("probabilities", probabilities, jnp)

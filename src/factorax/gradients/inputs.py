@@ -59,7 +59,7 @@ def check_tree(name: str, tree: Any) -> None:
 
 
 def shape_of(value: Any) -> str:
-    """How a message shows an argument that has another shape than is wanted: a scalar by its value."""
+    """Return how a message shows an argument that has another shape than is wanted: a scalar by its value."""
     return f"shape {jnp.shape(value)}" if jnp.ndim(value) else shown(value)
 
 

@@ -28,7 +28,7 @@ class FittedBaseline(NamedTuple):
     """The baseline of every sample and factor of that batch, ``(samples, n)``."""
 
     def __call__(self, features: Any) -> jax.Array:
-        """The baseline of other samples, ``(..., n)``, from their features ``(..., n, n_features)``."""
+        """Return the baseline of other samples, ``(..., n)``, from their features ``(..., n, n_features)``."""
         return jnp.einsum("...if,if->...i", jnp.asarray(features), self.weights)
 
 
@@ -45,7 +45,8 @@ def wu_baseline(
     probabilities: Any = None,
     ridge: float = 1e-9,
 ) -> FittedBaseline:
-    """The action-dependent baseline of Wu et al. (2018): for every factor on its own, minimise E[|zᵢ|² (kᵢ − bᵢ)²].
+    """Return the action-dependent baseline of Wu et al. (2018): for every factor on its own, minimise E[|zᵢ|² (kᵢ −
+    bᵢ)²].
 
     bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if factors
     share no parameters. Arguments as in `least_squares_baseline`.
@@ -79,7 +80,8 @@ def least_squares_baseline(
     probabilities: Any = None,
     ridge: float = 1e-9,
 ) -> FittedBaseline:
-    """The baselines that minimise V[Σᵢ zᵢ (kᵢ − bᵢ)], the variance of the *whole* gradient, for shared parameters too.
+    """Return the baselines that minimise V[Σᵢ zᵢ (kᵢ − bᵢ)], the variance of the *whole* gradient, for shared
+    parameters too.
 
     Σₗ E[⟨zᵢ, zₗ⟩ φᵢ φₗᵀ] wₗ = E[⟨zᵢ, Σₗ zₗ kₗ⟩ φᵢ] for every i: one linear system.
 

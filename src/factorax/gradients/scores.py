@@ -1,7 +1,7 @@
 """Log-probabilities and scores of a factored policy: zᵢ = ∇ log πᵢ(σᵢ(a)|s).
 
 Throughout this package a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
-that returns one log-probability a factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
+that returns one log-probability per factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
 arrays. A problem without observations passes ``obs=None``. An action is an array whose first axis counts actions, or a
 tuple, named tuple or dictionary with one entry for each.
 """
@@ -40,7 +40,7 @@ class TracedLogProb:
         self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
 
     def with_constants(self, constants: list[Any]) -> LogProb:
-        """The function that it was traced from."""
+        """Return the function that it was traced from."""
         run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, constants))
         return lambda params, obs, action: run(*jax.tree.leaves((params, obs, action)))[0]
 
@@ -52,7 +52,7 @@ class TracedLogProb:
 
 
 def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any:
-    """Leaves of shape ``(*batch_shape, ...)`` with the batch axes made one."""
+    """Return leaves of shape ``(*batch_shape, ...)`` with the batch axes made one."""
 
     def flatten(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)
@@ -66,7 +66,7 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
 
 
 def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> jax.Array:
-    """Log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
+    """Return log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
     per_factor = jax.vmap(log_prob, in_axes=(None, None if obs is None else 0, 0))(params, obs, actions)
     if per_factor.ndim > 2:
         raise ValueError(
@@ -97,7 +97,8 @@ def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = Non
 
 
 def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any, Any]:
-    """Actions and observations with one batch axis, which is that of actions; a joint log-probability is refused."""
+    """Return actions and observations with one batch axis, which is that of actions; a joint log-probability is
+    refused."""
     check_tree("actions", actions)
     shape = jnp.shape(jax.tree.leaves(actions)[0])[:1]
     if not shape:
@@ -113,7 +114,7 @@ def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any,
 def factor_scores(
     log_prob: LogProb, params: Any, *, disjoint: bool
 ) -> tuple[Callable[[Any, Any], jax.Array], Callable[[jax.Array], jax.Array], int]:
-    """Scores by factor ``(n, p)`` of one observation and action; how they add up to a gradient; and p.
+    """Return scores by factor ``(n, p)`` of one observation and action; how they add up to a gradient; and p.
 
     With `disjoint` parameters, i.e. leaves whose leading axis counts factors and of which factor i reads only the
     i-th slice, all n scores come from one gradient and p is the size of a slice; weighted scores then stand side by
@@ -141,7 +142,7 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
     if any(shape[:1] != (n,) for shape in shapes):
         listed = ", ".join(map(str, shapes))
         raise ValueError(
-            f"params: got leaves of shapes {listed}; disjoint=True wants a leading axis of length {n} in each"
+            f"params: got leaves of shapes {listed}; disjoint=True needs a leading axis of length {n} in each"
         )
     # Give every factor another weight: slices that belong to one factor alone are weighted with it.
     weight = jnp.linspace(1.0, 2.0, n)
@@ -207,7 +208,7 @@ def check_product_form(
 
 
 def any_traced(tree: Any) -> bool:
-    """Whether a leaf has no value yet, because JAX is tracing a function."""
+    """Return whether a leaf has no value yet, because JAX is tracing a function."""
     return any(map(is_traced, jax.tree.leaves(tree)))
 
 
@@ -230,7 +231,7 @@ def _few(tree: Any) -> Any:
 
 
 def _parts(actions: Any) -> tuple[list[Any], Any] | None:
-    """The entries of a tuple, named tuple, list or dictionary, and how to put them back; None for an array."""
+    """Return the entries of a tuple, named tuple, list or dictionary, and how to put them back; None for an array."""
     if not isinstance(actions, tuple | list | dict):
         return None
     return jax.tree.flatten(actions, is_leaf=lambda x: x is not actions)

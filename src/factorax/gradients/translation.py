@@ -12,7 +12,7 @@ from .inputs import shape_of
 
 
 def nonnegative_translation(psi: Any, weights: Any = None, *, lower: Any = None, upper: Any = None) -> jax.Array:
-    """Targets shifted so that λⱼ ψⱼ ≥ 0 everywhere; then ΔVᵢ ≥ 0 for every factor (Cor. 4.1, corrected).
+    """Return targets shifted so that λⱼ ψⱼ ≥ 0 everywhere; then ΔVᵢ ≥ 0 for every factor (Cor. 4.1, corrected).
 
     ψⱼ − inf ψⱼ where λⱼ > 0, and ψⱼ − sup ψⱼ where λⱼ < 0. Constants do not bias the gradient, and with all kᵢ, bᵢ ≥
     0 the terms of ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ bᵢ] cannot be negative. Both versions that the paper prints fail, in

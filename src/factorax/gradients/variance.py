@@ -87,7 +87,7 @@ def variance_report(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> VarianceReport:
-    """How much variance `net` removes from the policy gradient, by factor and in total.
+    """Return how much variance `net` removes from the policy gradient, by factor and in total.
 
     With zᵢ the score of factor i, kᵢ the targets it keeps and bᵢ those it drops,
 
@@ -100,13 +100,13 @@ def variance_report(
 
     - `log_prob`, `params`, `obs`, `weights`: as in `factored`.
     - `actions`, `psi`: samples at one state, shapes ``(samples, ...)`` and ``(samples, n_targets)``; or at several,
-      ``(states, samples, ...)``: then the variance is taken at each state and averaged. A batch of a rollout has one
-      sample a state and will not do. Centre `psi` to see the effect of a value baseline.
+      ``(states, samples, ...)``: then the variance is taken at each state and averaged. A rollout has one sample per
+      state and cannot be used. Centre `psi` to see the effect of a value baseline.
     - `net`: the influence network, one row for each factor.
-    - `probabilities`: for exact figures, the probability of each of the `actions`, which then are all there are
-      (`joint_actions`). Left out, the samples are draws from the policy, and standard errors are given.
-    - `disjoint`: say so if factors share no parameters, i.e. every leaf of `params` has a leading axis of length n and
-      factor i reads its own slice alone: then one gradient a sample does instead of n.
+    - `probabilities`: for exact figures, the probability of each of the `actions`, which must then be all joint
+      actions (`joint_actions`). If left out, samples are draws from the policy, and standard errors are given.
+    - `disjoint`: set it if factors share no parameters, i.e. every leaf of `params` has a leading axis of length n and
+      factor i reads only its own slice: then one gradient per sample is enough instead of n.
 
     A warning is given if the three terms do not add up to ΔVᵢ: then a dropped target depends on the factor's own
     action.
@@ -155,7 +155,8 @@ def gradient_variance(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> tuple[Estimate, Estimate]:
-    """V[zᵢ cᵢ] by factor, shape ``(n,)``, and V[Σᵢ zᵢ cᵢ], for credits c of any kind, shape ``(..., samples, n)``.
+    """Return V[zᵢ cᵢ] by factor, shape ``(n,)``, and V[Σᵢ zᵢ cᵢ], for credits c of any kind, shape ``(..., samples,
+    n)``.
 
     For comparing estimators that `variance_report` does not know: any baseline, any preset. Other arguments as there.
     """
@@ -176,7 +177,7 @@ def gradient_variance(
 
 
 def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, jax.Array]:
-    """The terms zᵢ cᵢ of a gradient, ``(n, p)``, and the whole of it."""
+    """Return the terms zᵢ cᵢ of a gradient, ``(n, p)``, and the whole of it."""
     terms = z * credit[:, None]
     return {f"{name}_terms": terms, f"{name}_whole": add(terms)}
 
@@ -184,14 +185,14 @@ def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, 
 def moments_of(
     z: jax.Array, add: Any, centre: dict[str, jax.Array], credit: jax.Array, name: str
 ) -> dict[str, jax.Array]:
-    """First and second moments of both about a centre."""
+    """Return first and second moments of both about a centre."""
     away = {key: value - centre[key] for key, value in terms_of(z, add, credit, name).items()}
     terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
 
 
 def spreads(mean: dict[str, jax.Array], name: str, samples: int | None) -> tuple[jax.Array, jax.Array]:
-    """V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`; without bias if sampled."""
+    """Return V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`; without bias if sampled."""
     terms = mean[f"{name}_terms_squared"] - (mean[f"{name}_terms"] ** 2).sum(axis=1)
     whole = mean[f"{name}_whole_squared"] - (mean[f"{name}_whole"] ** 2).sum()
     return bessel(samples) * terms, bessel(samples) * whole

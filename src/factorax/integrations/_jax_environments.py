@@ -58,8 +58,8 @@ def check_known(name: str, known: Iterable[str], title: str, example: str) -> No
 
 
 def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
-    """What `build(**settings)` returns, without warnings about its own code: Brax and MABrax warn that they are no
-    longer developed. Settings that the environment does not take are reported as such."""
+    """Return what `build(**settings)` returns, without warnings about its own code: Brax and MABrax warn that they are
+    no longer developed. Settings that the environment does not take are reported as such."""
     try:
         return quietly(build, **settings)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
@@ -72,8 +72,8 @@ def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
 
 
 def quietly(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What a function returns, without warnings about its own code, as of names in MuJoCo that Brax should no longer
-    use."""
+    """Return what a function returns, without warnings about its own code, as of names in MuJoCo that Brax should no
+    longer use."""
     with warnings.catch_warnings(action="ignore"):
         return function(*arguments, **named)
 

@@ -33,7 +33,7 @@ class Value(NamedTuple):
 
 
 def members(roots: int) -> list[int]:
-    """The numbers of the fluents in a set."""
+    """Return the numbers of the fluents in a set."""
     packed = np.frombuffer(roots.to_bytes(roots.bit_length() // 8 + 1, "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
 
@@ -55,7 +55,7 @@ def _union(*roots: np.ndarray) -> np.ndarray:
 
 
 def _over(roots: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> Any:
-    """The union over some axes."""
+    """Return the union over some axes."""
     for axis in sorted(axes, reverse=True):
         roots = np.bitwise_or.reduce(roots, axis=axis, keepdims=keepdims, initial=0)
     return roots
@@ -72,7 +72,7 @@ class Dependencies:
         if len(self.actions) + len(self.states) > LARGEST:
             raise ValueError(
                 f"domain: {model.instance_name!r} has {len(self.actions):,} actions and {len(self.states):,} states, "
-                f"want no more than {LARGEST:,} together: to follow each to each takes too much memory"
+                f"want at most {LARGEST:,} together: following all pairs takes too much memory"
             )
         number = {name: k for k, name in enumerate((*self.actions, *self.states))}
         self._everything = (1 << len(number)) - 1
@@ -91,12 +91,13 @@ class Dependencies:
                 self.values[name] = self.of(expr, model.cpfs[name][0], f"the fluent {name!r}")
 
     def of(self, expr: Any, scope: Scope, where: str) -> Value:
-        """What an expression depends on; `where` it stands is named in warnings."""
+        """Return what an expression depends on; `where` it stands is named in warnings."""
         self._where = where
         return self(expr, scope)
 
     def observations(self) -> list[tuple[str, int]]:
-        """The names of what is observed, in the simulator's order, and the state and actions that it tells of."""
+        """Return the names of what is observed, in the simulator's order, and the state and actions that it tells
+        of."""
         if not self.model.observ_fluents:
             start = len(self.actions)
             return [(name, 1 << (start + k)) for k, name in enumerate(self.states)]
@@ -196,7 +197,7 @@ class Dependencies:
         return self.model.object_to_index[self.model.strip_literal(literal)]
 
     def _apply(self, operation: Callable[..., Any], args: Sequence[Value], settled: Any = None) -> Value:
-        """An operation on values; `settled` says where the result does not depend on the unknown ones."""
+        """Return an operation on values; `settled` says where the result does not depend on the unknown ones."""
         known = reduce(np.logical_and, (arg.known for arg in args))
         try:
             with np.errstate(all="ignore"):
@@ -270,7 +271,8 @@ class Dependencies:
         return _value(np.zeros(np.shape(roots), bool), 1, roots)
 
     def _captured(self, expr: Any, kind: str, op: str, scope: Scope) -> Value:
-        """A function that gives an array at once, over the captured objects: each element depends on all arguments."""
+        """Return a function that gives an array at once, over the captured objects: each element depends on all
+        arguments."""
         captured, args = expr.args
         if kind == "pyfunc":
             self._opaque(f"the Python function {op!r}")
@@ -287,7 +289,7 @@ def _ground(model: Any, names: Any) -> tuple[str, ...]:
 
 
 def _along(axis: int, shape: tuple[int, ...]) -> np.ndarray:
-    """The numbers of the objects of an axis, in an array that broadcasts to the shape."""
+    """Return the numbers of the objects of an axis, in an array that broadcasts to the shape."""
     return np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
 
 
@@ -296,7 +298,7 @@ def _behind(array: np.ndarray, axes: int) -> np.ndarray:
 
 
 def _settled(op: str, a: Value, b: Value) -> tuple[np.ndarray, Any] | None:
-    """Where one operand alone decides, and the result there."""
+    """Return where one operand alone decides, and the result there."""
 
     def either(what: bool) -> np.ndarray:
         return (a.known & (a.value.astype(bool) == what)) | (b.known & (b.value.astype(bool) == what))

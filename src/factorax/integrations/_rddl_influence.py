@@ -59,8 +59,8 @@ class Graph:
         self.edges.append((self._sets[roots], node))
 
     def gather(self, start: Iterable[int], *, upstream: bool) -> list[int]:
-        """The union, for every node, of the sets given to the nodes that it can be reached from; or, `upstream`, that
-        it can reach. The first nodes have the sets in `start`, the others none."""
+        """Return the union, for every node, of the sets given to the nodes that it can be reached from; or, `upstream`,
+        that it can reach. The first nodes have the sets in `start`, the others none."""
         u, v = np.array(self.edges, dtype=np.int64).reshape(-1, 2).T
         u, v = (v, u) if upstream else (u, v)
         adjacency = sparse.csr_array((np.ones(len(u), bool), (u, v)), (self.size, self.size))
@@ -78,13 +78,13 @@ class Graph:
 
 
 def _table(sets: Iterable[int], width: int) -> np.ndarray:
-    """Sets as the rows of a boolean array."""
+    """Return sets as the rows of a boolean array."""
     rows = [np.frombuffer(s.to_bytes(width // 8 + 1, "little"), np.uint8) for s in sets]
     return np.unpackbits(np.array(rows).reshape(len(rows), -1), axis=1, count=width, bitorder="little").astype(bool)
 
 
 def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
-    """Reachability from actions to terms, through the fluents of the model and what the actors read."""
+    """Return reachability from actions to terms, through the fluents of the model and what the actors read."""
     check_reads(reads)
     model = dependencies.model
     n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)

@@ -41,7 +41,7 @@ class Streams:
         self._state["state"]["key"][:] = self._simulator.rng.integers(0, 2**64, 2, np.uint64)
 
     def at(self, place: int, element: int = 0) -> np.random.Generator:
-        """The generator at the beginning of the stream of an expression and an element in this step."""
+        """Return the generator at the beginning of the stream of an expression and an element in this step."""
         # Word 0 of the counter stays 0: it counts blocks of four numbers, 2⁶⁴ before one stream reaches another.
         counter = self._state["state"]["counter"]
         counter[1], counter[2], counter[3] = self._timestep(), place, element

@@ -72,7 +72,7 @@ class Terms:
         self._every = [block.kept.size == int(np.prod(dependencies._shape(block.scope))) for block in self._blocks]
 
     def __call__(self) -> float:
-        """The reward of the step that is being simulated."""
+        """Return the reward of the step that is being simulated."""
         simulator = self._simulator
         parts = []
         for (_, summands, kept), every in zip(self._blocks, self._every, strict=True):
@@ -97,7 +97,8 @@ class Terms:
 
 
 def _blocks(dependencies: Dependencies) -> Iterator[tuple[Scope, list[Summand]]]:
-    """The summands at the top of the reward, each on its own, and those within a `sum`, all of one scope together."""
+    """Return the summands at the top of the reward, each on its own, and those within a `sum`, all of one scope
+    together."""
     within: dict[int, tuple[Scope, list[Summand]]] = {}
     for at, scope, scale, expr in _summands(dependencies, dependencies.model.reward, [], np.array(1.0), 0):
         if scope:
@@ -142,7 +143,7 @@ def _summands(
 
 
 def _parts(expr: Any) -> Iterator[Any]:
-    """An expression and all that it is made of."""
+    """Return an expression and all that it is made of."""
     if hasattr(expr, "etype"):
         yield expr
         expr = expr.args
@@ -160,7 +161,8 @@ def _is_random(expr: Any) -> bool:
 
 
 def _base(summands: list[Summand], model: Any) -> str:
-    """The fluents that a term reads, in the order of the model, ``pos-x+pos-y``; non-fluents if there are no others."""
+    """Return the fluents that a term reads, in the order of the model, ``pos-x+pos-y``; non-fluents if there are no
+    others."""
     parts = [part for _, expr in summands for part in _parts(expr) if part.etype[0] == "pvar"]
     names = list(dict.fromkeys(str(part.args[0]) for part in parts))
     names = [name for name in names if name in model.variable_types]
@@ -169,7 +171,7 @@ def _base(summands: list[Summand], model: Any) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """The same names, numbered from the second time on: ``temp, temp#2``."""
+    """Return the same names, numbered from the second time on: ``temp, temp#2``."""
     count = Counter([_CONSTANT])
     unique = []
     for name in names:
@@ -179,7 +181,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _labels(base: str, scope: Scope, model: Any) -> list[str]:
-    """One name for every combination of objects: ``temp[?h=h1]``."""
+    """Return one name for every combination of objects: ``temp[?h=h1]``."""
     labels = [""]
     for free, kind in scope:
         labels = [f"{label}, {free}={each}" for label in labels for each in model.type_to_objects[kind]]

@@ -94,7 +94,7 @@ def problem_of(
 
 
 def _chosen(env: Any, found: list[str], terms: bool | None, adds_up: bool | None) -> list[str]:
-    """The metrics that become targets; none if the reward is the only one."""
+    """Return the metrics that become targets; none if the reward is the only one."""
     if terms is False or (not found and terms is None):
         return []
     if not found:
@@ -107,7 +107,7 @@ def _chosen(env: Any, found: list[str], terms: bool | None, adds_up: bool | None
 
 
 def terms_add_up(env: Any, terms: list[str], steps: int = CHECKED_STEPS) -> bool:
-    """Whether the terms add up to the reward, up to rounding, in a run with random actions."""
+    """Return whether the terms add up to the reward, up to rounding, in a run with random actions."""
 
     def step(state: Any, key: jax.Array) -> Any:
         action = jax.random.uniform(key, (int(env.action_size),), minval=-1.0)
@@ -125,7 +125,7 @@ def terms_add_up(env: Any, terms: list[str], steps: int = CHECKED_STEPS) -> bool
 
 
 def _space_of(observed: Any) -> Any:
-    """The space of observations, which have no bounds: a Box, or a Dict of them."""
+    """Return the space of observations, which have no bounds: a Box, or a Dict of them."""
     if isinstance(observed, dict):
         from gymnasium.spaces import Dict
 
@@ -134,7 +134,7 @@ def _space_of(observed: Any) -> Any:
 
 
 def _title(metric: str) -> str:
-    """The name of a target.
+    """Return the name of a target.
 
     >>> _title("reward_ctrl"), _title("reward/upright")
     ('ctrl', 'upright')
@@ -143,7 +143,7 @@ def _title(metric: str) -> str:
 
 
 def _actuators(model: Any, n: int) -> tuple[str, ...] | None:
-    """Names of the actuators, or of the joints they move; None if there are none."""
+    """Return names of the actuators, or of the joints they move; None if there are none."""
     if model is None or model.nu != n:
         return None
     joints = [int(joint) for joint in model.actuator_trnid[:, 0]]

@@ -28,7 +28,7 @@ class BatchedSimulator(Protocol):
     """
 
     action_space: gym.Space
-    """Of one case."""
+    """Action space of one case."""
 
     def reset(self, seeds: np.ndarray, cases: np.ndarray) -> np.ndarray:
         """Start an episode in these cases, numbers from 0 to N − 1, with a seed for each; returns their first
@@ -60,7 +60,8 @@ def from_batched(
     factors: FactorRule | None = None,
     local: Callable[[Any], Any] | None = None,
 ) -> Factory:
-    """A function that makes vector environments of a simulator that computes many cases in one call, for `FactoredPPO`.
+    """Return a function that makes vector environments of a simulator that computes many cases in one call, for
+    `FactoredPPO`.
 
     **Arguments**
 
@@ -219,7 +220,7 @@ class SimulatorVector(VectorEnv):
         return rows
 
     def step(self, actions: Any) -> tuple[Any, Any, np.ndarray, np.ndarray, dict[str, Any]]:
-        """One call of the simulator."""
+        """Call the simulator once."""
         n, returned = self.num_envs, self.simulator.step(actions)
         if not isinstance(returned, tuple):
             return self._obs.copy(), real_numbers("rewards", returned), np.ones(n, bool), np.zeros(n, bool), {}

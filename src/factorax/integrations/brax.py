@@ -11,7 +11,7 @@ _ADD_UP = ("Ant", "Halfcheetah", "Hopper", "Humanoid", "Reacher", "Walker2d")
 
 
 def named(text: str) -> Problem:
-    """Returns the problem that ``brax:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem that ``brax:NAME,setting=value`` names, from the text after the colon."""
     name, settings = name_and_settings("brax", text, "ant")
     return from_brax(name, **settings)
 
@@ -19,7 +19,7 @@ def named(text: str) -> Problem:
 def from_brax(
     env: Any, *, episode_length: int | None = 1000, terms: bool | None = None, network: Any = None, **settings: Any
 ) -> Problem:
-    """Returns an environment of Brax as a problem: the terms of the reward are targets.
+    """Return an environment of Brax as a problem: the terms of the reward are targets.
 
     **Arguments**
 

@@ -33,9 +33,9 @@ class FactoredEnv(gym.Env, abc.ABC):
     network_is_given: bool = False
     """Whether the user gave the network, or was warned that there is none, and it is not the environment's own."""
     weights: np.ndarray
-    """The multipliers λ, ``(m,)``."""
+    """The weights λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
-    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if there is such a thing."""
+    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if the environment defines it."""
     observed_info: Places = ()
     """Where numbers of `info` are in the observation."""
     reward_space: gym.spaces.Box
@@ -119,7 +119,7 @@ class FactoredGymnasium(FactoredEnv):
         return self._observe(obs, info), total, ended, cut, {**info, "vector_reward": psi}
 
     def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
-        """The vector of targets, a new array, since some packages reuse theirs."""
+        """Return the vector of targets, a new array, since some packages reuse theirs."""
         try:
             values = self._read(obs, action, reward, info)
             numbers = np.array(values)
@@ -145,7 +145,7 @@ class FactoredGymnasium(FactoredEnv):
 
 
 def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]:
-    """The space of observations, and how to make one that the environment will not change: always a copy."""
+    """Return the space of observations, and how to make one that the environment will not change: always a copy."""
     if isinstance(space, gym.spaces.Box):
         return _boxed(space)
     ObservationSpace.of(space)  # raises if observations have no fixed size
@@ -153,8 +153,8 @@ def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]
 
 
 def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
-    """The space of observations as vectors, and how to make one: always a fresh array. Raises for images, which a
-    vector would take apart."""
+    """Return the space of observations as vectors, and how to make one: always a fresh array. Raises for images, which
+    a vector would take apart."""
     if isinstance(space, gym.spaces.Box):
         return _boxed(space)
     flat = gym.spaces.flatten_space(space) if space.is_np_flattenable else None
@@ -176,7 +176,7 @@ def _boxed(space: gym.spaces.Box) -> tuple[gym.spaces.Box, Callable[[Any], np.nd
 
 
 def copied(element: Any) -> Any:
-    """A copy of an action or an observation, with its arrays."""
+    """Return a copy of an action or an observation, with its arrays."""
     if isinstance(element, np.ndarray):
         return element.copy()
     if isinstance(element, dict):

@@ -11,8 +11,8 @@ from ..structure.labels import warn
 
 
 def declared(env: Any, name: str) -> Any:
-    """An attribute of an environment or of what it wraps; of a vector of environments, that of each; None if there is
-    none."""
+    """Return an attribute of an environment or of what it wraps; of a vector of environments, that of each; None if
+    there is none."""
     if is_vector(env):
         vector: Any = env
         return getattr(OneOfMany(vector).unwrapped, name, None)

@@ -60,7 +60,7 @@ def need(module: str) -> Any:
 
 @contextmanager
 def global_seeds_kept() -> Iterator[None]:
-    """Restores the generators of NumPy and Python, which EV2Gym seeds."""
+    """Restore the generators of NumPy and Python, which EV2Gym seeds."""
     numpy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         yield
@@ -70,14 +70,14 @@ def global_seeds_kept() -> Iterator[None]:
 
 
 def objective(simulator: Any, profit: float, satisfaction: list[float], *_: Any) -> float:
-    """Returns the reward as EV2Gym computes it: the scalar that the targets must sum to."""
+    """Return the reward as EV2Gym computes it: the scalar that the targets must sum to."""
     overload = sum(transformer.get_how_overloaded() for transformer in simulator.transformers)
     return profit - PER_USER * sum(1 - score for score in satisfaction) - PER_KW * overload
 
 
 @functools.cache
 def car_park() -> Any:
-    """Returns the simulator, built once: chargers, and transformers with their own houses and solar panels."""
+    """Return the simulator, built once: chargers, and transformers with their own houses and solar panels."""
     need("ev2gym")
     package = resources.files("ev2gym")
     config = need("yaml").safe_load((package / "example_config_files" / "V2GProfitPlusLoads.yaml").read_text())
@@ -92,7 +92,7 @@ def car_park() -> Any:
 
 @functools.cache
 def morning(day: int) -> Any:
-    """Returns the simulator at the start of a day; the number of the day determines its date, prices and cars."""
+    """Return the simulator at the start of a day; the number of the day determines its date, prices and cars."""
     simulator = copy.deepcopy(car_park())
     with global_seeds_kept():
         simulator.reset(seed=day)
@@ -101,7 +101,7 @@ def morning(day: int) -> Any:
 
 
 def influence(transformer_of: np.ndarray) -> InfluenceNetwork:
-    """Returns K = [I | I | M], from charger i to its profit, its cars' satisfaction and its transformer."""
+    """Return K = [I | I | M], from charger i to its profit, its cars' satisfaction and its transformer."""
     sizes = {"profit": CHARGERS, "satisfaction": CHARGERS, "overload": TRANSFORMERS}
     matrix = np.hstack([np.eye(CHARGERS), np.eye(CHARGERS), np.eye(TRANSFORMERS)[transformer_of]])
     targets = [f"{name}{j}" for name, size in sizes.items() for j in range(size)]
@@ -109,7 +109,7 @@ def influence(transformer_of: np.ndarray) -> InfluenceNetwork:
 
 
 def local_indices(transformer_of: np.ndarray) -> np.ndarray:
-    """Returns the indices in EV2Gym's observation of what charger i may see, ``(n, l)``.
+    """Return the indices in EV2Gym's observation of what charger i may see, ``(n, l)``.
 
     The observation is the time, the power of all chargers, prices to come; then for every transformer the load and the
     limits to come, and for each of its chargers how full its car is and when it leaves.
@@ -140,11 +140,11 @@ class Chargers(gym.Env):
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, self.simulator.observation_space.shape, np.float32)
 
     def local(self, obs: Any) -> Any:
-        """Returns what every charger sees, ``(..., n, l)``, from observations ``(..., d)``."""
+        """Return what every charger sees, ``(..., n, l)``, from observations ``(..., d)``."""
         return obs[..., self.indices]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts a day."""
+        """Start a day."""
         super().reset(seed=seed)
         day = (options or {}).get("day", self.days[int(self.np_random.integers(len(self.days)))])
         self.simulator = copy.deepcopy(morning(day))

@@ -28,7 +28,7 @@ class Rows:
 
     @classmethod
     def of(cls, space: gym.Space) -> "Rows":
-        """The leaves of a space: itself, or the parts of a Dict or Tuple, named ``arm.left`` or ``0``."""
+        """Return the leaves of a space: itself, or the parts of a Dict or Tuple, named ``arm.left`` or ``0``."""
         leaves: list[tuple[str, int]] = []
 
         def add(part: gym.Space, path: tuple[str, ...]) -> None:
@@ -66,7 +66,7 @@ class Rows:
 
 
 def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[str, ...] | None) -> InfluenceNetwork:
-    """The network with a row for every factor, in the order of the environment, that knows its components."""
+    """Return the network with a row for every factor, in the order of the environment, that knows its components."""
     if factors not in ("elements", "leaves", "minimum"):
         raise ValueError(f'factors: got {factors!r}, want "elements", "leaves" or "minimum"')
     leaves = Factorisation.from_group_of(rows.leaf_of)
@@ -112,13 +112,13 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
 
 
 def _wanted(network: InfluenceNetwork, rows: Rows, factors: FactorRule) -> int:
-    """How many rows the network should have: as many as it has, if those can stand for leaves or groups."""
+    """Return how many rows the network should have: as many as it has, if those can stand for leaves or groups."""
     n, grouped = network.shape[0], network.factorisation is not None
     return n if grouped or (factors != "elements" and n == len(rows.sizes)) else rows.n_components
 
 
 def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None) -> InfluenceNetwork:
-    """Rows or columns in the order of the environment's names, if both have names."""
+    """Return rows or columns in the order of the environment's names, if both have names."""
     labels = getattr(network, side)
     if names is None or labels == names or labels == default_labels("a" if side == "actions" else "psi", len(labels)):
         return network

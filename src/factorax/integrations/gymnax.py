@@ -26,13 +26,13 @@ _NEEDED = ("reset", "step", "default_params", "observation_space", "action_space
 
 
 def named(text: str) -> Problem:
-    """Returns the problem that ``gymnax:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem that ``gymnax:NAME,setting=value`` names, from the text after the colon."""
     name, settings = name_and_settings("gymnax", text, "CartPole-v1")
     return from_gymnax(name, **settings)
 
 
 def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
-    """Returns an environment of Gymnax (1.0 or newer) as a problem.
+    """Return an environment of Gymnax (1.0 or newer) as a problem.
 
     **Arguments**
 
@@ -69,7 +69,7 @@ def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
 
 
 def _replaced(params: Any, settings: dict[str, Any]) -> Any:
-    """The parameters with some fields replaced."""
+    """Return the parameters with some fields replaced."""
     if not settings:
         return params
     check_options(settings, [field.name for field in dataclasses.fields(params)], "the environment")

@@ -37,13 +37,13 @@ _ENDS_BY_TIME_ALONE = ("CoinGame",)
 
 
 def named(text: str) -> Problem:
-    """Returns the problem that ``jaxmarl:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem that ``jaxmarl:NAME,setting=value`` names, from the text after the colon."""
     name, settings = name_and_settings("jaxmarl", text, _EXAMPLE)
     return from_jaxmarl(name, **settings)
 
 
 def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool = False, **settings: Any) -> Problem:
-    """Returns an environment of JaxMARL as a problem: agents are factors, and their rewards are targets.
+    """Return an environment of JaxMARL as a problem: agents are factors, and their rewards are targets.
 
     **Arguments**
 
@@ -106,7 +106,7 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
 
 
 def _with_objects(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with what the names of scenarios and layouts stand for."""
+    """Return the settings with what the names of scenarios and layouts stand for."""
     found = dict(settings)
     if isinstance(found.get("scenario"), str):
         known = import_package("jaxmarl.environments.smax.smax_env", "JaxMARL").MAP_NAME_TO_SCENARIO
@@ -122,7 +122,7 @@ def _with_objects(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_resets(env: Any) -> Any:
-    """The environment, of MABrax one that does not reset itself inside `step_env`."""
+    """Return the environment, of MABrax one that does not reset itself inside `step_env`."""
     if getattr(env, "auto_reset", False) and type(getattr(env, "env", None)).__name__ == "AutoResetWrapper":
         env = copy.copy(env)
         env.env, env.auto_reset = env.env.env, False
@@ -140,7 +140,7 @@ class _Agents:
     """Their action spaces."""
     action_space: gym.Space
     shapes: tuple[tuple[int, ...], ...]
-    """Of their observations."""
+    """Shapes of their observations."""
     observation_space: gym.Space
     """Without a mask."""
     available: Callable[[Any], dict[Any, Any]] | None = None
@@ -171,7 +171,15 @@ class _Agents:
                 }
             )
         available = _available(env, state, dict(zip(keys, spaces, strict=True)))
-        return cls(names, keys, spaces, _together(names, spaces), shapes, observation_space, available)
+        return cls(
+            names,
+            keys,
+            spaces,
+            action_space=_together(names, spaces),
+            shapes=shapes,
+            observation_space=observation_space,
+            available=available,
+        )
 
     @property
     def whole_observation_space(self) -> gym.Space:
@@ -200,7 +208,7 @@ class _Agents:
         return lambda obs: obs["observation"].reshape(*obs["observation"].shape[:-axes], n, -1)
 
     def observe(self, observed: dict[Any, Any], state: Any) -> Any:
-        """The observations of all agents as one, with the mask of available actions, if there is one."""
+        """Return the observations of all agents as one, with the mask of available actions, if there is one."""
         together = self._observed(observed)
         if self.available is None:
             return together
@@ -220,7 +228,7 @@ class _Agents:
         return jnp.concatenate([jnp.pad(part.ravel(), (0, length - part.size)) for part in parts])
 
     def act(self, action: Any) -> dict[Any, Any]:
-        """What every agent does, from an action of all."""
+        """Return what every agent does, from an action of all."""
         if isinstance(self.action_space, gym.spaces.Dict):
             return {key: action[name] for name, key in zip(self.names, self.keys, strict=True)}
         ends = np.cumsum(self.sizes)
@@ -230,12 +238,12 @@ class _Agents:
         }
 
     def stacked(self, by_agent: dict[Any, Any], missing: Any) -> jax.Array:
-        """An entry for every agent, ``(n,)``; `missing` for those that have none."""
+        """Return an entry for every agent, ``(n,)``; `missing` for those that have none."""
         return jnp.stack([jnp.reshape(jnp.asarray(by_agent.get(key, missing)), ()) for key in self.keys])
 
 
 def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[Any], dict[Any, Any]] | None:
-    """The method that says which actions are available, if there is one and all agents choose among actions."""
+    """Return the method that says which actions are available, if there is one and all agents choose among actions."""
     for method in (getattr(env, name, None) for name in _SAY_WHICH_ACTIONS):
         try:
             flags = None if method is None else quietly(jax.eval_shape, method, state)
@@ -250,7 +258,7 @@ def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[
 
 
 def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Space:
-    """The action spaces of all agents as one."""
+    """Return the action spaces of all agents as one."""
     if all(isinstance(space, gym.spaces.Discrete) for space in spaces):
         return gym.spaces.MultiDiscrete([int(space.n) for space in spaces])  # pyright: ignore
     if all(isinstance(space, gym.spaces.Box) for space in spaces):
@@ -261,7 +269,7 @@ def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Spac
 
 
 def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The functions `reset` and `step` of the problem. Its state: that of JaxMARL, who is done, and the time."""
+    """Return the functions `reset` and `step` of the problem. Its state: that of JaxMARL, who is done, and the time."""
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
         observed, state = quietly(env.reset, plain_key(key))
@@ -291,7 +299,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
 
 
 def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Array:
-    """Whether an episode that is over would be so without a limit of time."""
+    """Return whether an episode that is over would be so without a limit of time."""
     if isinstance(info, dict) and "truncation" in info:
         return ~scalar_flag(info["truncation"])
     if hasattr(env, "is_terminal"):
@@ -303,7 +311,7 @@ def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Arr
 
 
 def _at_the_start(state: Any) -> Any:
-    """The state with its clock put back to 0, so that no limit of time is reached."""
+    """Return the state with its clock put back to 0, so that no limit of time is reached."""
     if hasattr(state, "step") and hasattr(state, "done"):
         return state.replace(step=jnp.zeros_like(state.step), done=jnp.zeros_like(state.done))
     return state.replace(state=_at_the_start(state.state))  # SMAX against a built-in enemy

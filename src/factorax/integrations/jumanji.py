@@ -29,13 +29,13 @@ _JOINT = "joint_action_mask"
 
 
 def named(text: str) -> Problem:
-    """Returns the problem that ``jumanji:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem that ``jumanji:NAME,setting=value`` names, from the text after the colon."""
     name, settings = name_and_settings("jumanji", text, "Snake-v1")
     return from_jumanji(name, **settings)
 
 
 def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
-    """Returns an environment of Jumanji as a problem.
+    """Return an environment of Jumanji as a problem.
 
     **Arguments**
 
@@ -115,7 +115,7 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
 
 
 def _space(spec: Any, specs: Any) -> gym.Space:
-    """A specification of Jumanji as a space of Gymnasium; one with parts becomes a Dict."""
+    """Return a specification of Jumanji as a space of Gymnasium; one with parts becomes a Dict."""
     if isinstance(spec, specs.DiscreteArray):
         return gym.spaces.Discrete(int(spec.num_values))
     if isinstance(spec, specs.BoundedArray):
@@ -129,7 +129,7 @@ def _space(spec: Any, specs: Any) -> gym.Space:
 
 
 def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
-    """Whether there is a mask of actions that has not a flag for each choice of each component."""
+    """Return whether there is a mask of actions that has not a flag for each choice of each component."""
     if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
         return False
     components = ActionSpace.of(action_space)
@@ -137,7 +137,7 @@ def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
 
 
 def _actions(spec: Any, specs: Any) -> gym.Space:
-    """The action space: integers are choices."""
+    """Return the action space: integers are choices."""
     if isinstance(spec, specs.DiscreteArray) or not isinstance(spec, specs.BoundedArray):
         return _space(spec, specs)
     if np.dtype(spec.dtype).kind == "f":

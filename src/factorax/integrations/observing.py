@@ -38,7 +38,7 @@ class Observed:
         self.space = gym.spaces.Box(low, high, dtype=np.float32)
 
     def __call__(self, obs: Any, info: Any) -> np.ndarray:
-        """The observation as a new array, ``(d,)``."""
+        """Return the observation as a new array, ``(d,)``."""
         flat = np.empty(self._length, np.float32)
         flat[: self.size] = self._flat(obs).ravel()
         for path, start, end in self._places:

@@ -17,7 +17,7 @@ _Base: Any = object if ParallelEnv is None else ParallelEnv
 def to_pettingzoo(
     problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
 ) -> "ParallelView":
-    """A problem as a parallel PettingZoo environment, so that a multi-agent trainer becomes a factored one.
+    """Return a problem as a parallel PettingZoo environment, so that a multi-agent trainer becomes a factored one.
 
     **Arguments**
 
@@ -55,15 +55,15 @@ class ParallelView(_Base):
         self._state = np.zeros(factors.spec.n_inputs, np.float32)
 
     def observation_space(self, agent: str) -> gym.Space:
-        """What an agent sees."""
+        """Return what an agent sees."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gym.Space:
-        """What an agent may do."""
+        """Return what an agent may do."""
         return self.action_spaces[agent]
 
     def state(self) -> np.ndarray:
-        """The whole observation, flat."""
+        """Return the whole observation, flat."""
         return self._state
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
@@ -77,7 +77,7 @@ class ParallelView(_Base):
         agents, factors = self.agents, self._factors
         missing = [agent for agent in agents if agent not in actions]
         if missing:
-            raise ValueError(f"actions: there is none for agent {missing[0]!r}; want one for each of `agents`")
+            raise ValueError(f"actions: got none for agent {missing[0]!r}; want one for each of `agents`")
         row = factors.together([actions[agent] for agent in agents])
         obs, reward, terminated, truncated, info = self.env.step(factors.space.to_environment(row))
         rewards = factors.credit(factors.targets(reward, info)).tolist()

@@ -134,7 +134,7 @@ class FactoredParallel(FactoredEnv):
             alive[[self._index[agent] for agent in self.env.agents]] = True
         except KeyError as error:
             raise ValueError(
-                f"agents: {error.args[0]!r} is none of possible_agents, which must name all that can ever appear"
+                f"agents: {error.args[0]!r} is not in possible_agents, which must name all agents that can ever appear"
             ) from None
         return alive
 

@@ -10,7 +10,7 @@ _EXAMPLE = "CartpoleBalance"
 
 
 def named(text: str) -> Problem:
-    """Returns the problem that ``playground:NAME,setting=value`` names, from the text after the colon.
+    """Return the problem that ``playground:NAME,setting=value`` names, from the text after the colon.
 
     Nothing is downloaded for a name, which may come from a file of someone else.
     """
@@ -34,7 +34,7 @@ def from_playground(
     network: Any = None,
     **settings: Any,
 ) -> Problem:
-    """Returns an environment of MuJoCo Playground as a problem.
+    """Return an environment of MuJoCo Playground as a problem.
 
     **Arguments**
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._lazy import import_quietly
 from ..structure.labels import counted, some, warn
+from ._rddl_constants import Constants
 from ._rddl_dependencies import Dependencies
 from ._rddl_influence import Influence, Reads, check_reads, read_influence
 from ._rddl_streams import Streams
@@ -112,6 +113,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         simulator = simulation.sampler
         simulator.rng = np.random.default_rng()  # pyRDDLGym's simulators share one unless seeded
         self._streams = Streams(simulator, self._now)
+        Constants(simulator)  # after the streams, which replace methods of the simulator, too
         dependencies = Dependencies(simulator)
         self._terms = simulator.sample_reward = Terms(dependencies, merge_constants=merge_constants)
         self.influence = read_influence(dependencies, self._terms, reads)

@@ -23,7 +23,7 @@ class Parts(NamedTuple):
 
 
 def parts_of(reward: Any) -> Parts:
-    """What the argument `reward` of `wrap` means for an environment with one reward a step."""
+    """Return what the argument `reward` of `wrap` means for an environment with one reward a step."""
     if reward is None:
         return Parts(lambda obs, action, reward, info: info.get("vector_reward", reward))
     if isinstance(reward, str) and reward.startswith("info:"):
@@ -61,7 +61,8 @@ def _from_info(reward: str) -> Parts:
 
 
 def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:
-    """What a path into `info` leads to, through dictionaries and lists; else an error that begins with `what`."""
+    """Return what a path into `info` leads to, through dictionaries and lists; else an error that begins with
+    `what`."""
     value = info
     for depth, key in enumerate(route):
         try:

@@ -19,7 +19,7 @@ class RowParts(NamedTuple):
 
 
 def row_parts_of(reward: Any) -> RowParts:
-    """What the argument `reward` of `wrap` means for a vector environment."""
+    """Return what the argument `reward` of `wrap` means for a vector environment."""
     if reward is None:
         return RowParts(lambda obs, actions, rewards, info, resets: info.get("vector_reward", rewards))
     if isinstance(reward, str) and reward.startswith("info:"):
@@ -47,7 +47,7 @@ def _from_info(reward: str) -> RowParts:
 
 
 def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, reward: str) -> np.ndarray:
-    """What a path into `info` leads to, an array with a row for each environment."""
+    """Return what a path into `info` leads to, an array with a row for each environment."""
     value, there = info, np.ones(n, bool)
     for depth, key in enumerate(route):
         if isinstance(value, np.ndarray):

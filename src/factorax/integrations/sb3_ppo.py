@@ -113,8 +113,8 @@ class PPO(FactoredPPO):
         return Learner(learner.spec, self.config)
 
     def get_env(self) -> Any:
-        """The environment that the model was made with, or a new one if that was a name or a function; vectorised, if
-        Stable-Baselines3 is installed."""
+        """Return the environment that the model was made with, or a new one if that was a name or a function;
+        vectorised, if Stable-Baselines3 is installed."""
         if not isinstance(self._env, gym.Env) and not hasattr(self._env, "num_envs"):
             self._env = to_gymnasium(self.spec.problem)
         if isinstance(self._env, gym.Env):
@@ -193,7 +193,7 @@ class _Given:
         return _Lent(next(self.envs))
 
     def another(self) -> gym.Env:
-        """A new environment of the same kind."""
+        """Return a new environment of the same kind."""
         if self.spec is None:
             raise ValueError(
                 "evaluate: the environment is not registered with Gymnasium, so another one cannot be made; use "
@@ -203,7 +203,7 @@ class _Given:
 
 
 def _problem_of(env: Any) -> tuple[Any, int | None]:
-    """What `FactoredPPO` takes for an environment, and how many there are, if they are given."""
+    """Return what `FactoredPPO` takes for an environment, and how many there are, if they are given."""
     if isinstance(env, gym.Env):
         return _Given([env]), 1
     if not hasattr(env, "num_envs"):
@@ -224,7 +224,7 @@ def _problem_of(env: Any) -> tuple[Any, int | None]:
 
 
 def _of_policy(policy_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that stand for Stable-Baselines3's `policy_kwargs`."""
+    """Return the settings that stand for Stable-Baselines3's `policy_kwargs`."""
     settings: dict[str, Any] = {}
     check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
     for name, value in policy_kwargs.items():

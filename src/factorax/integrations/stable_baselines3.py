@@ -29,7 +29,7 @@ def to_stable_baselines3(
     local: Any = None,
     observe: Observe = "local",
 ) -> "FactorVecEnv":
-    """A problem as a VecEnv of `n_envs` × n rows, one for every factor, all served by one policy.
+    """Return a problem as a VecEnv of `n_envs` × n rows, one for every factor, all served by one policy.
 
     **Arguments**
 
@@ -110,7 +110,7 @@ class FactorVecEnv(_Base):
         self._copies.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """The rows are not environments of their own: they have no more than `render_mode`."""
+        """Return `render_mode`: rows are not separate environments, and have no other attribute."""
         if attr_name != "render_mode":
             raise AttributeError(f"the rows of this VecEnv are factors and have no attribute {attr_name!r}")
         return [None for _ in self._get_indices(indices)]

@@ -92,7 +92,7 @@ class FactoredVector(VectorEnv):
         return obs, total, terminated, truncated, info
 
     def read(self, obs: Any, actions: Any, reward: Any, info: Any, resets: np.ndarray | None = None) -> np.ndarray:
-        """The targets of a step, a new array ``(N, m)``."""
+        """Return the targets of a step, a new array ``(N, m)``."""
         if resets is not None and resets.all():  # there is nothing to read
             return np.zeros((self.num_envs, self.weights.size))
         try:
@@ -127,7 +127,7 @@ class FactoredVector(VectorEnv):
             )
 
     def _rows(self, obs: Any) -> np.ndarray:
-        """Flat observations of all environments, a new array ``(N, ...)``."""
+        """Return flat observations of all environments, a new array ``(N, ...)``."""
         if self._as_it_is:
             return np.array(obs)
         return np.stack([self._flat(one) for one in iterate(self.env.observation_space, obs)])
@@ -157,7 +157,7 @@ def wrap_vector(
     observe: Sequence[str],
     check_sum: bool,
 ) -> FactoredVector:
-    """The vector in the form that the learner takes. `n_targets` is known from an earlier one like it, which was
+    """Return the vector in the form that the learner takes. `n_targets` is known from an earlier one like it, which was
     checked; else a step is made if nothing says it."""
     if observe:
         raise ValueError(
@@ -204,7 +204,7 @@ def wrap_vector(
 
 
 def _one_step(vector: FactoredVector) -> tuple[np.ndarray, Any]:
-    """The targets and the rewards of one step."""
+    """Return the targets and the rewards of one step."""
     space = copy.deepcopy(vector.action_space)
     space.seed(0)
     vector.reset(seed=0)

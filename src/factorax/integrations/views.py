@@ -21,7 +21,7 @@ Observe = Literal["local", "global"]
 
 
 def to_gymnasium(problem: Any) -> gym.Env:
-    """A problem as a Gymnasium environment with a scalar reward, for any single-agent trainer.
+    """Return a problem as a Gymnasium environment with a scalar reward, for any single-agent trainer.
 
     - `problem`: a JAX `Problem`, or a function that makes an environment (which is then what you get).
 
@@ -101,7 +101,7 @@ class FactorViews:
         return credit(self.network, np.asarray(psi, np.float64), self.weights)
 
     def targets(self, reward: Any, info: dict[str, Any]) -> np.ndarray:
-        """The targets that a step gave, ``(m,)``: the parts of its reward, or the reward itself."""
+        """Return the targets that a step gave, ``(m,)``: the parts of its reward, or the reward itself."""
         psi, m = np.array(info.get("vector_reward", reward), np.float64).ravel(), self.network.shape[1]
         if psi.size != m:
             got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "the reward alone"
@@ -113,7 +113,7 @@ class FactorViews:
         return psi
 
     def see(self, obs: np.ndarray) -> np.ndarray:
-        """What every factor sees of flat observations ``(..., d)``, ``(..., n, l)``."""
+        """Return what every factor sees of flat observations ``(..., d)``, ``(..., n, l)``."""
         if self._local is None:
             return np.repeat(obs[..., None, :], self.n, axis=-2)
         local = np.asarray(self._local(obs))
@@ -147,7 +147,7 @@ class FactorViews:
         return gym.spaces.Tuple([self._space([k]) for k in group])
 
     def together(self, actions: Sequence[Any]) -> np.ndarray:
-        """The flat action ``(c,)`` made of those of the factors."""
+        """Return the flat action ``(c,)`` made of those of the factors."""
         row = np.empty(len(self.space), np.float32)
         for group, action in zip(self.groups, actions, strict=True):
             row[group] = np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else action

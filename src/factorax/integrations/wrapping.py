@@ -33,35 +33,35 @@ def wrap(
     check_sum: bool = True,
     check_seed: bool = False,
 ) -> Any:
-    """An environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or of a vector a `FactoredVector`; of a
-    function that makes one, a function.
+    """Return an environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or a `FactoredVector` for a vector
+    environment. Wrapping a function that makes an environment returns such a function.
 
     **Arguments**
 
     - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, a Gymnasium vector environment, or a function
-      that makes one. The learner wants a function, since it makes several. The first is made at once, to check
-      everything else against it.
-    - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix alone. The
-      environment's own if left out; if it has none, all influence all, with a warning.
+      that makes one. The learner needs a function, since it makes several. One is made at once, to check
+      the other arguments.
+    - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix. The
+      environment's own if left out; without one, every factor influences every target, with a warning.
     - `reward`: where the targets are. Left out: the array an environment of MO-Gymnasium returns,
       ``info["vector_reward"]``, the rewards of the PettingZoo agents, or else the scalar, as one target.
       ``"info:profit,costs.energy"``: dotted paths into `info`, to numbers or arrays. A function ``(obs, action, reward,
-      info) -> vector``; of a vector environment, it gets the arrays of all environments and returns a row for each.
+      info) -> vector``; for a vector environment, it gets the arrays of all environments and returns a row for each.
       ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
-    - `weights`: the multipliers λ, ``(m,)``; the environment's own, or ones.
+    - `weights`: the weights λ, ``(m,)``; the environment's own, or ones.
     - `factors`: what a row of the network stands for. ``"elements"``: a component of the action, as
       `factorax.learning.ActionSpace` counts them. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent.
       ``"minimum"``: the minimum factorisation of the network. Elements if left out; agents in PettingZoo.
     - `local`: from observations ``(..., d)`` to what each factor sees, ``(..., n, l)``; the environment's own, or in
       PettingZoo the observation of each agent.
     - `observe`: dotted paths into `info` whose numbers are put at the end of the observation, for policies, critics and
-      a `StateNetwork`, which finds them by these names. Every `info` must have them, that of `reset` included; the
-      environment is reset once when it is wrapped. A `local` of its own sees what it saw before.
+      a `StateNetwork`, which finds them by these names. Every `info` must have them, including that of `reset`; the
+      environment is reset once when it is wrapped. The environment's own `local` sees what it saw before.
     - `check_sum`: raise if ``weights @ parts`` is not the scalar reward that the environment gives.
     - `check_seed`: raise if two episodes with one seed and the same actions differ.
 
-    Observations that are no Box are flattened, actions copied before they are handed over. An environment that has no
-    `reward_space` is stepped once, to count the targets and check that they add up; reset it before use.
+    Observations that are not a Box are flattened, and actions are copied before they are passed on. An environment
+    without a `reward_space` is stepped once, to count the targets and check that they add up; reset it before use.
 
     >>> import gymnasium as gym, factorax as fx
     >>> def move(obs, action, reward, info):
@@ -112,7 +112,7 @@ class Factory:
             raise
         self._first: FactoredEnv | FactoredVector | None = first
         self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
-        """Of a vector of environments; None if it makes single ones."""
+        """Number of environments of a vector environment; None if it makes single ones."""
         self.measured = Measured(first.network.shape[1], first.observed_info)
 
     def __call__(self) -> "FactoredEnv | FactoredVector":
@@ -237,7 +237,7 @@ class _Front:
 
 
 def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
-    """The targets and the reward of one step."""
+    """Return the targets and the reward of one step."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
     obs, info = env.reset(seed=0)

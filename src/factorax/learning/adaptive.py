@@ -63,7 +63,7 @@ class AdaptiveNetwork(BaseNetwork):
 
     @classmethod
     def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
-        """One that begins with every edge between the actions and targets of another network."""
+        """Return a network that begins with every edge between the actions and targets of another network."""
         like = as_network(like, "like")
         return cls(InfluenceNetwork._derive(np.ones(like.shape, bool), like.actions, like.targets))
 
@@ -73,9 +73,11 @@ class AdaptiveNetwork(BaseNetwork):
         return self.initial
 
     def init_state(self, sizes: TrainingSizes) -> "EdgeEstimates":
-        """Estimates of no rollouts."""
+        """Return empty estimates, of no rollouts."""
         if sizes.grouped:
-            raise ValueError("network: adaptive wants a row for each component of the action space, got a factored one")
+            raise ValueError(
+                "network: got a factored network, want one with a row per component of the action space for adaptive"
+            )
         n, m = self.initial.shape
         width = sizes.score_size
         if n * m * width > LARGEST:
@@ -94,7 +96,7 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """K as earlier rollouts have shaped it: the data that choose edges are not those they are used on."""
+        """Return K as earlier rollouts have shaped it: the data that choose edges are not those they are used on."""
         return KArray(state.matrix)
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple["EdgeEstimates", dict[str, Any]]:
@@ -128,7 +130,7 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """The network as it is now."""
+        """Return the network as it is now."""
         return InfluenceNetwork._derive(np.asarray(state.matrix), self.initial.actions, self.initial.targets)
 
 

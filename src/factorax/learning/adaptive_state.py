@@ -110,7 +110,7 @@ class AdaptiveStateNetwork(BaseNetwork):
             )
 
     def init_state(self, sizes: TrainingSizes) -> EdgeEstimates:
-        """Estimates of no rollouts, for every regime."""
+        """Return empty estimates, of no rollouts, for every regime."""
         one = self._rule.init_state(sizes)
         if self.regimes * one.gradient.size > LARGEST:
             raise ValueError(
@@ -120,7 +120,7 @@ class AdaptiveStateNetwork(BaseNetwork):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.regimes, *x.shape)), one)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """K of the regime of every observation, ``[T, B, n, m]``."""
+        """Return K of the regime of every observation, ``[T, B, n, m]``."""
         return KArray(state.matrix[self._regime(rollout.obs)])
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple[EdgeEstimates, dict[str, Any]]:
@@ -146,11 +146,11 @@ class AdaptiveStateNetwork(BaseNetwork):
         return new, {"network/edges": (edges * share).sum()}
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """Every edge that some regime has now."""
+        """Return every edge that some regime has now."""
         return self._named(np.asarray(state.matrix).max(axis=0))
 
     def of_regimes(self, state: EdgeEstimates) -> list[InfluenceNetwork]:
-        """The network of every regime, from the state that training carries: ``model.state.network``."""
+        """Return the network of every regime, from the state that training carries: ``model.state.network``."""
         check_type("state", state, EdgeEstimates, "the state of this network, model.state.network")
         return [self._named(matrix) for matrix in np.asarray(state.matrix)]
 

@@ -31,7 +31,7 @@ class TrainingBatch(NamedTuple):
     target_terminated: jax.Array | None = None
     """``[T, B, m]``"""
     log_prob: jax.Array | None = None
-    """Of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
+    """Log-probability of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
     memory: jax.Array | None = None
     """What a recurrent policy remembered before it acted, ``[T, B, h]``."""
     critic_memory: jax.Array | None = None
@@ -47,9 +47,9 @@ class Samples(NamedTuple):
     local: jax.Array | None
     action: jax.Array
     log_prob: jax.Array
-    """Of every factor under the policy that acted, ``(N, n)``."""
+    """Log-probability of every factor under the policy that acted, ``(N, n)``."""
     parameters: jax.Array
-    """Of that policy, ``(N, c, width)``."""
+    """Parameters of that policy's distributions, ``(N, c, width)``."""
     credit: jax.Array
     """``(N, n)``; ``(N, 1)`` for vanilla."""
     value: jax.Array
@@ -66,7 +66,7 @@ class Samples(NamedTuple):
 
 
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
-    """Sums over the components of every factor, ``(..., c)`` → ``(..., n)``."""
+    """Return sums over the components of every factor, ``(..., c)`` → ``(..., n)``."""
     if spec.factors is None:
         return by_component
     zeros = jnp.zeros((*by_component.shape[:-1], spec.n_factors), by_component.dtype)
@@ -74,12 +74,12 @@ def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
 
 
 def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
-    """The value of every component's factor, ``(..., n)`` → ``(..., c)``."""
+    """Return the value of every component's factor, ``(..., n)`` → ``(..., c)``."""
     return by_factor if spec.factors is None else by_factor[..., spec.factors]
 
 
 def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
-    """Where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
+    """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
 
     `bootstrap` says whether an ended episode has a future: ``"auto"``, as its flags say; ``"never"``; ``"always"``.
     """
@@ -95,7 +95,7 @@ def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
 
 
 def fragment_ends(n_steps: int, length: int) -> jax.Array:
-    """Whether a fragment of a rollout ends with a step, ``(T,)``.
+    """Return whether a fragment of a rollout ends with a step, ``(T,)``.
 
     >>> fragment_ends(4, 2).tolist()
     [False, True, False, True]
@@ -104,7 +104,8 @@ def fragment_ends(n_steps: int, length: int) -> jax.Array:
 
 
 def starts(batch: TrainingBatch) -> jax.Array:
-    """Whether an episode begins with a step, ``[T, B]``, except with the first of a rollout, whose memory says so."""
+    """Return whether an episode begins with a step, ``[T, B]``, except with the first of a rollout, whose memory says
+    so."""
     ended = batch.terminated | batch.truncated
     return jnp.concatenate([jnp.zeros_like(ended[:1]), ended[:-1]])
 
@@ -119,7 +120,7 @@ def gae(
     gamma: float,
     trace: float,
 ) -> tuple[jax.Array, jax.Array]:
-    """Advantages and returns of every target (Schulman et al., 2016).
+    """Return advantages and returns of every target (Schulman et al., 2016).
 
         δ_t = ψ_t + γ (1 − terminated_t) v(s'_t) − v(s_t),    A_t = δ_t + γλ (1 − ended_t) A_{t+1}.
 
@@ -208,7 +209,7 @@ class Estimates(NamedTuple):
         ended = jnp.broadcast_to(self.ended, after.shape)
 
         def shift(later: jax.Array, _: None) -> tuple[jax.Array, None]:
-            """From γ^ℓ R(t + ℓ) to γ^(ℓ+1) R(t + ℓ + 1); where that lies beyond an end, the value there."""
+            """Map γ^ℓ R(t + ℓ) to γ^(ℓ+1) R(t + ℓ + 1); where that lies beyond an end, the value there."""
             shifted = (self.gamma * continues)[:-1] * later[1:]
             return jnp.concatenate([jnp.where(ended[:-1], after[:-1], shifted), after[-1:]]), None
 

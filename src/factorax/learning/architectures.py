@@ -13,6 +13,7 @@ from .factor_actions import FactorActions
 from .modules.action_values import ActionValues
 from .modules.arrangements import Encoded, Independent, Joint, SeenByFactors, Shared
 from .modules.attention import Attention
+from .modules.choices import Choices
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
 from .modules.film import Film
@@ -41,7 +42,7 @@ def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
     """Whether NumPy can compute the policy in rollout workers: layers of ours, and nothing but them."""
     c = config
-    plain = c.architecture == "mlp" and c.identity_by == "input" and not c.layer_norm
+    plain = c.architecture in ("mlp", "choices") and c.identity_by == "input" and not c.layer_norm
     return own.policy is None and plain and c.activation in ("tanh", "relu")
 
 
@@ -50,7 +51,8 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     c, components = config, spec.components
     shape = len(components), components.width
     if own.policy is None:
-        net: Any = make_network(spec, c, c.policy, for_policy, shape=shape, gain=0.01)
+        kind = "choices" if c.architecture == "choices" else c.policy
+        net: Any = make_network(spec, c, kind, for_policy, shape=shape, gain=0.01)
     else:
         net = custom_network("policy", own.policy, spec, for_policy, shape)
     spread = components.spread(c.initial_log_std, one=c.std == "shared")
@@ -58,7 +60,7 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     if c.critic == "none":
         return Agent(policy, None)
     if c.is_counterfactual:
-        return Agent(policy, Critic(make_action_values(spec, c, for_critic)))
+        return Agent(policy, Critic(make_action_values(spec, c, own, for_critic)))
     kind, values = "joint", spec.n_factors
     if c.critic == "target":
         values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
@@ -78,11 +80,11 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
 
 def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
     """Whether the critic of factors with several components sees what each of them sees, as the policy does."""
-    plain = config.architecture == "mlp" and not config.shares_trunk
+    plain = config.architecture in ("mlp", "choices") and not config.shares_trunk
     return plain and config.policy != "joint" and spec.local is not None
 
 
-def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValues:
+def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Array) -> ActionValues:
     """The critic of actions: a value for each action of every factor, or for one that is asked for."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
@@ -90,6 +92,9 @@ def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValu
     if c.architecture == "conv":
         encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
     of = range(spec.n_factors) if spec.factors is None else spec.factors.tolist()
+    local = seen_shape(spec) if looks_at_local(spec, c, own) else None
+    index = tuple(map(tuple, spec.seen_by_factor.tolist()))
+    by_factor = None if local is None else SeenByFactors(Encoded(spec.observations), index)
     return ActionValues(
         key,
         encoder,
@@ -97,6 +102,8 @@ def make_action_values(spec: Spec, config: Config, key: jax.Array) -> ActionValu
         width=max(int(spec.components.choices.max()), 1),
         outputs=1 if c.default_action else FactorActions.of(spec, critic=c.critic).most,
         settings=settings,
+        by_factor=by_factor,
+        local=0 if local is None else local[1],
     )
 
 
@@ -126,8 +133,8 @@ def make_network(
     gain: float,
     of_groups: bool = False,
 ) -> Any:
-    """A network of a kind (``"joint"``, ``"shared"`` or ``"independent"``) with outputs ``(c, width)``; with
-    `of_groups`, applied to factors of several components, ``(n, width)``."""
+    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c, width)``;
+    with `of_groups`, applied to factors of several components, ``(n, width)``."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -151,6 +158,13 @@ def make_network(
     if kind == "independent":
         return Independent(**options)
     options["identity"] = c.identity
+    if kind == "choices":
+        if local is None:
+            raise ValueError(
+                "architecture: got 'choices', and the problem has no local observations; want a part of one for each "
+                "choice, by the argument local"
+            )
+        return Choices(**options)
     if c.architecture == "attention":
         return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
     return Film(**options) if c.identity_by == "film" else Shared(**options)

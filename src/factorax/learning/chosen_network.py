@@ -29,13 +29,13 @@ class ChosenNetwork(BaseNetwork):
         return self.networks[0]
 
     def init_state(self, sizes: TrainingSizes) -> Any:
-        """K of the first one."""
+        """Return K of the first one."""
         return self.matrix(0)
 
     def matrix(self, i: int) -> Any:
-        """K of network i, ``(n, m)``."""
+        """Return K of network i, ``(n, m)``."""
         return jnp.asarray(self.networks[i].to_dense(), jnp.float32)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """The K of the state."""
+        """Return the K of the state."""
         return KArray(state)

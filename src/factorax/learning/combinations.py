@@ -59,8 +59,8 @@ def _check_minibatches(c: Any) -> None:
 
 def _check_architecture(c: Any) -> None:
     """Raise if settings of networks do not go together."""
-    if c.policy != "shared" and (c.architecture == "attention" or c.identity_by == "film"):
-        name = "architecture" if c.architecture == "attention" else "identity_by"
+    if c.policy != "shared" and (c.architecture in ("attention", "choices") or c.identity_by == "film"):
+        name = "architecture" if c.architecture in ("attention", "choices") else "identity_by"
         raise ValueError(
             f"{name}: got {getattr(c, name)!r} with policy={c.policy!r}, want policy='shared': it is about "
             "components that share a network"

@@ -145,10 +145,10 @@ class Config:
     or at every later step too, as published, which keeps immediate rewards only."""
     hidden: tuple[Annotated[int, Range(1, 2**16)], ...] = (64, 64)
     """Sizes of the hidden layers, for the policy and the critic."""
-    architecture: Literal["mlp", "gru", "lstm", "conv", "attention"] = "mlp"
+    architecture: Literal["mlp", "gru", "lstm", "conv", "attention", "choices"] = "mlp"
     """mlp: layers alone. gru, lstm: the last hidden layer remembers the episode. conv: convolutions for the images of
     an observation, then layers. attention: layers, and then every component of a shared policy looks at its
-    neighbours."""
+    neighbours. choices: layers that score one choice of a component after another, from what it sees of that choice."""
     sequence_length: Count = 16
     """Steps through which the gradient of a gru or lstm is followed back; it divides n_steps and batch_size."""
     activation: Literal["tanh", "relu", "elu", "gelu", "silu"] = "tanh"

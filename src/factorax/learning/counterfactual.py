@@ -19,7 +19,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 
 from .._credit import credit
 from ..distributions import Spread
@@ -30,7 +29,7 @@ from .config import Config, Hyper
 from .devices import shard_minibatch
 from .epochs import fixed_minibatches, run_epochs, shuffled
 from .factor_actions import FactorActions, default_actions, encoded_actions
-from .policies import Agent, Critic
+from .policies import Agent
 from .ppo import Update
 
 
@@ -62,30 +61,39 @@ class CounterfactualUpdate(Update):
         """All actions of every factor."""
         return FactorActions.of(self.spec, critic=self.config.critic)
 
-    def values_of(self, agent: Agent, obs: jax.Array, action: jax.Array) -> jax.Array:
+    def values_of(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
         """The critic's value of what every factor did, given the others, ``(..., n)``, for raw actions ``(..., c)``."""
-        assert agent.critic is not None
-        encoded = encoded_actions(self.spec, action)
         if self.config.default_action:
-            return agent.critic.net(obs, encoded, encoded)[..., 0]
-        numbers = self.actions.number(action)
-        return jnp.take_along_axis(agent.critic.net(obs, encoded), numbers[..., None], axis=-1)[..., 0]
+            assert agent.critic is not None
+            encoded = encoded_actions(self.spec, action)
+            return agent.critic.net(obs, local, encoded, own=encoded)[..., 0]
+        values, _ = self.values_of_all(agent, obs, local, action)
+        return jnp.take_along_axis(values, self.actions.number(action)[..., None], axis=-1)[..., 0]
+
+    def values_of_all(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The critic's value of everything that a factor can do, given the others, and its probability,
+        ``(..., n, B)``."""
+        assert agent.critic is not None
+        probabilities = jax.lax.stop_gradient(self.actions.probabilities(*agent.policy(obs, local)))
+        encoded = encoded_actions(self.spec, action)
+        return agent.critic.net(obs, local, encoded, probabilities=probabilities), probabilities
 
     def instead(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
         """The critic's value of what every factor might have done instead, ``(..., n)``: of its default action, or of
         its policy on average. It does not depend on what the factor did."""
-        assert agent.critic is not None
-        net, encoded = agent.critic.net, encoded_actions(self.spec, action)
         if self.config.default_action:
+            assert agent.critic is not None
             default = default_actions(self.spec, self.config.default_action)
             own = encoded_actions(self.spec, jnp.broadcast_to(default, action.shape), raw=False)
-            return net(obs, encoded, own)[..., 0]
-        probabilities = self.actions.probabilities(*agent.policy(obs, local))
-        return (probabilities * net(obs, encoded)).sum(axis=-1)
+            return agent.critic.net(obs, local, encoded_actions(self.spec, action), own=own)[..., 0]
+        values, probabilities = self.values_of_all(agent, obs, local, action)
+        return (probabilities * values).sum(axis=-1)
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """The output of the policy, and the critic's values of the actions of samples, ``(N, n)``."""
-        return self.outputs(agent.policy, samples, length), self.values_of(agent, samples.obs, samples.action)
+        return self.outputs(agent.policy, samples, length), self.values_of(
+            agent, samples.obs, samples.local, samples.action
+        )
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
         """The counterfactual credit of every factor as its advantage, and what the critic should have said."""
@@ -98,7 +106,7 @@ class CounterfactualUpdate(Update):
         if terminated.shape[-1] != 1:
             terminated = credit(k, (~terminated).astype(jnp.float32)) == 0
         reward = credit(k, batch.psi, self.spec.weights)
-        value = self.values_of(agent, batch.obs, batch.action)
+        value = self.values_of(agent, batch.obs, batch.local, batch.action)
         instead = self.instead(agent, batch.obs, batch.local, batch.action)
         common: dict[str, Any] = {"terminated": terminated, "ended": ended, "gamma": hyper.gamma}
         if c.critic == "q":
@@ -128,36 +136,48 @@ class CounterfactualUpdate(Update):
         """
         hyper = hyper or self.config.hyper
         key, for_critic = jax.random.split(key)
-        agent = self.with_critic_of(batch, agent, key=for_critic, k=k, hyper=hyper)
+        agent, optimiser_state = self.with_critic_of(batch, agent, optimiser_state, key=for_critic, k=k, hyper=hyper)
         return super().learn(agent, optimiser_state, batch, kl_coef=kl_coef, key=key, k=k, hyper=hyper)
 
-    def with_critic_of(self, batch: TrainingBatch, agent: Agent, *, key: jax.Array, k: Any, hyper: Hyper) -> Agent:
-        """The agent with a critic that has learnt from a rollout, in as many passes as the policy makes."""
-        c = self.config
-        samples = self.samples(agent, batch, k, hyper)
-        optimiser = optax.adam(hyper.learning_rate, eps=c.adam_eps)
+    def with_critic_of(
+        self, batch: TrainingBatch, agent: Agent, optimiser_state: Any, *, key: jax.Array, k: Any, hyper: Hyper
+    ) -> tuple[Agent, Any]:
+        """The agent with a critic that has learnt from a rollout, in as many passes as the policy makes; and the state
+        of the optimiser after it, with the policy's moments as they were.
 
-        def error(critic: Critic, part: Samples) -> jax.Array:
-            return ((self.values_of(Agent(agent.policy, critic), part.obs, part.action) - part.returns) ** 2).mean()
+        The moments of the critic are kept from one rollout to the next. Those of a new optimiser are of its first few
+        gradients alone, and its steps of full size in all directions: the differences between actions, which are all
+        that credits use, do not survive them.
+        """
+        c, optimiser, policy = self.config, self.optimiser(hyper), agent.policy
+        samples = self.samples(agent, batch, k, hyper)
+
+        def error(agent: Agent, part: Samples) -> jax.Array:
+            value = self.values_of(agent, part.obs, part.local, part.action)
+            return hyper.vf_coef * ((value - part.returns) ** 2).mean()
 
         def minibatch(carry: Any, indices: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
-            critic, state = carry
+            learnt, state = carry
             part = shard_minibatch(self.devices, jax.tree.map(lambda x: x[indices], samples))
-            updates, state = optimiser.update(eqx.filter_grad(error)(critic, part), state)
-            return (eqx.apply_updates(critic, updates), state), {}
+            updates, state = optimiser.update(eqx.filter_grad(error)(learnt, part), state, learnt)
+            return (Agent(policy, eqx.apply_updates(learnt, updates).critic), state), {}
 
-        first = agent.critic, optimiser.init(eqx.filter(agent.critic, eqx.is_inexact_array))
         order = lambda key: shuffled(key, len(samples.action)).reshape(-1, c.batch_size)  # noqa: E731
         if c.shuffle == "rollout":
             key, once = jax.random.split(key)
             order = fixed_minibatches(shuffled(once, len(samples.action)), c.batch_size)
-        (critic, _), _ = run_epochs(minibatch, first, jax.random.split(key, c.n_epochs), order)
-        return Agent(agent.policy, critic)
+        (learnt, state), _ = run_epochs(minibatch, (agent, optimiser_state), jax.random.split(key, c.n_epochs), order)
+
+        def with_policy_of(before: Any, after: Any) -> Any:
+            return Agent(before.policy, after.critic) if isinstance(before, Agent) else after
+
+        moments = jax.tree.map(with_policy_of, optimiser_state, state, is_leaf=lambda x: isinstance(x, Agent))
+        return learnt, moments
 
     def following(self, agent: Agent, batch: TrainingBatch, value: jax.Array) -> jax.Array:
         """Q of the observation that followed and the action taken there, ``[T, B, n]``; where an episode or the rollout
         ends, that of an action which the policy would take."""
         assert batch.next_action is not None
         last = (batch.terminated | batch.truncated).at[-1].set(True)
-        drawn = self.values_of(agent, batch.next_obs, batch.next_action)
+        drawn = self.values_of(agent, batch.next_obs, batch.next_local, batch.next_action)
         return jnp.where(last[..., None], drawn, jnp.roll(value, -1, axis=0))

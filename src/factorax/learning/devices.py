@@ -24,7 +24,7 @@ GIB = 2**30
 
 
 def local_devices(config: Config) -> list[Any]:
-    """The devices of this machine that the setting `device` allows."""
+    """Return the devices of this machine that the setting `device` allows."""
     platform = {"auto": None, "cuda": "gpu"}.get(config.device, config.device)
     try:
         return jax.local_devices(backend=platform)
@@ -34,7 +34,7 @@ def local_devices(config: Config) -> list[Any]:
 
 
 def mesh(config: Config) -> Mesh | None:
-    """The devices that share the environments: as many as the settings say, or as divide both `n_envs` and
+    """Return the devices that share the environments: as many as the settings say, or as divide both `n_envs` and
     `batch_size`. None if it is one."""
     local = local_devices(config)
     together = gcd(config.n_envs, config.batch_size)
@@ -50,7 +50,7 @@ def mesh(config: Config) -> Mesh | None:
 
 
 def shard_minibatch(devices: Mesh | None, samples: Any) -> Any:
-    """Samples of which every device has a share."""
+    """Return samples of which every device has a share."""
     if devices is None:
         return samples
     shared = NamedSharding(devices, PartitionSpec(AXIS))
@@ -58,7 +58,7 @@ def shard_minibatch(devices: Mesh | None, samples: Any) -> Any:
 
 
 def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
-    """Where every array of a state is: what belongs to an environment with its share, the rest on every device.
+    """Return where every array of a state is: what belongs to an environment with its share, the rest on every device.
 
     `lead` counts axes in front of those of a single state, such as an axis of seeds.
     """
@@ -82,7 +82,7 @@ def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
 
 
 def place(devices: Mesh | None, state: TrainState, config: Config, lead: int = 0) -> TrainState:
-    """The state with every array where it belongs."""
+    """Return the state with every array where it belongs."""
     if devices is None:
         return state if config.device == "auto" else jax.device_put(state, local_devices(config)[0])
     arrays, rest = eqx.partition(state, eqx.is_array)
@@ -98,7 +98,8 @@ def compiled(
     *,
     seeds: int | None = None,
 ) -> OwnCompiled:
-    """An update compiled for states like this one, with `seeds` of them in one (see `jax.vmap`) if that is given.
+    """Return an update compiled for states like this one, with `seeds` of them in one (see `jax.vmap`) if that is
+    given.
 
     Raises `MemoryError` if it needs more memory than its device has.
     """
@@ -135,7 +136,7 @@ def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) 
 
 
 def available_memory(config: Config) -> int | None:
-    """Bytes that a program may still allocate on the device; None where that is unknown."""
+    """Return bytes that a program may still allocate on the device; None where that is unknown."""
     stats = local_devices(config)[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats["bytes_in_use"]
@@ -148,8 +149,8 @@ def available_memory(config: Config) -> int | None:
 
 
 def peak_memory(config: Config) -> dict[str, float]:
-    """The most memory in use so far, of the device or, if that is the CPU, of this process, as a metric; empty where it
-    is unknown."""
+    """Return the most memory in use so far, of the device or, if that is the CPU, of this process, as a metric; empty
+    where it is unknown."""
     stats = local_devices(config)[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return {"time/peak_gib": stats["peak_bytes_in_use"] / GIB}

@@ -69,7 +69,7 @@ class FactorActions:
         return int(self.sizes.max())
 
     def number(self, action: jax.Array) -> jax.Array:
-        """The number of every factor's action, ``(..., c)`` → whole numbers ``(..., n)``."""
+        """Return the number of every factor's action, ``(..., c)`` → whole numbers ``(..., n)``."""
         return by_factor(self.spec, action.astype(jnp.int32) * self.strides.astype(np.int32))
 
     def probabilities(self, parameters: jax.Array, spread: Spread) -> jax.Array:
@@ -92,8 +92,8 @@ class FactorActions:
 
 
 def encoded_actions(spec: Spec, action: Any, *, raw: bool = True) -> jax.Array:
-    """Actions as inputs of a network, ``(..., c)`` → ``(..., c, width)``: choices one-hot, bounded numbers in units in
-    which the bounds are −1 and 1, others as they are.
+    """Return actions as inputs of a network, ``(..., c)`` → ``(..., c, width)``: choices one-hot, bounded numbers in
+    units in which the bounds are −1 and 1, others as they are.
 
     - `raw`: whether they are a policy's raw actions, and not those that an environment receives.
     """
@@ -114,7 +114,8 @@ def encoded_actions(spec: Spec, action: Any, *, raw: bool = True) -> jax.Array:
 
 
 def default_actions(spec: Spec, default: tuple[float, ...]) -> np.ndarray:
-    """The default action of every component, ``(c,)``, in units of the environment; raises ValueError if it is none."""
+    """Return the default action of every component, ``(c,)``, in units of the environment; raises ValueError if it is
+    none."""
     components, count = spec.components, len(spec.components)
     if len(default) not in (1, count):
         raise ValueError(

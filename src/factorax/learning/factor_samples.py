@@ -44,7 +44,7 @@ class FactorUpdate(Update):
             )
 
     def for_minibatches(self, agent: Agent, samples: Samples) -> Minibatches:
-        """A sample for every step and factor."""
+        """Return a sample for every step and factor."""
         split = _split(self.spec.n_factors, agent, samples)
         take, size = _packed(split), len(split.action)
         if Twins.can_stand_for(agent):
@@ -54,7 +54,7 @@ class FactorUpdate(Update):
 
 
 def _split(n: int, agent: Agent, samples: Samples) -> Samples:
-    """A sample for each of n factors of every sample; `obs` is what it sees."""
+    """Return a sample for each of n factors of every sample; `obs` is what it sees."""
     seen = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
     zeros = jnp.zeros_like(samples.credit)
     has_critic = agent.critic is not None
@@ -77,7 +77,7 @@ def _split(n: int, agent: Agent, samples: Samples) -> Samples:
 
 
 def _packed(samples: Samples) -> Callable[[jax.Array], Samples]:
-    """From the numbers of samples to a minibatch: all arrays are columns of one, so that a device gathers once.
+    """Map the numbers of samples to a minibatch: all arrays are columns of one, so that a device gathers once.
 
     Whole numbers and booleans are exact as floats.
     """
@@ -115,7 +115,7 @@ class _SingleFactors(Update):
         return self._one
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
-        """The output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""
+        """Return the output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""
         seen, component = samples.obs, samples.component
         if self.twins_of is not None:
             policy, twins = self.twins_of.policy, cast(Twins, agent)
@@ -130,12 +130,12 @@ class _SingleFactors(Update):
         return out, agent.critic.net.of_components(seen, component)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
-        """KL(old ‖ new) of every sample, ``(N, 1)``."""
+        """Return KL(old ‖ new) of every sample, ``(N, 1)``."""
         return super().divergence(samples, _spread_of(old, samples.component), out)
 
 
 def _spread_of(spread: Spread, component: Any) -> Spread:
-    """The spread of the component of each sample, ``(N, 1)``, where it is not one for all."""
+    """Return the spread of the component of each sample, ``(N, 1)``, where it is not one for all."""
     if len(spread.log_std) == 1:
         return spread
     return spread._replace(log_std=spread.log_std[component][:, None])

@@ -51,22 +51,22 @@ class FactoredPPO:
 
     - `problem`: a JAX `Problem`; a function that makes a Gymnasium environment, as in
       ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
-      vector, the one target there is; one that makes a vector environment (``gym.make_vec``), whose `num_envs` is
-      `n_envs` if that is left out; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
+      vector, the only target; a function that makes a vector environment (``gym.make_vec``), whose `num_envs` is the
+      default of `n_envs`; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
     - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
       that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
-      `BaseNetwork` of your own; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
+      your own `BaseNetwork`; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
       problem's own if left out.
     - `weights`, `local`, `neighbours`: λ, what every factor sees, and which factors are neighbours; the problem's own
       if left out.
-    - `preset`: tuned settings by name, such as ``"traffic"``, and with them a network unless one is given; settings by
-      name replace those of the preset. None by default, whatever the problem.
-    - `method`: a relative by name, such as ``"mappo"`` or ``"coma"`` (`METHODS`), before the preset's settings.
+    - `preset`: tuned settings by name, such as ``"traffic"``, with a network unless you pass one; settings you pass
+      replace those of the preset. None by default, for every problem.
+    - `method`: a related method by name, such as ``"mappo"`` or ``"coma"`` (`METHODS`); it precedes the preset.
     - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of every update.
-    - `policy`, `critic`: as in `Config`; or a network of your own, an `equinox.Module`, or a function of a `Spec` and
-      a key that makes one. For one observation and what every component sees (None if all see everything) a policy
+    - `policy`, `critic`: as in `Config`; or your own network, an `equinox.Module`, or a function of a `Spec` and a key
+      that makes one. For one observation and what every component sees (None if all see everything) a policy
       returns parameters ``(c, width)``, and a critic a value for each target, ``(m,)``.
-    - all else by name: the fields of `Config`.
+    - other keyword arguments: the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
     >>> model = FactoredPPO("contextual-bandit:4", n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
@@ -182,10 +182,10 @@ class FactoredPPO:
           returning False; a `Callback` or any object with some of its methods; a callback of Stable-Baselines3; or a
           list of those.
         - `log_interval`: updates between two rows of the log, None for no rows.
-        - `tb_log_name`: what TensorBoard calls the run.
+        - `tb_log_name`: name of the run in TensorBoard.
         - `reset_num_timesteps`: begin to count at 0, with new episodes. With False, counting, schedules and episodes
           continue.
-        - `progress_bar`: whether to show one.
+        - `progress_bar`: whether to show a progress bar.
         """
         steps = number_of_steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
         about = {"reset_num_timesteps": reset_num_timesteps, "progress_bar": progress_bar}
@@ -266,12 +266,12 @@ class FactoredPPO:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[Any, Any]:
-        """Actions, as elements of the action space, and the next hidden state, None unless the policy is recurrent.
+        """Return actions, as elements of the action space, and the next hidden state, None without a recurrent policy.
 
         - `observation`: one observation, or a batch ``(B, ...)``, for which an array of actions is returned, or a list
           of them if the action space is a Dict or a Tuple.
         - `state`: what the last call returned, for a recurrent policy; None at the start of an episode.
-        - `episode_start`: where a batch begins new episodes, booleans ``(B,)``: nothing is remembered there.
+        - `episode_start`: where a batch begins new episodes, booleans ``(B,)``: memory is reset there.
         """
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
             raise ValueError("observation: got a pair, as env.reset() returns it; want its first element")
@@ -288,7 +288,7 @@ class FactoredPPO:
         return (elements[0] if is_one else elements), state
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
-        """Mean and standard error of the return over whole episodes, in environments of their own."""
+        """Return the mean and standard error of the return over whole episodes, in separate environments."""
         check_each(OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
         behaviour, collector = self.program.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
@@ -356,12 +356,12 @@ class FactoredPPO:
         verbose: int = 0,
         **settings: Any,
     ) -> "FactoredPPO":
-        """A model from a file that `save` wrote, or from the folder of a run.
+        """Return a model from a file that `save` wrote, or from the folder of a run.
 
         - `problem`, `network`: those it was trained on. They may be left out if the model was made from names, as
           models of ``factorax train`` are.
         - `trusted`: the name of its problem, if that leads to code or files: a file may come from someone else.
-        - `settings`: replace those in the file. A network of your own is not in it: give `policy` or `critic` again.
+        - `settings`: replace those in the file. Your own networks are not in it: pass `policy` or `critic` again.
         """
         checked("trusted", trusted, str | None)
 

@@ -117,7 +117,7 @@ class Learner:
         return self.new_collector()
 
     def new_collector(self) -> Collector:
-        """A collector of its own, which may start environments and workers."""
+        """Return a collector of its own, which may start environments and workers."""
         policy = self._example.policy
         network = None if runs_in_numpy(self.config, self.own) else WorkerNetwork.of(self.spec, self.config, policy)
         return collector_for(self.spec, self.config, network, policy.memory)
@@ -129,7 +129,7 @@ class Learner:
         return eqx.filter_eval_shape(lambda key: make_agent(self.spec, self.config, self.own, key, key), key)
 
     def init(self, seed: int | jax.Array | None = None, **hyper: Any) -> TrainState:
-        """The state before training. `hyper` replaces settings by the names of `Hyper`.
+        """Return the state before training. `hyper` replaces settings by the names of `Hyper`.
 
         To train several seeds and settings side by side, map over both:
 
@@ -171,11 +171,11 @@ class Learner:
         return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
-        """Flat actions for raw observations ``(..., d)``."""
+        """Return flat actions for raw observations ``(..., d)``."""
         return self.behaviour(state).act(key, obs, deterministic=deterministic)
 
     def behaviour(self, state: TrainState) -> Behaviour:
-        """The policy of a state, for whoever steps the environments."""
+        """Return the policy of a state, for the code that steps the environments."""
         policy, moments = state.agent.policy, state.obs
         # With its arrays as arguments, so that one compiled program serves all states.
         act = Partial(self._choose, policy, moments)
@@ -205,15 +205,15 @@ class Learner:
         return (actions, memory) if policy.memory else actions
 
     def normalised(self, moments: RunningMoments, obs: jax.Array) -> jax.Array:
-        """Observations as the agent sees them."""
+        """Return observations as the agent sees them."""
         return moments.normalised(obs, self.spec.observations.measured) if self.config.normalize_obs else obs
 
     def see(self, obs: jax.Array) -> Any:
-        """What every component sees, ``(..., c, l)``; None if that is everything, or no network looks at it."""
+        """Return what every component sees, ``(..., c, l)``; None if that is everything, or no network looks at it."""
         return self.spec.see(obs, jnp) if looks_at_local(self.spec, self.config, self.own) else None
 
     def learn_from(self, state: TrainState, transitions: Transition) -> tuple[TrainState, Metrics]:
-        """An update from the transitions of a rollout, ``[T, B, ...]``."""
+        """Return an update from the transitions of a rollout, ``[T, B, ...]``."""
         c, network = self.config, self.rule.network
         batch, reward, discounted = self.training_batch(state, transitions)
         batch, critic_memory = self._remembered(state, batch)
@@ -256,7 +256,8 @@ class Learner:
     def training_batch(
         self, state: TrainState, transitions: Transition
     ) -> tuple[TrainingBatch, RunningMoments, jax.Array]:
-        """A rollout with normalised observations and targets; the moments of returns, and returns in progress."""
+        """Return a rollout with normalised observations and targets; the moments of returns, and returns in
+        progress."""
         c, t = self.config, transitions
 
         def accumulate(total: jax.Array, step: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -285,12 +286,12 @@ class Learner:
         return batch, reward, discounted
 
     def _next_action(self, state: TrainState, next_obs: jax.Array) -> jax.Array:
-        """What the policy would do at the observations that followed, as it sees them."""
+        """Return what the policy would do at the observations that followed, as it sees them."""
         key = jax.random.fold_in(state.key, _FOR_NEXT_ACTIONS)
         return self.spec.components.sample(key, *state.agent.policy(next_obs, self.see(next_obs)))
 
     def _remembered(self, state: TrainState, batch: TrainingBatch) -> tuple[TrainingBatch, jax.Array | None]:
-        """The batch with what a recurrent critic remembers before each step; and what it does after the last."""
+        """Return the batch with what a recurrent critic remembers before each step; and what it does after the last."""
         critic, memory = state.agent.critic, state.critic_memory
         if critic is None or memory is None:
             return batch, None
@@ -301,7 +302,7 @@ class Learner:
         return batch._replace(critic_memory=before), jnp.where(ended[:, None], 0.0, after[-1])
 
     def rollout_view(self, state: TrainState, transitions: Transition) -> RolloutView:
-        """What the network may look at to say which K holds for a rollout."""
+        """Return what the network may look at to say which K holds for a rollout."""
         obs, mask = transitions.obs, transitions.factor_mask
         info = {name: obs[..., start:end] for name, start, end in self.spec.observed_info}
         return RolloutView(state.timesteps, obs, info if mask is None else info | {"factor_mask": mask})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ENVS = 2**20
 MOST_STEPS = 2**30
-"""Of all environments in a rollout, n_envs × n_steps."""
+"""Maximum number of steps of all environments in a rollout, n_envs × n_steps."""
 MOST_LAYERS = 64
 SLACK = 2**26
 """Bytes that a model may take more than twice the size of its file."""

@@ -75,7 +75,7 @@ class Logger:
         self.name_to_value, self._means = {}, {}
 
     def get_dir(self) -> str | None:
-        """The folder that was configured, if any."""
+        """Return the folder that was configured, if any."""
         return self.dir
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ FORMATS = ("stdout", "tensorboard", "csv", "wandb")
 
 
 def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[str] = ("stdout",)) -> Logger:
-    """A logger that writes in these formats, into a folder, for `FactoredPPO.set_logger`.
+    """Return a logger that writes in these formats, into a folder, for `FactoredPPO.set_logger`.
 
     - `formats`: some of ``"stdout"``, ``"tensorboard"``, ``"csv"`` and ``"wandb"``.
     """
@@ -223,7 +223,7 @@ def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[st
 
 
 def checked_formats(formats: Any, argument: str = "formats") -> list[str]:
-    """A list of formats, each of which there is."""
+    """Return a list of formats, each of which there is."""
     given = listed(argument, formats, f"a list with some of {', '.join(FORMATS)}")
     for name in given:
         if name not in FORMATS:
@@ -242,7 +242,7 @@ def _writer(name: str, folder: str | os.PathLike[str] | None) -> Writer:
 
 
 def numbered_folder(parent: str | os.PathLike[str], name: str, *, latest: bool = False) -> Path:
-    """The folder ``name_1``, ``name_2``, … of a new run below `parent`, as Stable-Baselines3 numbers them.
+    """Return the folder ``name_1``, ``name_2``, … of a new run below `parent`, as Stable-Baselines3 numbers them.
 
     - `latest`: return the last one that exists, if there is one.
     """

@@ -21,13 +21,13 @@ def remember(history: list[Metrics], metrics: Metrics) -> None:
 
 
 def copied(metrics: Metrics) -> Metrics:
-    """Metrics as numbers and arrays of their own: those of JAX hold buffers of the whole update."""
+    """Return metrics as numbers and arrays of their own: those of JAX hold buffers of the whole update."""
     arrays = {name: np.array(value) for name, value in metrics.items()}
     return {name: value if value.ndim else value[()] for name, value in arrays.items()}
 
 
 def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
-    """The metrics of the update after `before` steps, with the time; raises at non-finite values."""
+    """Return the metrics of the update after `before` steps, with the time; raises at non-finite values."""
     _check_finite(metrics, before)
     step = config.rollout_steps
     metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}

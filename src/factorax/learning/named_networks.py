@@ -17,7 +17,7 @@ CURRICULUM = "curriculum:"
 
 
 def is_file(network: str) -> bool:
-    """Whether this names a file, and not a network that the problem knows."""
+    """Return whether this names a file, and not a network that the problem knows."""
     if network.startswith(CURRICULUM):
         return False
     network = network.removeprefix("adaptive:")
@@ -25,7 +25,7 @@ def is_file(network: str) -> bool:
 
 
 def folder_name(network: str) -> str:
-    """Returns the name of a network, or of its file, as a part of the name of a folder.
+    """Return the name of a network, or of its file, as a part of the name of a folder.
 
     >>> folder_name("decay:0.5"), folder_name("nets/K.json")
     ('decay-0.5', 'K')
@@ -34,7 +34,7 @@ def folder_name(network: str) -> str:
 
 
 def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
-    """Returns the network of this name for a problem of `find_problem`; None for the problem's own network.
+    """Return the network of this name for a problem of `find_problem`; None for the problem's own network.
 
     `steps`: the steps of training, which a curriculum divides into equal stages.
 
@@ -102,7 +102,7 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
 
 
 def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curriculum:
-    """Returns the curriculum of networks whose names are separated by commas."""
+    """Return the curriculum of networks whose names are separated by commas."""
     want = "two or more networks of the problem, separated by commas, as in curriculum:own,complete"
     names = stages.split(",")
     if len(names) < 2 or not all(names):
@@ -127,7 +127,7 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
 
 
 def _adaptive_state(problem: Any, name: str, bins: str) -> AdaptiveStateNetwork:
-    """Returns the network of ``PLACE:EDGE,EDGE+PLACE:EDGE``, which begins with all edges."""
+    """Return the network of ``PLACE:EDGE,EDGE+PLACE:EDGE``, which begins with all edges."""
     try:
         parts = [part.partition(":") for part in bins.split("+")]
         places = [int(place) for place, _, _ in parts]
@@ -157,7 +157,7 @@ def _complete(source: Any) -> InfluenceNetwork:
 
 
 def _individual(source: Any) -> InfluenceNetwork | None:
-    """Returns the diagonal of a problem's network; None, for all of it, where there is no such diagonal."""
+    """Return the diagonal of a problem's network; None, for all of it, where there is no such diagonal."""
     network = declared_network(source)
     if network is None or network.static.factorisation is not None:
         return None

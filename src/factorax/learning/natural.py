@@ -30,7 +30,7 @@ def natural_step(
     damping: float,
     forward: bool = True,
 ) -> Policy:
-    """The policy one step further.
+    """Return the policy one step further.
 
     - `loss`: what is to fall, −E Σᵢ log πᵢ Cᵢ or another with the same gradient here.
     - `divergence`: KL(π ‖ a policy) of every factor, ``(N, n)``.

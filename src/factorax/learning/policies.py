@@ -72,11 +72,11 @@ class Policy(eqx.Module):
     def fitted_to(self, other: "Policy", components: int) -> "Policy":
         """This policy for the number of components of another one: a shared network takes the mean embedding and the
         mean spread; any other network stays as it is."""
-        if not isinstance(self.net, Shared) or len(self.net.identity) == components:
+        if not isinstance(self.net, Shared) or self.net.identity.shape == other.net.identity.shape:
             return self
         spread = jax.tree.map(lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape), self.spread,
                               other.spread)  # fmt: skip
-        return Policy(self.net.averaged(components), spread, other.mask, self.learns_spread)
+        return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
 
     def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
         """The same policy as NumPy arrays, for workers; with the mean and scale that normalise observations, if any."""

@@ -72,17 +72,18 @@ class Update:
         return self.spec.components
 
     def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
-        """log π of every factor, ``(..., n)``, from the output of the policy."""
+        """Return log π of every factor, ``(..., n)``, from the output of the policy."""
         return by_factor(self.spec, self.components.log_prob(*out, action))
 
     def values(self, agent: Agent, obs: jax.Array, local: Any) -> jax.Array:
-        """The critic's predictions, ``(..., v)``; zero if there is no critic."""
+        """Return the critic's predictions, ``(..., v)``; zero if there is no critic."""
         if agent.critic is None:
             return jnp.zeros((*obs.shape[:-1], self.spec.n_targets))
         return agent.critic(obs, local, agent.policy)
 
     def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
-        """The critic's predictions for the observations of a rollout, and for those that followed, ``[T, B, v]``."""
+        """Return the critic's predictions for the observations of a rollout, and for those that followed, ``[T, B,
+        v]``."""
         policy, critic = agent.policy, agent.critic
         if critic is None or not critic.remembers(policy):
             now = self.values(agent, batch.obs, batch.local)
@@ -92,14 +93,15 @@ class Update:
         return now, critic.step(batch.next_obs, batch.next_local, memory, policy)[0]
 
     def outputs(self, policy: Policy, samples: Samples, length: int) -> tuple[jax.Array, Spread]:
-        """The output of a policy for samples; those of a recurrent one are sequences of this length, time first."""
+        """Return the output of a policy for samples; those of a recurrent one are sequences of this length, time
+        first."""
         if not policy.memory:
             return policy(samples.obs, samples.local)
         parameters, spread = policy.unroll(*_sequences(samples, samples.memory, length))
         return parameters.reshape(-1, *parameters.shape[2:]), spread
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
-        """The output of the policy, as `outputs`, and the critic's predictions for samples."""
+        """Return the output of the policy, as `outputs`, and the critic's predictions for samples."""
         policy, critic = agent.policy, agent.critic
         if critic is None or not critic.remembers(policy):
             return self.outputs(policy, samples, length), self.values(agent, samples.obs, samples.local)
@@ -133,7 +135,7 @@ class Update:
         )
 
     def target_advantages(self, agent: Agent, batch: TrainingBatch, hyper: Hyper) -> jax.Array:
-        """The advantage of every target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
+        """Return the advantage of every target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
         has_critic = self.config.critic == "target"
         estimates = self.estimates(agent if has_critic else Agent(agent.policy, None), batch, None, hyper)
         advantage = estimates.advantage.reshape(-1, self.spec.n_targets)
@@ -174,11 +176,11 @@ class Update:
 
     @staticmethod
     def recurrent(agent: Agent) -> bool:
-        """Whether a network of an agent remembers, so that minibatches are made of sequences."""
+        """Return whether a network of an agent remembers, so that minibatches are made of sequences."""
         return bool(agent.policy.memory or (agent.critic is not None and agent.critic.own_memory))
 
     def standardised(self, samples: Samples) -> jax.Array:
-        """The credits; centred and scaled by one common scale where factors acted, if the settings say so."""
+        """Return the credits; centred and scaled by one common scale where factors acted, if the settings say so."""
         advantage = samples.credit
         if not self.config.normalize_advantage or advantage.size == 1:
             return advantage
@@ -195,7 +197,7 @@ class Update:
         return (advantage - mean) / (jnp.maximum(deviation, 1e-4) if over_rollout else deviation + 1e-8)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
-        """KL(old ‖ new) of every factor that acted, ``(N, n)``, for the output of a policy."""
+        """Return KL(old ‖ new) of every factor that acted, ``(N, n)``, for the output of a policy."""
         kl = self.components.kl((samples.parameters, old), out)
         return by_factor(self.spec, kl) * self._acted(samples)
 
@@ -206,7 +208,7 @@ class Update:
     def loss(
         self, agent: Agent, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper | None = None
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The loss of a minibatch and its metrics. `old` is the spread of the policy that acted."""
+        """Return the loss of a minibatch and its metrics. `old` is the spread of the policy that acted."""
         c, hyper = self.config, hyper or self.config.hyper
         out, value = self.evaluated(agent, samples, c.sequence_length)
         loss, metrics = self.policy_loss(out, samples, old, kl_coef, hyper)
@@ -224,7 +226,7 @@ class Update:
     def policy_loss(
         self, out: tuple[jax.Array, Spread], samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """The policy's part of the loss, and its metrics, for the output of the policy."""
+        """Return the policy's part of the loss, and its metrics, for the output of the policy."""
         c = self.config
         log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
@@ -265,7 +267,7 @@ class Update:
         return optax.chain(cut, optax.adam(hyper.learning_rate, eps=self.config.adam_eps))
 
     def for_minibatches(self, agent: Agent, samples: Samples) -> "Minibatches":
-        """What minibatches are drawn from, and the losses of one."""
+        """Return what minibatches are drawn from, and the losses of one."""
         return Minibatches(len(samples.action), lambda i: jax.tree.map(lambda x: x[i], samples), self.loss)
 
     def learn(
@@ -279,7 +281,8 @@ class Update:
         k: Any = None,
         hyper: Hyper | None = None,
     ) -> tuple[Agent, Any, jax.Array, dict[str, jax.Array]]:
-        """All epochs over one rollout: the new agent, the optimiser's state, the weight of the KL penalty, metrics."""
+        """Run all epochs over one rollout; return the new agent, the optimiser's state, the weight of the KL penalty,
+        metrics."""
         c, hyper = self.config, hyper or self.config.hyper
         k = self.network.static if k is None else k
         optimiser, old = self.optimiser(hyper), agent.policy.spread

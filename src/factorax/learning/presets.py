@@ -49,7 +49,7 @@ class Preset:
 
 
 def preset_names() -> list[str]:
-    """The names of all presets.
+    """Return the names of all presets.
 
     >>> "traffic" in preset_names()
     True
@@ -104,7 +104,7 @@ def network_of(preset: str) -> str | None:
 
 @cache
 def _read(path: Path) -> Preset:
-    """The preset in a file; raises ValueError that names the file and the entry."""
+    """Return the preset in a file; raises ValueError that names the file and the entry."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -124,7 +124,7 @@ def _read(path: Path) -> Preset:
 
 
 def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
-    """Settings in the types of their fields; raises ValueError that names the one that does not belong there."""
+    """Return settings in the types of their fields; raises ValueError that names the one that does not belong there."""
     if not isinstance(settings, dict):
         raise ValueError(f"{path}: settings: got {shown(settings)}, want a table [settings] of fields of Config")
     settings = {name: None if value == "none" and name in _OPTIONAL else value for name, value in settings.items()}

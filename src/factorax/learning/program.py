@@ -31,7 +31,7 @@ class _Programs:
         self.updates: Recent[OwnCompiled] = Recent(4)
 
     def update(self, state: TrainState, seeds: int | None) -> OwnCompiled:
-        """The compiled update of one state, or of several seeds."""
+        """Return the compiled update of one state, or of several seeds."""
 
         def make() -> OwnCompiled:
             learner = self.learner
@@ -48,7 +48,7 @@ _in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictio
 
 
 def _programs_of(learner: Learner) -> _Programs:
-    """The programs of a learner, or of one equal to it."""
+    """Return the programs of a learner, or of one equal to it."""
     common = learner.common
     described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
     if described is None:

@@ -30,8 +30,8 @@ _DEEPEST = 50
 
 
 def value_key(x: Any) -> Hashable | None:
-    """A hashable description of an object, equal to that of another one only if both are the same by value; None if it
-    cannot be described.
+    """Return a hashable description of an object, equal to that of another one only if both are the same by value; None
+    if it cannot be described.
 
     >>> value_key(np.arange(3)) == value_key(np.arange(3))
     True
@@ -58,7 +58,7 @@ class _Describing:
         self.path: list[int] = []
 
     def key(self, x: Any, *, may_change: bool = False) -> Hashable:
-        """The description. With `may_change`, lists and the like count as what might be changed, and are not
+        """Return the description. With `may_change`, lists and the like count as what might be changed, and are not
         described."""
         if isinstance(x, float):
             return type(x), float(x).hex()
@@ -122,7 +122,8 @@ class _Describing:
         return "jax", x.weak_type, self.key(np.asarray(x))
 
     def _own(self, x: Any) -> Hashable:
-        """An object of this library, by its attributes; those that are computed on demand follow from the others."""
+        """Return an object of this library, by its attributes; those that are computed on demand follow from the
+        others."""
         kind = type(x)
         names = sorted(name for name in vars(x) if not isinstance(_attribute(kind, name), functools.cached_property))
         return kind, tuple((name, self.key(vars(x)[name])) for name in names)
@@ -167,7 +168,7 @@ def _of_a_library(function: types.FunctionType) -> bool:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """The names that code and the functions in it may look up in their module."""
+    """Return the names that code and the functions in it may look up in their module."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
     return set(code.co_names).union(*map(_names, inner))
 
@@ -177,11 +178,12 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Config)}
 
 
 def common_config(config: Config) -> Config:
-    """Settings that give the same program, with defaults for all that a program takes as arguments or does not know."""
+    """Return settings that give the same program, with defaults for all that a program takes as arguments or does not
+    know."""
     numbers = (name for name in Hyper._fields if not isinstance(getattr(config, name), Schedule | None))
     return dataclasses.replace(config, **{name: _DEFAULTS[name] for name in (*_STEPPING, *numbers)})
 
 
 def common_spec(spec: Spec) -> Spec:
-    """What a program knows of a problem: not who makes its environments, unless it steps them itself."""
+    """Return what a program knows of a problem: not who makes its environments, unless it steps them itself."""
     return spec if spec.is_jax else dataclasses.replace(spec, problem=None, local_is_own=False)

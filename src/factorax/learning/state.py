@@ -44,7 +44,7 @@ class RunningMoments(NamedTuple):
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -clip, clip)
 
     def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
-        """Rows of observations, of which only the measured columns are normalised; all, if that is None."""
+        """Return rows of observations, of which only the measured columns are normalised; all, if that is None."""
         return self.normalise(rows) if measured is None else jnp.where(measured, self.normalise(rows), rows)
 
 
@@ -55,9 +55,9 @@ class TrainState(NamedTuple):
     optimiser: Any
     kl_coef: jax.Array
     obs: RunningMoments
-    """Of observations."""
+    """Running moments of observations."""
     reward: RunningMoments
-    """Of discounted returns."""
+    """Running moments of discounted returns."""
     discounted: jax.Array
     """The discounted return of every episode so far, ``(B,)``."""
     environments: Any
@@ -84,7 +84,7 @@ def initial_state(
     optimiser: Any,
     hyper: Mapping[str, Any],
 ) -> TrainState:
-    """The state before the first update.
+    """Return the state before the first update.
 
     - `own`: networks of the user's own.
     - `key`: split into keys for the policy, the critic, and training.

@@ -36,7 +36,7 @@ class Names(NamedTuple):
 
 
 def saved_as(path: str | os.PathLike[str]) -> Path:
-    """The file that `FactoredPPO.save` writes: with the suffix .safetensors, which is added if it is missing.
+    """Return the file that `FactoredPPO.save` writes: with the suffix .safetensors, which is added if it is missing.
 
     >>> saved_as("models/chain").name
     'chain.safetensors'
@@ -46,8 +46,8 @@ def saved_as(path: str | os.PathLike[str]) -> Path:
 
 
 def existing(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of a model: the path itself or the one with the suffix; or, if it is the folder of a run, the last
-    checkpoint and the one before it."""
+    """Return the files of a model: the path itself or the one with the suffix; or, if it is the folder of a run, the
+    last checkpoint and the one before it."""
     path = path_of("path", path)
     tried = [path, saved_as(path)]
     if path.is_dir():
@@ -59,8 +59,8 @@ def existing(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
-    """What `read` makes of the first file; or of the next, with a warning, if the first is damaged. If none can be
-    read, the first error is raised."""
+    """Return what `read` makes of the first file; or of the next, with a warning, if the first is damaged. If none can
+    be read, the first error is raised."""
     first_error: ValueError | None = None
     for file in files:
         try:
@@ -75,7 +75,7 @@ def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
 
 
 def sizes(spec: Spec) -> dict[str, Any]:
-    """What a problem must agree in with another one, for a message."""
+    """Return what a problem must agree in with another one, for a message."""
     return {
         "observation space": str(spec.observation_space),
         "action space": str(spec.action_space),
@@ -91,21 +91,21 @@ def check_given(path: Path, **arguments: Any) -> None:
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
             raise ValueError(
-                f"{name}: {str(path)!r} was trained with {name} of its own, which is not in the file"
+                f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file"
                 f"{_called(about, name)}; give it again, as in FactoredPPO.load(path, problem, {name}=…)"
             )
 
 
 def _called(about: Any, argument: str) -> str:
-    """What a network of the user's own was called, as a file tells; empty if it does not."""
+    """Return what a network of the user's own was called, as a file tells; empty if it does not."""
     names = about.get("modules")
     name = names.get(argument) if isinstance(names, dict) else None
     return f" (it was {shown(name)})" if isinstance(name, str) else ""
 
 
 def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list[episodes_.Episode] | None]:
-    """The state of a model from a file, with the arrays of `state` replaced; and the episodes in progress, if they are
-    played outside of JAX. If the file is of another number of environments, new episodes begin."""
+    """Return the state of a model from a file, with the arrays of `state` replaced; and the episodes in progress, if
+    they are played outside of JAX. If the file is of another number of environments, new episodes begin."""
     try:
         config = checkpoints.about(path).get("config")
         other_envs = not isinstance(config, dict) or config.get("n_envs") != n_envs
@@ -123,8 +123,8 @@ def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list
 
 
 def _differences(path: Path, spec: Spec) -> str:
-    """How the problem that a file was trained on differs from another one, as the end of a message; empty if it does
-    not, or the file does not say."""
+    """Return how the problem that a file was trained on differs from another one, as the end of a message; empty if it
+    does not, or the file does not say."""
     try:
         told, sizes_here = checkpoints.about(path).get("trained_on"), sizes(spec)
     except ValueError:
@@ -138,7 +138,7 @@ def _differences(path: Path, spec: Spec) -> str:
 
 
 def named_in(path: Path, trusted: str | None = None) -> Names:
-    """The names that a file of a model holds, or the folder of the run that it belongs to.
+    """Return the names that a file of a model holds, or the folder of the run that it belongs to.
 
     Raises ValueError where there are none, with the sizes of the problem; and where a name leads to code or to files
     elsewhere, which is for the user to say: the name of a problem as `trusted`.
@@ -179,7 +179,7 @@ def check_trusted(problem: str, trusted: str | None, where: str, how: str) -> No
 
 
 def _names_of_run(folder: Path) -> Names:
-    """The names in the settings of a run folder."""
+    """Return the names in the settings of a run folder."""
     try:
         content = read_json(folder / "config.json", LARGEST_CONFIG)
         problem, network = content["problem"], content["network"]
@@ -191,7 +191,7 @@ def _names_of_run(folder: Path) -> Names:
 
 
 def network_of_run(folder: Path, network: str) -> str:
-    """The name of a run's network, which is the copy in its folder if it was a file."""
+    """Return the name of a run's network, which is the copy in its folder if it was a file."""
     if not is_file(network):
         return network
     return ("adaptive:" if network.startswith("adaptive:") else "") + str(folder / NETWORK_COPY)

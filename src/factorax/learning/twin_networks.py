@@ -26,7 +26,7 @@ class Twins(NamedTuple):
 
     @staticmethod
     def can_stand_for(agent: Agent) -> bool:
-        """Whether both networks are shared ones with the same inputs and hidden layers."""
+        """Return whether both networks are shared ones with the same inputs and hidden layers."""
         if agent.critic is None or not all(isinstance(net, Shared) for net in (agent.policy.net, agent.critic.net)):
             return False
         ours, theirs = agent.policy.net, agent.critic.net
@@ -35,7 +35,7 @@ class Twins(NamedTuple):
 
     @classmethod
     def of(cls, agent: Any) -> "Twins":
-        """Of an agent, or of anything with its structure, such as an optimiser's means of gradients."""
+        """Take those of an agent, or of anything with its structure, such as an optimiser's means of gradients."""
         policy, critic = agent.policy.net.net, agent.critic.net.net
         width = max(net.biases[-1].shape[0] for net in (policy, critic))
 
@@ -67,7 +67,7 @@ class Twins(NamedTuple):
         return eqx.tree_at(where, like, (*arrays, self.spread))
 
     def __call__(self, x: jax.Array, activation: str) -> jax.Array:
-        """From inputs ``(N, inputs)`` to the outputs of both, ``(2, N, width)``."""
+        """Map inputs ``(N, inputs)`` to the outputs of both, ``(2, N, width)``."""
         for i, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
             x = x @ kernel + bias
             if i < len(self.kernels) - 1:
@@ -76,12 +76,12 @@ class Twins(NamedTuple):
 
 
 def together(tree: Any) -> Any:
-    """A tree of agents, such as the state of an optimiser, with twins in their place."""
+    """Return a tree of agents, such as the state of an optimiser, with twins in their place."""
     return jax.tree.map(lambda x: Twins.of(x) if _is_agent(x) else x, tree, is_leaf=_is_agent)
 
 
 def apart(tree: Any, like: Any) -> Any:
-    """The tree that `together` made twins of; `like` has its structure."""
+    """Return the tree that `together` made twins of; `like` has its structure."""
     is_twins = lambda x: isinstance(x, Twins)  # noqa: E731
     twins = jax.tree.leaves(tree, is_leaf=is_twins)
     leaves, structure = jax.tree.flatten(like, is_leaf=_is_agent)

@@ -32,7 +32,7 @@ class ScheduledRange(_checks.Range):
         return super().__str__() + ", or a function of the remaining progress"
 
     def converted(self, value: Any, kind: Any) -> Any:
-        """The value in the type `kind`, or the schedule of a function."""
+        """Return the value in the type `kind`, or the schedule of a function."""
         if callable(value):
             return _schedule(value, self)
         return super().converted(value, kind)
@@ -52,17 +52,17 @@ class Schedule(tuple[float, ...]):
 
     @classmethod
     def of(cls, function: Callable[[float], float]) -> Self:
-        """The schedule of a function from the progress that remains, in [0, 1], to a value."""
+        """Return the schedule of a function from the progress that remains, in [0, 1], to a value."""
         return cls(float(function(i / (_POINTS - 1))) for i in range(_POINTS))
 
     @classmethod
     def read(cls, values: Any) -> Any:
-        """The schedule that a file holds as a list of numbers; anything else as it is, to be refused."""
+        """Return the schedule that a file holds as a list of numbers; anything else as it is, to be refused."""
         numbers_alone = isinstance(values, list) and all(type(value) in (int, float) for value in values)
         return cls(map(float, values)) if numbers_alone and 2 <= len(values) <= 10 * _POINTS else values
 
     def __call__(self, progress: Any) -> Any:
-        """The value at a progress, which may be a traced JAX scalar."""
+        """Return the value at a progress, which may be a traced JAX scalar."""
         import jax.numpy as jnp
 
         return jnp.interp(progress, jnp.linspace(0.0, 1.0, len(self)), jnp.asarray(self))
@@ -72,7 +72,7 @@ class Schedule(tuple[float, ...]):
 
 
 def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
-    """A schedule from a function; its values are within the bounds, or at them: a range may close at the end."""
+    """Return a schedule from a function; its values are within the bounds, or at them: a range may close at the end."""
     try:
         schedule = value if isinstance(value, Schedule) else Schedule.of(value)
     except Exception as error:  # of the user's function
@@ -84,7 +84,7 @@ def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
 
 
 def number_of_steps(total_timesteps: Any) -> int:
-    """A number of steps; 1e5 is one, too."""
+    """Return a number of steps; 1e5 is one, too."""
     if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
         total_timesteps = int(total_timesteps)
     return _checks.checked("total_timesteps", total_timesteps, Annotated[int, _checks.Range(0)])

@@ -16,7 +16,7 @@ class Sized(Protocol):
 
 
 def vector_size(problem: Any) -> int | None:
-    """How many environments a problem makes at a time, if it is a vector environment; None for any other.
+    """Return how many environments a problem makes at a time, if it is a vector environment; None for any other.
 
     Functions of the library say so themselves; others are called, and what they make is closed again.
     """
@@ -30,7 +30,7 @@ def vector_size(problem: Any) -> int | None:
 
 
 def sized_config(settings: dict[str, Any], problem: Any) -> Config:
-    """The settings of this name, checked.
+    """Return the settings of this name, checked.
 
     Without `n_envs` they may fit the `num_envs` of a vector environment and no other number; only where they do not fit
     the default is it made for the moment, to ask it.

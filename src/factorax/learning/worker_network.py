@@ -34,7 +34,7 @@ class WorkerNetwork:
         return cls(template, spec.observations, spec.factors)
 
     def __call__(self, leaves: Sequence[Any], rows: Any, memory: Any, local: Any) -> tuple[Any, Any]:
-        """Parameters ``(B, c, width)`` and memory for rows of observations ``(B, d)``."""
+        """Return parameters ``(B, c, width)`` and memory for rows of observations ``(B, d)``."""
         policy, moments = jax.tree.unflatten(jax.tree.structure(self.template), leaves)
         obs = rows if moments is None else moments.normalised(rows, self.observations.measured)
         seen = None
@@ -46,6 +46,6 @@ class WorkerNetwork:
 
 
 def module_arrays(policy: Policy, moments: RunningMoments | None) -> ModuleArrays:
-    """The arrays of a policy, in the order of its leaves, for workers."""
+    """Return the arrays of a policy, in the order of its leaves, for workers."""
     log_std, colour = policy.spread_in_numpy()
     return ModuleArrays(tuple(np.asarray(leaf) for leaf in jax.tree.leaves((policy, moments))), log_std, colour)

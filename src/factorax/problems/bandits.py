@@ -1,7 +1,7 @@
 """Continuum-armed bandits with many actions and known structure (Sec. 5.1 and App. D of the paper).
 
 A bandit has one state, an action in ℝⁿ and a vector of targets, a pure function of the action. Its influence network
-and its multipliers λ are attributes. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
+and its weights λ are attributes. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class Bandit:
     network: InfluenceNetwork
     """Which action influences which target, ``(n, m)``."""
     weights: np.ndarray
-    """The multipliers λ, shape ``(m,)``."""
+    """The weights λ, shape ``(m,)``."""
     targets: Callable[[Any], Any]
     """From actions ``(..., n)`` to targets ψ, ``(..., m)``."""
     best: Any
@@ -49,7 +49,7 @@ class Bandit:
         return self.network.shape[0]
 
     def reward(self, action: Any) -> Any:
-        """The scalar objective Σⱼ λⱼ ψⱼ of actions ``(..., n)``, shape ``(...)``."""
+        """Return the scalar objective Σⱼ λⱼ ψⱼ of actions ``(..., n)``, shape ``(...)``."""
         if np.shape(action)[-1:] != (self.n,) or not hasattr(action, "dtype"):
             raise TypeError(f"action: got {shown(action)}, want an array of shape (..., {self.n})")
         if getattr(action.dtype, "kind", "f") in "cOSU":
@@ -58,7 +58,7 @@ class Bandit:
         return credit(total, self.targets(action), self.weights)[..., 0]
 
     def gap(self, action: Any) -> Any:
-        """How far the reward of an action is below the best, shape ``(...)``.
+        """Return how far the reward of an action is below the best, shape ``(...)``.
 
         It is at least 0 but for rounding, if `best` is right: a gap below −`ROUNDING` (1 + |reward of `best`|) says
         that it is wrong.
@@ -67,7 +67,7 @@ class Bandit:
 
 
 def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
-    """A target of its own for every action: ψᵢ = fᵢ(aᵢ), K = I.
+    """Return a target of its own for every action: ψᵢ = fᵢ(aᵢ), K = I.
 
     **Arguments**
 
@@ -102,12 +102,12 @@ def search_bandit(
     - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre`
       draws others). It may be traced by JAX, so that one compiled program serves many centres.
     - `k`: how many actions the penalty touches; with 0 there is none, and no target for it.
-    - `penalty`: its multiplier λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
+    - `penalty`: its weight λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
       (`factorax.problems.search_optimum`).
     - `norm`: p of the distance ‖a − c‖ₚ (App. D, "Implications for MDPs", has any p ≥ 1). With 2 the distance is one
       target of all actions, −‖a − c‖₂ / n: nothing can be factored.
     - `zeta`: ζ, from the first k actions ``(..., k)`` to ``(...)``; their Euclidean norm if left out.
-    - `best`: the action that maximises the reward, shape ``(n,)``. It is needed with a `zeta` of one's own, and known
+    - `best`: the action that maximises the reward, shape ``(n,)``. It is needed with your own `zeta`, and known
       without.
     - `scale`: a factor on all targets in place of 1/n; 1 leaves them undivided, as the paper prints them.
 
@@ -180,7 +180,7 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
 
 
 def _vector(x: Any, argument: str) -> Any:
-    """A NumPy array (n,), or a JAX array as it is: it may be traced."""
+    """Return a NumPy array (n,), or a JAX array as it is: it may be traced."""
     array = x if is_jax_array(x) else real_array(argument, x).astype(np.float64)
     if array.ndim != 1 or not len(array):
         raise ValueError(f"{argument}: got {shown(x)}, shape {array.shape}, want (n,), one for each action")
@@ -188,7 +188,7 @@ def _vector(x: Any, argument: str) -> Any:
 
 
 def draw_centre(n: int, seed: int | Sequence[int] = 0) -> np.ndarray:
-    """The centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
+    """Return the centre of a search bandit: n numbers drawn uniformly from (−5, 5)."""
     n = as_index(n, "n", least=1)
     try:
         checked("seed", [seed] if np.ndim(seed) == 0 else seed, tuple[Annotated[int, Range(0)], ...])

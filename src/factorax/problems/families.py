@@ -14,6 +14,9 @@ from . import traffic as traffic_lights
 from .market.market_problem import market as make_market
 from .problem import Problem
 from .traffic import sumo as sumo_simulator
+from .traffic.city import CityEnv
+from .traffic.city.resco import resco as make_resco
+from .traffic.city.resco import resco_files
 
 MOST_FACTORS = 4096
 MOST_STEPS = 100_000
@@ -50,7 +53,11 @@ def traffic(text: str) -> Problem:
 
 
 def sumo(text: str) -> Callable[[], Any]:
-    """Returns what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names."""
+    """Returns what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names.
+
+    Of a network of files each light chooses its next green phase; with ``actions=switch`` it is asked every second
+    whether to go on to its next phase.
+    """
     _check_size("sumo", text, horizon=MOST_STEPS)
     first, *rest = text.split(",")
     if first.endswith(".xml"):
@@ -58,8 +65,29 @@ def sumo(text: str) -> Callable[[], Any]:
             raise ValueError(
                 f"problem: got {_name('sumo', text)!r}, want two files, as in sumo:town.net.xml,town.rou.xml"
             )
-        return partial(sumo_simulator.OwnTrafficEnv, first, rest[0], **parse_settings(rest[1:]))
+        settings = parse_settings(rest[1:])
+        actions = settings.pop("actions", "phase")
+        if actions not in ("phase", "switch"):
+            raise ValueError(f"problem: got actions={actions} in {_name('sumo', text)!r}, want phase or switch")
+        make = CityEnv if actions == "phase" else sumo_simulator.OwnTrafficEnv
+        return partial(_made, make, _name("sumo", text), first, rest[0], **settings)
     return partial(sumo_simulator.make_traffic, *parse_size(first, "sumo", text), **parse_settings(rest))
+
+
+def resco(text: str) -> Callable[[], Any]:
+    """Returns what makes the environment that ``resco:cologne8`` names: a network of the RESCO benchmark."""
+    _check_size("resco", text, horizon=MOST_STEPS)
+    name, *rest = text.split(",")
+    resco_files(name)  # a wrong name, or a missing package, is an error at once
+    return partial(_made, make_resco, _name("resco", text), name, **parse_settings(rest))
+
+
+def _made(make: Callable[..., Any], problem: str, *files: str, **settings: Any) -> Any:
+    """The environment of a problem by name; a setting that does not exist is a ValueError with that name."""
+    try:
+        return make(*files, **settings)
+    except TypeError as error:
+        raise ValueError(f"problem: got {problem!r}, and there is no such setting ({error})") from error
 
 
 def _check_size(prefix: str, text: str, *, factors: int | None = None, **most: int) -> None:
@@ -102,7 +130,7 @@ def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
         numbers = tuple(int(n) for n in size.split("x")) if size else ()
     except ValueError:
         raise ValueError(
-            f"problem: got the size {size!r} in {_name(prefix, text)!r}, want numbers, as in {prefix}:4"
+            f"problem: got the size {size!r} in {_name(prefix, text)!r}, want whole numbers, as in {prefix}:4"
         ) from None
     if min(numbers, default=1) < 1:
         raise ValueError(f"problem: got {_name(prefix, text)!r}, want a size of at least 1")

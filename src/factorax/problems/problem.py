@@ -51,7 +51,7 @@ class Problem:
     network: InfluenceNetwork
     """Which factor influences which target, now *or later*: the network of returns."""
     weights: np.ndarray
-    """The multipliers λ, ``(m,)``."""
+    """The weights λ, ``(m,)``."""
     local: Callable[[jax.Array], jax.Array] | None = None
     """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, or each component of an action, ``(...,
     c, l)``: for shared and independent policies."""

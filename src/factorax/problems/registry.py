@@ -19,6 +19,7 @@ _BUILT_IN = {
     "market": "factorax.problems.families:market",
     "traffic": "factorax.problems.families:traffic",
     "sumo": "factorax.problems.families:sumo",
+    "resco": "factorax.problems.families:resco",
     "rddl": "factorax.integrations.rddl:named",
     "gymnax": "factorax.integrations.gymnax:named",
     "jaxmarl": "factorax.integrations.jaxmarl:named",
@@ -67,6 +68,8 @@ def find_problem(name: str) -> Any:
     - ``traffic:3x3``, ``traffic:2x6,norm=fixed,slots=20``: traffic lights in the lane simulator, with the settings of
       `factorax.problems.traffic.lanes`; ``sumo:3x3`` is the same in SUMO, and ``sumo:town.net.xml,town.rou.xml`` a
       network of your own (extra ``sumo``);
+    - ``resco:cologne8``, ``resco:grid4x4,interval=5``: a network of the RESCO benchmark from an installed sumo-rl, with
+      the settings of `factorax.problems.traffic.city.CityEnv`;
     - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network read from it (extra ``rddl``);
     - ``gymnax:CartPole-v1``, ``jaxmarl:MPE_simple_spread_v3``, ``brax:ant``, ``playground:CartpoleBalance``,
       ``jumanji:Snake-v1``: a JAX environment of another package, with settings after commas, as in

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, is_jax_array
 
 
 def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
-    """Returns the action that minimises ‖a − c‖ₚ + λ ‖(a₁ … a_k)‖₂, p being `norm`, shape ``(n,)``.
+    """Return the action that minimises ‖a − c‖ₚ + λ ‖(a₁ … a_k)‖₂, p being `norm`, shape ``(n,)``.
 
     For p = 1 the first k actions are those of the centre clipped to [−t, t]. An action inside the bounds has to balance
     the slope 1 of its distance against that of the penalty, λ|aᵢ|/r ≤ 1 with r = ‖(a₁ … a_k)‖₂, so that t = r/λ:

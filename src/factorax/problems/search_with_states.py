@@ -18,7 +18,7 @@ _SIZES = {"n": Count, "features": Count, "seed": Seed}
 
 
 def draw_targets(n: int, features: int, seed: Any = 0) -> np.ndarray:
-    """Returns W of π*(s) = W s, shape ``(n, features)``: such that π*(s) has the variance of the bandit's centres."""
+    """Return W of π*(s) = W s, shape ``(n, features)``: such that π*(s) has the variance of the bandit's centres."""
     return draw_centre(n * features, seed).reshape(n, features) / np.sqrt(features)
 
 

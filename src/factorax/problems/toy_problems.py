@@ -112,7 +112,7 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
 
 
 def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1) -> Problem:
-    """A grid of queues, each served from one of two sides; what is served moves on to the neighbour.
+    """Return a grid of queues, each served from one of two sides; what is served moves on to the neighbour.
 
     - **Observation**: the lengths of both queues of every node, over 10.
     - **Action**: ``MultiDiscrete([2] * n)``, which of its two queues (from the west, from the north) a node serves.
@@ -177,7 +177,8 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
 
 
 def downstream(n: int, edges: list[tuple[int, int]], hops: int) -> InfluenceNetwork:
-    """The network in which each of n nodes influences itself and the nodes at most `hops` directed edges after it."""
+    """Return the network in which each of n nodes influences itself and the nodes at most `hops` directed edges after
+    it."""
     start, end = np.array(edges, int).reshape(-1, 2).T
     step = sparse.csr_array((np.ones(len(start) + n), (np.append(start, range(n)), np.append(end, range(n)))), (n, n))
     reach = sparse.eye_array(n, format="csr")

@@ -11,12 +11,12 @@ with its own seed, and nothing else."""
 
 
 def is_vector(env: Any) -> bool:
-    """Whether this is a Gymnasium vector environment."""
+    """Return whether this is a Gymnasium vector environment."""
     return isinstance(env, VectorEnv)
 
 
 def autoreset_mode(env: VectorEnv) -> AutoresetMode:
-    """How a vector environment resets those of its environments that have ended, as its `metadata` says.
+    """Return how a vector environment resets those of its environments that have ended, as its `metadata` says.
 
     Raises ValueError if it does not say.
     """
@@ -32,7 +32,8 @@ def autoreset_mode(env: VectorEnv) -> AutoresetMode:
 
 
 def takes_seeds(env: VectorEnv) -> bool:
-    """Whether single environments of a vector can be reset with a seed each, so that all episodes can be replayed.
+    """Return whether single environments of a vector can be reset with a seed each, so that all episodes can be
+    replayed.
 
     Those of Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` can, whatever their autoreset mode; others say so by
     ``metadata["seed_per_env"]``.

@@ -1,4 +1,4 @@
-"""`Backend`: the interface of whoever steps Gymnasium environments, in this process or elsewhere."""
+"""`Backend`: the interface for stepping Gymnasium environments, in this process or elsewhere."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ class Backend(ABC):
 
     @abstractmethod
     def fragments(self) -> list[Fragment]:
-        """The fragments, in the order of environments, once all are complete."""
+        """Return the fragments, in the order of environments, once all are complete."""
 
     @abstractmethod
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Backend(ABC):
         self.in_flight = True
 
     def finish(self) -> Transition:
-        """The transitions of all environments, ``[T, B, ...]``, since `begin`; with a warning for every loss."""
+        """Return the transitions of all environments, ``[T, B, ...]``, since `begin`; with a warning for every loss."""
         self.in_flight = False
         fragments = self.fragments()
         for fragment in fragments:

@@ -56,7 +56,7 @@ class BatchedEnvironments:
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
-        """Of the episodes in progress; of vectors that draw their own, what all of it began with."""
+        """Seeds of the episodes in progress; for vectors that draw their own, the seed of their first reset."""
         self.began = np.full(n_envs, -1)
         self.rngs: list[np.random.Generator] = []
         """Generators for the seeds of later episodes, one per environment."""
@@ -138,7 +138,8 @@ class BatchedEnvironments:
         return transitions
 
     def _following(self, v: int, got: Rows) -> np.ndarray:
-        """The observations that the next actions of a vector depend on; resets environments where that is for us."""
+        """Return the observations that the next actions of a vector depend on; resets environments where that is for
+        us."""
         over = got.terminated | got.truncated
         vector = self.vectors[v]
         if not over.any() or vector.skips:
@@ -153,7 +154,7 @@ class BatchedEnvironments:
         return np.where(over[:, None], first, got.next_obs)
 
     def step(self, actions: np.ndarray) -> Transition:
-        """One transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
+        """Make one step in all environments; return the transition, ``[1, B, ...]``, for flat actions ``(B, c)``."""
         return self.collect(lambda obs: actions, 1)
 
     @property
@@ -201,7 +202,7 @@ class BatchedEnvironments:
             vector.close()
 
     def where(self, v: int | None = None) -> str:
-        """Which environments a vector holds, and which step it is in, for messages."""
+        """Return which environments a vector holds, and which step it is in, for messages."""
         v = self.at if v is None else v
         begin = self.first + v * self.together
         vector = self.vectors[v]
@@ -209,7 +210,7 @@ class BatchedEnvironments:
 
     @contextlib.contextmanager
     def _watching(self, v: int, lost: dict[int, EpisodeLost] | None, doing: str = "") -> Iterator[None]:
-        """Adds to errors which vector they came from; enters one that lost its episodes in `lost`, and closes it."""
+        """Add to errors which vector they came from; enter one that lost its episodes in `lost`, and close it."""
         self.at = v
         try:
             yield

@@ -38,7 +38,7 @@ class Calls:
         self.count += 1
 
     def first_not_finite(self) -> tuple[int, int, str] | None:
-        """The first call and environment with a number that is not finite, and what it is."""
+        """Return the first call and environment with a number that is not finite, and what it is."""
         psi, obs = self.psi[: self.count], self.next_obs[: self.count]
         bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
         if not bad.any():
@@ -51,8 +51,9 @@ class Calls:
     def transitions(
         self, n_steps: int, episodes: Episodes
     ) -> tuple[Transition, np.ndarray | None, np.ndarray, list[tuple[int, np.ndarray]]]:
-        """The first `n_steps` transitions of every environment, ``[T, B, ...]``; the call of each, if they differ; the
-        step before which the episodes in progress began, −1 if that was earlier; and all episodes that ended.
+        """Return the first `n_steps` transitions of every environment, ``[T, B, ...]``; the call of each, if they
+        differ; the step before which the episodes in progress began, −1 if that was earlier; and all episodes that
+        ended.
 
         `episodes` are those in progress before, and are brought up to date.
         """
@@ -75,8 +76,8 @@ class Calls:
         return Transition(**fields), calls, last, finished
 
     def _ended(self, episodes: Episodes) -> tuple[np.ndarray, np.ndarray, list[tuple[int, np.ndarray]], np.ndarray]:
-        """Targets ``[C, B, m]`` and lengths ``[C, B]`` where an episode ended, else zeros; summed in 64 bits, in the
-        order in which `HostEnvironments` does. And the last call in which one of each environment ended, or −1."""
+        """Return targets ``[C, B, m]`` and lengths ``[C, B]`` where an episode ended, else zeros; summed in 64 bits, in
+        the order in which `HostEnvironments` does. And the last call in which one of each environment ended, or −1."""
         total, length = episodes
         returns, lengths = np.zeros(self.psi.shape), np.zeros(self.shape, np.int64)
         begun, last = np.zeros(self.shape[1], np.int64), np.full(self.shape[1], -1)

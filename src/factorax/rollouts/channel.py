@@ -33,7 +33,7 @@ _COMMAND = (sys.executable, "-m", "factorax.rollouts.worker")
 
 
 def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.Popen, Connection]:
-    """A worker process with these environment variables, and the connection to it. May raise `WorkerDied`."""
+    """Return a worker process with these environment variables, and the connection to it. May raise `WorkerDied`."""
     if memory.path is None:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -104,7 +104,7 @@ def shared(plan: Plan, memory: int | str) -> Memory:
 
 
 def _accepted(server: socket.socket, token: bytes, process: subprocess.Popen) -> socket.socket:
-    """The socket of the worker. It alone knows the token; nothing is unpickled that anybody else sends."""
+    """Return the socket of the worker. It alone knows the token; nothing is unpickled that anybody else sends."""
     server.settimeout(_POLL_SECONDS)
     end = time.monotonic() + START_SECONDS
     while process.poll() is None:
@@ -120,7 +120,7 @@ def _accepted(server: socket.socket, token: bytes, process: subprocess.Popen) ->
 
 
 def _has_sent(candidate: socket.socket, token: bytes) -> bool:
-    """Whether the first bytes of this socket are the token; if not, it is closed."""
+    """Return whether the first bytes of this socket are the token; if not, it is closed."""
     received = b""
     with contextlib.suppress(OSError):
         while len(received) < len(token) and (more := candidate.recv(len(token) - len(received))):

@@ -28,7 +28,7 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
 
     Checks the shapes of observations and targets, that numbers are finite, that the scalar reward equals
     ``weights @ vector_reward``, that flags are booleans, the lengths of masks, and that a JAX problem keeps the shapes
-    of its state. A `SeedWarning` says if an environment does something else after a reset with the same seed.
+    of its state. A `SeedWarning` is given if an environment behaves differently after a reset with the same seed.
 
     >>> from factorax import check_problem
     >>> from factorax.problems import queues
@@ -62,7 +62,7 @@ def _check_seed(problem: Any) -> None:
 
 
 def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:
-    """What is wrong with an observation and a vector of targets."""
+    """Return what is wrong with an observation and a vector of targets."""
     faults, m = [], spec.n_targets
     psi = np.asarray(psi)
     try:

@@ -10,7 +10,8 @@ from .vector import Vector
 
 
 def check_vector(spec: Spec, steps: int, seed: int) -> list[str]:
-    """What is wrong with the vector environment that a problem makes, after so many steps with random actions."""
+    """Return what is wrong with the vector environment that a problem makes, after so many steps with random
+    actions."""
     make: Any = spec.problem
     env = make()
     try:

@@ -103,6 +103,8 @@ class CollectorSettings(Protocol):
     @property
     def policy(self) -> Any: ...  # noqa: D102
     @property
+    def architecture(self) -> Any: ...  # noqa: D102
+    @property
     def activation(self) -> Any: ...  # noqa: D102
     @property
     def rollouts(self) -> Any: ...  # noqa: D102

@@ -27,7 +27,7 @@ class Episode(NamedTuple):
 
 
 def continued(before: Sequence[Episode] | None, transitions: Transition, running: RunningEpisodes) -> list[Episode]:
-    """The episodes in progress after one more rollout."""
+    """Return the episodes in progress after one more rollout."""
     episodes = []
     for i, (seed, began) in enumerate(zip(running.seed, running.began, strict=True)):
         earlier = before[i].actions if began < 0 and before is not None else ()
@@ -53,7 +53,7 @@ def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
 def from_arrays(
     arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_components: int, memory: int = 0
 ) -> list[Episode]:
-    """From the arrays of a file, which may come from anyone; raises ValueError if they do not fit."""
+    """Make one from the arrays of a file, which may come from anyone; raises ValueError if they do not fit."""
     try:
         seed, obs, actions, parts = (arrays[name] for name in ("seed", "obs", "actions", "parts"))
     except KeyError as error:

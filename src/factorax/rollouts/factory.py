@@ -17,7 +17,7 @@ from .transitions import Transition
 def collector_for(
     spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0
 ) -> Collector:
-    """The collector for a problem: inside the compiled program for a JAX problem, else on the host.
+    """Return the collector for a problem: inside the compiled program for a JAX problem, else on the host.
 
     - `network`: the policy's network as workers compute it with JAX; None for layers of ours, in NumPy.
     - `memory`: numbers that a recurrent policy remembers of an episode.

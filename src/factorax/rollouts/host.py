@@ -66,7 +66,7 @@ class HostEnvironments:
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
-        """Of the episodes in progress."""
+        """Seeds of the episodes in progress."""
         self.began = np.full(n_envs, -1)
         self.rngs: list[np.random.Generator] = []
         """Generators for the seeds of later episodes, one per environment."""
@@ -163,7 +163,7 @@ class HostEnvironments:
         )
 
     def step(self, actions: np.ndarray) -> Transition:
-        """One transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
+        """Make one step in all environments; return the transition, ``[1, B, ...]``, for flat actions ``(B, c)``."""
         return self.collect(lambda obs: actions, 1)
 
     @property
@@ -209,7 +209,7 @@ class HostEnvironments:
             env.close()
 
     def _episodes_that_ended(self, psi: np.ndarray, ends: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, else zeros; summed in 64 bits."""
+        """Return ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, else zeros; summed in 64 bits."""
         total, length = self.episodes
         returns, lengths = np.zeros(psi.shape), np.zeros(psi.shape[:2], np.int64)
         begun = np.zeros(self.n_envs, np.int64)
@@ -223,7 +223,7 @@ class HostEnvironments:
         return returns, lengths
 
     def where(self, i: int, t: int | None = None, ends: Sequence[tuple[int, int]] = ()) -> str:
-        """Which environment this is, and which step of its episode if t is one of the rollout, for messages."""
+        """Return which environment this is, and which step of its episode if t is one of the rollout, for messages."""
         name = f"environment {self.first + i} ({name_of(self.envs[i])})"
         if t is None:
             return name
@@ -232,7 +232,7 @@ class HostEnvironments:
 
     @contextlib.contextmanager
     def _naming(self, i: int, when: str = "") -> Iterator[None]:
-        """Adds the environment to an error about what it returned, or what it is."""
+        """Add the environment to an error about what it returned, or what it is."""
         try:
             yield
         except Misfit as error:
@@ -247,7 +247,7 @@ class HostEnvironments:
         lost: dict[int, EpisodeLost] | None,
         where: str,
     ) -> None:
-        """Puts a stand-in for an environment that lost its episode; any other error is raised, with where it arose."""
+        """Put a stand-in for an environment that lost its episode; any other error is raised, with where it arose."""
         if isinstance(error, EpisodeLost) and lost is not None:
             self.lose(i, error, lost)
             return

@@ -22,7 +22,7 @@ class Inline(Backend):
         self._next = iteration
 
     def fragments(self) -> list[Fragment]:
-        """One fragment, of all environments."""
+        """Play one fragment, of all environments."""
         assert self._next is not None
         fresh, self._fresh = self._fresh, False
         with watched(self.seconds):

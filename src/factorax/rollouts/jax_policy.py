@@ -39,7 +39,7 @@ class JaxPolicy:
     local: Callable[[np.ndarray], Any] | None = None
     """From observations ``(B, d)`` to what every factor observes, ``(B, n, l)``; None: each observes everything."""
     memory: int = 0
-    """Numbers that a recurrent policy remembers of an episode; 0 if it is none."""
+    """Numbers that a recurrent policy remembers of an episode; 0 if it is not recurrent."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without what is compiled
@@ -73,7 +73,7 @@ class JaxPolicy:
         return jax.jit(apply)
 
     def on_cpu(self) -> Any:
-        """A context in which JAX computes on the CPU, where all workers get the same results."""
+        """Return a context in which JAX computes on the CPU, where all workers get the same results."""
         import jax
 
         return jax.default_device(jax.local_devices(backend="cpu")[0])

@@ -15,7 +15,7 @@ _ALIGN = 64
 
 
 def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and type of every array of an iteration, all environments together."""
+    """Return the shape and type of every array of an iteration, all environments together."""
     steps, c = (plan.n_steps, plan.n_envs), len(plan.policy.space)
     return {
         "obs": ((*steps, plan.n_inputs), "f4"),
@@ -70,7 +70,7 @@ class Memory:
         ), fragment.messages
 
     def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str, ...]) -> Fragment:
-        """The fragment in these columns, without a copy: valid until the next one is played."""
+        """Return the fragment in these columns, without a copy: valid until the next one is played."""
         fields: dict[str, Any] = {
             name: self.arrays[name][:, first:end] if name in has else None for name in Transition._fields
         }
@@ -100,7 +100,7 @@ def _fill(file: IO[bytes], size: int) -> None:
 
 
 def _reserve(size: int, path: str | None) -> int:
-    """A file of `size` bytes: the one at `path`, or an anonymous one, in memory if there is room."""
+    """Return a file of `size` bytes: the one at `path`, or an anonymous one, in memory if there is room."""
     if path is not None and os.path.exists(path):
         with open(path, "r+b") as file:
             return os.dup(file.fileno())

@@ -18,6 +18,9 @@ from ..observations import ObservationSpace
 from ..spaces import ActionMask, ActionSpace
 
 TILE = 8
+"""Rows of every matrix product. BLAS chooses the order of additions by the number of rows, so the same row in batches
+of different sizes may differ in the last bit. With a fixed number of rows, results are bit-identical with any number of
+workers."""
 
 
 class PolicyArrays(NamedTuple):
@@ -53,6 +56,8 @@ class NumpyPolicy:
     """What networks see of rows of observations; None: the rows."""
     activation: Literal["tanh", "relu"] = "tanh"
     mask: ActionMask | None = None
+    by_choice: bool = False
+    """Whether the network scores one choice after another, from equal parts of what a component observes."""
     memory: ClassVar[int] = 0
     """Layers remember nothing."""
 
@@ -88,7 +93,8 @@ class NumpyPolicy:
         """Return a function from raw observations ``(B, d)`` of environments `first`, … to the parameters of all
         components' distributions, ``(B, c, width)``."""
         shape = n_envs, len(self.space), self.space.width
-        layers = _Layers(arrays=arrays, kind=self.kind, shape=shape, first=first, activation=self.activation)
+        outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
+        layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
         see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
         centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
         measured = None if self.observations is None else self.observations.measured
@@ -97,7 +103,10 @@ class NumpyPolicy:
             if centre is not None:
                 normalised = np.clip((obs - centre) / scale, -clip, clip)
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
-            return layers(obs if see is None else see(obs))
+            seen = obs if see is None else see(obs)
+            if not self.by_choice:
+                return layers(seen)
+            return layers(seen.reshape(*outputs[:2], -1)).reshape(shape)
 
         if self.mask is None:
             return network

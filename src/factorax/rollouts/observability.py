@@ -18,7 +18,7 @@ from .seeding import differ, observed, warn_if_seed_ignored
 
 
 def actions_reach_observations(problem: Any) -> bool:
-    """Whether later observations depend on actions.
+    """Return whether later observations depend on actions.
 
     For a JAX problem, whether they can at all, by the flow of data in its `step`. For a function that makes an
     environment, whether they do in a few steps from the same seed with other actions; an environment that does not
@@ -55,7 +55,7 @@ def _can_reach(problem: Any) -> bool:
 
 
 def _dependent_outputs(program: Any, inputs: Sequence[bool]) -> list[bool]:
-    """Which outputs of a jaxpr depend on the marked inputs, by the flow of data through it."""
+    """Return which outputs of a jaxpr depend on the marked inputs, by the flow of data through it."""
     marked = {variable for variable, mark in zip(program.invars, inputs, strict=True) if mark}
 
     def is_marked(atom: Any) -> bool:
@@ -102,7 +102,7 @@ def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
 
 
 def _carry_of_scan(equation: Any, inner: Any) -> tuple[int, int]:
-    """Where the carry of a scan begins and ends among its inputs, between constants and what is scanned over.
+    """Return where the carry of a scan begins and ends among its inputs, between constants and what is scanned over.
 
     Worked out from the numbers of axes, because the parameters that say it differ between versions of JAX: what is
     scanned over, and what is stacked, has one axis more outside than inside.
@@ -116,7 +116,7 @@ def _carry_of_scan(equation: Any, inner: Any) -> tuple[int, int]:
 
 
 def _open(program: Any) -> Any:
-    """A jaxpr without its constants, from one with or without."""
+    """Return a jaxpr without its constants, from one with or without."""
     return getattr(program, "jaxpr", program)
 
 

@@ -124,6 +124,7 @@ class HostCollector(Collector):
             local=local,
             observations=None if spec.observations.is_plain else spec.observations,
             activation=s.activation,
+            by_choice=s.architecture == "choices",
             mask=spec.action_mask,
         )
 

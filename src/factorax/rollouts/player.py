@@ -83,7 +83,7 @@ class Player:
         )
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:
-        """The fragments of all environments, continuing where they are, or where `episodes` say.
+        """Return the fragments of all environments, continuing where they are, or where `episodes` say.
 
         If an environment loses its episode (`EpisodeLost`), its whole fragment is discarded; a new environment starts
         an episode and plays the fragment again, with random numbers seeded by the entropy, its number and the attempt.
@@ -147,7 +147,7 @@ class Player:
             )
 
     def _again(self, iteration: Iteration, i: int, error: EpisodeLost) -> tuple[Transition, list[EpisodeLost]]:
-        """The lost fragment of environment i, repeated, ``[T, 1, ...]``, and every error on the way to it."""
+        """Return the lost fragment of environment i, repeated, ``[T, 1, ...]``, and every error on the way to it."""
         errors = [error]
         for attempt in range(1, ATTEMPTS):
             row, lost = self._row(self.plan.make, self.hosts.together, i), {}

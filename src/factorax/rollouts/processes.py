@@ -36,7 +36,7 @@ class RemoteTraceback(Exception):
 
 
 class Processes(Supervised):
-    """Worker processes: started afresh, not forked, with one thread for BLAS; fragments come by shared memory."""
+    """Worker processes: spawned, not forked, with one thread for BLAS; fragments come by shared memory."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
         super().__init__(plan, workers, seconds)
@@ -60,7 +60,7 @@ class Processes(Supervised):
         self._send(worker, self._iterations[1], pickle.dumps(episodes))
 
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Those whose sockets have something, or an end."""
+        """Return those whose sockets have something, or an end."""
         ready: Any = connection.wait([worker.handle.connection for worker in workers], max(seconds, 0.0))
         return [worker for worker in workers if worker.handle.connection in ready]
 

@@ -57,7 +57,7 @@ class RayActors(Supervised):
         self._place(worker, squeeze=not self._room())
 
     def _room(self) -> bool:
-        """Whether the nodes that are alive have processors for one more."""
+        """Return whether the nodes that are alive have processors for one more."""
         placed = sum(w.handle is not None and not w.handle.squeezed for w in self.workers)
         return (placed + 1) * self._cpus <= self._ray.cluster_resources().get("CPU", 0.0)
 
@@ -74,7 +74,7 @@ class RayActors(Supervised):
         worker.handle.answer = worker.handle.actor.play.remote(self._iterations[1], episodes)
 
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Those whose answer is there."""
+        """Return those whose answer is there."""
         by_answer = {worker.handle.answer: worker for worker in workers}
         ready, _ = self._ray.wait(list(by_answer), num_returns=1, timeout=max(min(seconds, 1.0), 0.0))
         if not ready:
@@ -117,7 +117,7 @@ class _Actor:
         self.player = Player(pickle.loads(plan), first, end)
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None) -> Any:
-        """A fragment, without redundant arrays."""
+        """Return a fragment, without redundant arrays."""
         fragment = self.player.play(iteration, episodes)
         return fragment._replace(transitions=slim(fragment.transitions))
 

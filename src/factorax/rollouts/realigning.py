@@ -20,7 +20,7 @@ def replayed(vector: Vector, episodes: Sequence[Episode], n: int) -> tuple[np.nd
     """
     if not vector.seeded:
         raise EpisodeLost(
-            f"{vector.name} resets its environments with seeds of its own, so that its episodes cannot be replayed; "
+            f"{vector.name} resets its environments with its own seeds, so that its episodes cannot be replayed; "
             "those of gymnasium.vector.SyncVectorEnv and AsyncVectorEnv can, and those of a vector environment with "
             "metadata['seed_per_env']"
         )

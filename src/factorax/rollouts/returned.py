@@ -19,7 +19,7 @@ class Misfit(ValueError):
 
 
 def name_of(env: Any) -> str:
-    """Returns the name of an environment: what Gymnasium calls it, or its class."""
+    """Return the name of an environment: what Gymnasium calls it, or its class."""
     spec, bare = getattr(env, "spec", None), getattr(env, "unwrapped", env)
     if spec is None and hasattr(bare, "env"):  # what `fx.wrap` makes is its own `unwrapped`
         return name_of(bare.env)
@@ -27,7 +27,7 @@ def name_of(env: Any) -> str:
 
 
 def real_numbers(name: str, value: Any) -> np.ndarray:
-    """Returns an array of real numbers; raises `Misfit` for anything else, such as texts, None and complex numbers."""
+    """Return an array of real numbers; raises `Misfit` for anything else, such as texts, None and complex numbers."""
     numbers = _array(value)
     if numbers is None or numbers.dtype.char not in REAL:
         hint = "; a PettingZoo environment goes through fx.wrap" if isinstance(value, Mapping) else ""
@@ -36,7 +36,7 @@ def real_numbers(name: str, value: Any) -> np.ndarray:
 
 
 def observation(observed: Any, space: ObservationSpace) -> np.ndarray:
-    """Returns an observation as a row ``(d,)``; raises `Misfit` for anything but the real numbers of its space."""
+    """Return an observation as a row ``(d,)``; raises `Misfit` for anything but the real numbers of its space."""
     if space.is_compound:
         try:
             return space.row(observed)
@@ -52,7 +52,7 @@ def observation(observed: Any, space: ObservationSpace) -> np.ndarray:
 
 
 def targets(vector: Any, size: int) -> np.ndarray:
-    """Returns targets as ``(size,)``; NumPy would broadcast a single number over all of them."""
+    """Return targets as ``(size,)``; NumPy would broadcast a single number over all of them."""
     if isinstance(vector, Mapping):
         raise Misfit(
             f"reward: got {shown_value(vector)}, want a number, or {counted(size, 'target')} in info['vector_reward']; "
@@ -68,7 +68,7 @@ def targets(vector: Any, size: int) -> np.ndarray:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns whether a flag is set; 0 and 1 are taken for booleans, texts and None are not."""
+    """Return whether a flag is set; 0 and 1 are taken for booleans, texts and None are not."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     number = None if isinstance(value, str | bytes) else _array(value)
@@ -78,7 +78,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def mask(name: str, value: Any, size: int | None) -> np.ndarray:
-    """Returns a mask of `info` as booleans ``(size,)``; of any length if that is None."""
+    """Return a mask of `info` as booleans ``(size,)``; of any length if that is None."""
     entries, of = _array(value), {"factor_mask": "factor", "target_terminated": "target"}[name]
     want = f"{'booleans' if size is None else counted(size, 'boolean')}, one for each {of}"
     if entries is None or entries.dtype.char not in REAL or entries.ndim != 1:
@@ -91,7 +91,7 @@ def mask(name: str, value: Any, size: int | None) -> np.ndarray:
 
 
 def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
-    """Returns the observation that a `reset` returned, as a row ``(d,)`` of 32 bits."""
+    """Return the observation that a `reset` returned, as a row ``(d,)`` of 32 bits."""
     check_reset(returned)
     observed = observation(returned[0], space).astype(np.float32)
     if not np.isfinite(observed).all():
@@ -134,7 +134,7 @@ def _array(value: Any) -> np.ndarray | None:
 
 
 def shown_value(value: Any) -> str:
-    """A value with its type, cut short."""
+    """Return a value with its type, cut short."""
     if value is None or isinstance(value, bool | str):
         return f"{value!r:.60}"
     if isinstance(value, np.ndarray) and value.size > 8:

@@ -16,7 +16,7 @@ _WHERE = (
 
 
 def observations(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
-    """Returns the observations of all environments as rows ``(n, d)``, which may be a view of what came."""
+    """Return the observations of all environments as rows ``(n, d)``, which may be a view of what came."""
     if space.is_compound:
         return _compound(observed, n, space)
     shape = space.parts[0].shape
@@ -43,7 +43,7 @@ def _compound(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
 
 
 def targets(vector: Any, n: int, m: int) -> np.ndarray:
-    """Returns the targets of all environments as ``(n, m)``; one target may come as ``(n,)``."""
+    """Return the targets of all environments as ``(n, m)``; one target may come as ``(n,)``."""
     rows = vector if type(vector) is np.ndarray else _together("rewards", vector)
     if rows.dtype.char not in REAL:
         rows = _together("rewards", vector)
@@ -58,7 +58,7 @@ def targets(vector: Any, n: int, m: int) -> np.ndarray:
 
 
 def flags(name: str, values: Any, n: int) -> np.ndarray:
-    """Returns a flag of all environments as booleans ``(n,)``; 0 and 1 are taken for booleans."""
+    """Return a flag of all environments as booleans ``(n,)``; 0 and 1 are taken for booleans."""
     entries = np.asarray(values)
     if entries.dtype.char == "?" and entries.shape == (n,):
         return entries
@@ -71,7 +71,7 @@ def flags(name: str, values: Any, n: int) -> np.ndarray:
 
 
 def masks(name: str, values: np.ndarray, n: int, size: int | None) -> np.ndarray:
-    """Returns a mask of `info` as booleans ``(n, size)``; of any width if `size` is None."""
+    """Return a mask of `info` as booleans ``(n, size)``; of any width if `size` is None."""
     of = {"factor_mask": "factor", "target_terminated": "target"}[name]
     width = "…" if size is None else size
     want = f"want booleans of shape ({n}, {width}), a row for each environment and a column for each {of}"
@@ -84,7 +84,7 @@ def masks(name: str, values: np.ndarray, n: int, size: int | None) -> np.ndarray
 
 
 def entry(info: Mapping[str, Any], name: str, n: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Returns an entry of `info` as an array ``(n, ...)``, and which rows of it are there, as the entry ``_name`` says;
+    """Return an entry of `info` as an array ``(n, ...)``, and which rows of it are there, as the entry ``_name`` says;
     None if it is not there at all."""
     value = info.get(name)
     if value is None:
@@ -100,7 +100,7 @@ def entry(info: Mapping[str, Any], name: str, n: int) -> tuple[np.ndarray, np.nd
 
 
 def with_final(info: dict[str, Any], n: int) -> dict[str, Any]:
-    """Returns the `info` of a step with what ``info["final_info"]`` says of environments that were reset in the same
+    """Return the `info` of a step with what ``info["final_info"]`` says of environments that were reset in the same
     step: for them, what is beside it belongs to the next episode."""
     final, ended = info.get("final_info"), info.get("_final_info")
     if not isinstance(final, Mapping):
@@ -124,7 +124,7 @@ def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarr
         else:
             rows, last = np.asarray(before), np.asarray(value)
             if rows.shape != last.shape:
-                raise Misfit(f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as beside it")
+                raise Misfit(f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as next to it")
             spread = there.reshape(-1, *[1] * (rows.ndim - 1))
             overlaid[name] = np.where(spread, last, rows)
         earlier = (
@@ -135,7 +135,7 @@ def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarr
 
 
 def last_observations(info: Mapping[str, Any], ended: np.ndarray, space: ObservationSpace) -> np.ndarray:
-    """Returns the last observations of the episodes of these environments, rows ``(k, d)``, from
+    """Return the last observations of the episodes of these environments, rows ``(k, d)``, from
     ``info["final_obs"]``."""
     final = info.get("final_obs")
     if final is None:
@@ -147,7 +147,7 @@ def last_observations(info: Mapping[str, Any], ended: np.ndarray, space: Observa
 
 
 def _together(name: str, values: Any) -> np.ndarray:
-    """Rows of lists as one array; None stands for zeros."""
+    """Return rows of lists as one array; None stands for zeros."""
     if not isinstance(values, list | tuple | np.ndarray):
         return real_numbers(name, values)
     rows = [None if row is None else real_numbers(name, row) for row in values]

@@ -17,8 +17,8 @@ class SeedWarning(UserWarning):
 
 
 def observed(env: Any, actions: int) -> list[np.ndarray]:
-    """The first observations after ``reset(seed=0)``, with random actions that are drawn with the seed `actions`; those
-    of all environments if it is a vector of them. They end with the first episode."""
+    """Return the first observations after ``reset(seed=0)``, with random actions that are drawn with the seed
+    `actions`; those of all environments if it is a vector of them. They end with the first episode."""
     env.action_space.seed(actions)
     obs, info = env.reset(seed=0)
     rows = [_numbers(obs)]
@@ -31,7 +31,7 @@ def observed(env: Any, actions: int) -> list[np.ndarray]:
 
 
 def _numbers(obs: Any) -> np.ndarray:
-    """A copy of all numbers of an observation, whatever its structure."""
+    """Return a copy of all numbers of an observation, whatever its structure."""
     if isinstance(obs, dict | tuple):
         parts = obs.values() if isinstance(obs, dict) else obs
         return np.concatenate([_numbers(part).ravel() for part in parts])
@@ -39,7 +39,7 @@ def _numbers(obs: Any) -> np.ndarray:
 
 
 def differ(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-    """Whether two episodes differ while both last."""
+    """Return whether two episodes differ while both last."""
     return any(not _equal(a, b) for a, b in zip(first, second, strict=False))
 
 

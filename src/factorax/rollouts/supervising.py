@@ -73,11 +73,11 @@ class Supervised(Backend):
 
     @abstractmethod
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """The workers that have answered, or ended, within this many seconds."""
+        """Return the workers that have answered, or ended, within this many seconds."""
 
     @abstractmethod
     def answer(self, worker: Worker) -> Fragment | None:
-        """A fragment; None from a new worker that has made its environments. Raises `WorkerDied`, or what the
+        """Return a fragment; None from a new worker that has made its environments. Raises `WorkerDied`, or what the
         environments raised."""
 
     @abstractmethod
@@ -99,7 +99,7 @@ class Supervised(Backend):
                 self._ask(worker, None)
 
     def fragments(self) -> list[Fragment]:
-        """One fragment per worker, in the order of environments."""
+        """Return one fragment per worker, in the order of environments."""
         try:
             while waiting := [worker for worker in self.workers if worker.fragment is None]:
                 self._hear(waiting)
@@ -165,7 +165,7 @@ class Supervised(Backend):
 
 
 def packed(plan: Plan) -> bytes:
-    """A plan for other processes: its functions by value, unless they can be imported."""
+    """Return a plan for other processes: its functions by value, unless they can be imported."""
     try:
         return cloudpickle.dumps(plan)
     except Exception as error:

@@ -23,7 +23,7 @@ class Transition(NamedTuple):
     """The targets of an episode that ended here, ``(B, m)``; else zero."""
     episode_length: Any
     log_prob: Any = None
-    """Of every component's action under the policy that acted, ``(B, c)``, where that may not be the learner's."""
+    """Log-probability of every component under the policy that acted, ``(B, c)``, if that may not be the learner's."""
     memory: Any = None
     """What a recurrent policy remembered before it acted, ``(B, h)``."""
 
@@ -70,8 +70,8 @@ class Slim(NamedTuple):
 
 
 def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int, np.ndarray]]) -> np.ndarray:
-    """Observations before every step, ``[T, B, d]``, from those after it and the first ones of new episodes: the step
-    before, the environment, the observation."""
+    """Return observations before every step, ``[T, B, d]``, from those after it and the first ones of new episodes: the
+    step before, the environment, the observation."""
     obs = np.concatenate([first[None], after[:-1]])
     for t, i, first_obs in begun:
         obs[t + 1 : t + 2, i] = first_obs  # after the last step the slice is empty
@@ -79,7 +79,7 @@ def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int,
 
 
 def slim(transitions: Transition) -> Slim:
-    """The part of transitions that has to be sent."""
+    """Return the part of transitions that has to be sent."""
     over = transitions.terminated | transitions.truncated
     rest = transitions._replace(obs=None, episode_psi=None, episode_length=None)
     return Slim(
@@ -92,7 +92,7 @@ def slim(transitions: Transition) -> Slim:
 
 
 def whole(sent: Slim) -> Transition:
-    """What `slim` was given, bit for bit."""
+    """Return what `slim` was given, bit for bit."""
     rest = sent.transitions
     over = rest.terminated | rest.truncated
     total = np.zeros(rest.psi.shape, sent.episode_psi.dtype)
@@ -103,7 +103,7 @@ def whole(sent: Slim) -> Transition:
 
 
 def side_by_side(parts: Sequence[Transition]) -> Transition:
-    """One rollout ``[T, B₁ + B₂ + …, ...]`` of all environments, in arrays of its own."""
+    """Return one rollout ``[T, B₁ + B₂ + …, ...]`` of all environments, in new arrays."""
     return Transition(
         *(
             _join(name, [getattr(part, name) for part in parts], [part.terminated.shape for part in parts])

@@ -97,7 +97,7 @@ class Vector:
         return self.read(returned)
 
     def read(self, returned: Any) -> Rows:
-        """What a step of the vector means; raises `Misfit` for what cannot be used."""
+        """Return what a step of the vector means; raises `Misfit` for what cannot be used."""
         if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
             check_step(returned)
         observed, reward, terminated, truncated, info = returned
@@ -116,7 +116,7 @@ class Vector:
             ended = np.flatnonzero(over)
             first, obs = (None if self.seeded else obs.astype(np.float32)), obs.astype(np.float32)
             obs[ended] = last_observations(info, ended, self.observations)
-        return Rows(obs, psi, terminated, truncated, optional, first, resets)
+        return Rows(obs, psi, terminated, truncated, optional=optional, first=first, resets=resets)
 
     def _mask(self, info: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray] | None:
         found = entry(info, name, self.n)
@@ -161,7 +161,7 @@ class Vector:
 
 @contextlib.contextmanager
 def _noticing_death(env: VectorEnv) -> Iterator[None]:
-    """Raises `EpisodeLost` if a process of an `AsyncVectorEnv` has ended: others can be started."""
+    """Raise `EpisodeLost` if a process of an `AsyncVectorEnv` has ended: others can be started."""
     try:
         yield
     except (EOFError, ConnectionError) as error:
@@ -176,7 +176,7 @@ def _without(psi: np.ndarray, resets: np.ndarray | None) -> np.ndarray:
 
 
 def _batches(single: gym.Space, batched: gym.Space, n: int) -> Callable[[Any], Any]:
-    """A function from the actions of n environments to an element of the batched action space."""
+    """Return a function from the actions of n environments to an element of the batched action space."""
     if isinstance(single, gym.spaces.Dict | gym.spaces.Tuple):
         return lambda actions: concatenate(single, list(actions), create_empty_array(single, n))
     dtype = batched.dtype if isinstance(batched, gym.Space) else None

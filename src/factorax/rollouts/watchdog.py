@@ -24,7 +24,7 @@ _LONGEST = threading.TIMEOUT_MAX  # seconds
 
 @contextmanager
 def watched(seconds: float) -> Iterator[None]:
-    """Writes to the error stream if what is in the block takes longer than `seconds`, and lets it go on.
+    """Write to the error stream if what is in the block takes longer than `seconds`, and let it continue.
 
     There is one timer for the whole block, and nothing to do in its steps. The message is written once.
     """
@@ -48,7 +48,7 @@ def _report(thread: int, seconds: float) -> None:
 
 
 def describe(frame: FrameType, seconds: float) -> str:
-    """Returns what to say of a rollout that takes long, from the innermost frame of its thread."""
+    """Return what to say of a rollout that takes long, from the innermost frame of its thread."""
     inner: list[FrameType] = []
     host: FrameType | None = frame
     while host is not None and host.f_code not in _OF_HOSTS:
@@ -56,7 +56,7 @@ def describe(frame: FrameType, seconds: float) -> str:
         host = host.f_back
     late = f"a rollout has not ended after {seconds:g} s (fragment_seconds)"
     advice = (
-        "It goes on; Ctrl+C stops it. With rollouts='processes' a worker that takes longer is replaced; if the "
+        "It continues; Ctrl+C stops it. With rollouts='processes' a worker that takes longer is replaced; if the "
         "environment is only slow, a larger fragment_seconds or fewer n_steps end this message."
     )
     if host is None:
@@ -67,7 +67,7 @@ def describe(frame: FrameType, seconds: float) -> str:
 
 
 def _where(frame: FrameType) -> str:
-    """Which environment a frame of `HostEnvironments` or `BatchedEnvironments` is at, and in which step."""
+    """Return which environment a frame of `HostEnvironments` or `BatchedEnvironments` is at, and in which step."""
     local = frame.f_locals
     hosts, i, t = local.get("self"), local.get("i", 0), local.get("t")
     if isinstance(hosts, BatchedEnvironments):

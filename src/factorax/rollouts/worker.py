@@ -57,7 +57,7 @@ def serve(connection: Connection, shared: int | str) -> None:
 
 
 def _packed(error: Exception) -> bytes:
-    """An error for the driver, of its own class if that can be sent."""
+    """Return an error for the driver, of its own class if that can be sent."""
     text = "".join(traceback.format_exception(error))
     try:
         packed = pickle.dumps(("error", (error, text)))

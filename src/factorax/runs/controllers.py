@@ -13,7 +13,7 @@ from ..problems.traffic.episode import play, play_in_sumo
 def controller_returns(
     name: str, problem: str = "traffic:3x3", *, episodes: int = 10, seed: int = 0, sumo: bool = False
 ) -> np.ndarray:
-    """Returns the global return of every episode under a controller, ``(episodes,)``.
+    """Return the global return of every episode under a controller, ``(episodes,)``.
 
     **Arguments**
 

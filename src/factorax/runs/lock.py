@@ -41,7 +41,7 @@ def held(out: Path) -> Iterator[None]:
 
 
 def _locked(handle: int) -> bool:
-    """Whether this process could lock an open file; the lock ends when the file is closed."""
+    """Return whether this process could lock an open file; the lock ends when the file is closed."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

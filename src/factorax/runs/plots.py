@@ -27,19 +27,19 @@ MISSING = "#BBBBBB"
 
 
 def canvas(columns: int = 1, width: float = 7.2, height: float = 4.0) -> tuple[Figure, list[Axes]]:
-    """Returns a figure with a row of axes; it belongs to no window and needs no closing."""
+    """Return a figure with a row of axes; it belongs to no window and needs no closing."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
 
 
 def legend_beside(ax: Axes, **options: Any) -> None:
-    """Puts a legend to the right of the axes."""
+    """Put a legend to the right of the axes."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, frameon=False, **options)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes a figure in the format that the name ends in, png if it has no ending; a link of that name is replaced."""
+    """Write a figure in the format that the name ends in, png if it has no ending; a link of that name is replaced."""
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=160))
 
@@ -63,7 +63,7 @@ def heat_maps(
     label: str,
     extend: str = "neither",
 ) -> tuple[Figure, Any]:
-    """Returns maps of dimensions × step sizes side by side, and their common colour bar.
+    """Return maps of dimensions × step sizes side by side, and their common colour bar.
 
     Each title in `maps` has values, shape ``(rows, columns)``, grey where they are not finite, and a note for each.
     """
@@ -85,25 +85,25 @@ def heat_maps(
 
 
 def short(x: float) -> str:
-    """Returns a few digits, as 0.035, 860, 1.3k or 4e-5, for a cell of a map."""
+    """Return a few digits, as 0.035, 860, 1.3k or 4e-5, for a cell of a map."""
     if x >= 99.5:
         return f"{x:.0f}" if x < 999.5 else f"{x / 1000:.3g}k"
     return f"{x:.2g}" if x >= 0.001 or x == 0 else f"{x:.0e}".replace("e-0", "e-")
 
 
 def log_norm(values: np.ndarray) -> LogNorm:
-    """Returns a logarithmic colour scale over the finite values."""
+    """Return a logarithmic colour scale over the finite values."""
     finite = values[np.isfinite(values) & (values > 0)]
     low, high = (finite.min(), finite.max()) if len(finite) else (0.1, 1.0)
     return LogNorm(low, high if high > low else low * 10)
 
 
 def plain_log_ticks(axis: Any) -> None:
-    """Writes numbers such as 0.1 and 1000 on a logarithmic axis, not powers of ten."""
+    """Write numbers such as 0.1 and 1000 on a logarithmic axis, not powers of ten."""
     axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def count_ticks(axis: Any) -> None:
-    """Writes large numbers as 200k or 1M."""
+    """Write large numbers as 200k or 1M."""
     axis.set_major_formatter(ticker.EngFormatter(sep=""))

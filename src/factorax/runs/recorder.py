@@ -32,7 +32,7 @@ class Recorder:
         self.written, self.last_row = time.monotonic(), model.num_timesteps
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """Writes the metrics of an update; edges that an adaptive network gained or lost are written by name."""
+        """Write the metrics of an update; edges that an adaptive network gained or lost are written by name."""
         metrics = dict(metrics)
         changed = metrics.pop("network/changed", None)
         if changed is not None:
@@ -43,7 +43,7 @@ class Recorder:
         self.last_row = metrics["time/total_timesteps"]
 
     def finish(self) -> None:
-        """Writes what an interrupt has left out: the last row, and a checkpoint."""
+        """Write what an interrupt has left out: the last row, and a checkpoint."""
         for metrics in self.model.history[-1:]:
             if self.last_row < metrics["time/total_timesteps"] <= self.model.num_timesteps:
                 self.write(metrics)
@@ -55,7 +55,7 @@ class Recorder:
         return time.monotonic() - self.written > _SECONDS_BETWEEN_CHECKPOINTS
 
     def keep(self) -> None:
-        """Saves a checkpoint of the model if it has learnt since the last one, which is kept as the one before it.
+        """Save a checkpoint of the model if it has learnt since the last one, which is kept as the one before it.
 
         At every moment at least one intact checkpoint has one of the two known names.
         """
@@ -74,7 +74,7 @@ class Recorder:
 
 @contextmanager
 def room(out: Path, saved: int) -> Iterator[None]:
-    """Turns an error of the disk, such as no space left, into one that says what is kept and what to do."""
+    """Turn an error of the disk, such as no space left, into one that says what is kept and what to do."""
     try:
         yield
     except OSError as error:
@@ -95,7 +95,7 @@ def _changes(changed: np.ndarray, network: InfluenceNetwork) -> dict[str, list[s
 
 
 def plain(value: Any) -> Any:
-    """Returns a metric as JSON: a number, a list of numbers or names, or the quartiles of a long vector."""
+    """Return a metric as JSON: a number, a list of numbers or names, or the quartiles of a long vector."""
     value = np.asarray(value)
     if value.dtype.kind == "U":
         return value.tolist()

@@ -34,7 +34,7 @@ class Interval:
         return f"{_shown(self.mean)} [{_shown(self.low)}, {_shown(self.high)}]"
 
     def __truediv__(self, other: "Interval") -> "Interval":
-        """Returns the ratio of two positive estimates, its interval by the method of variance estimates recovery.
+        """Return the ratio of two positive estimates, its interval by the method of variance estimates recovery.
 
         On the logarithmic scale the distances to the limits add in squares (Zou and Donner, 2008). The samples are
         taken as independent: where they share their noise, the interval is too wide rather than too narrow.
@@ -50,7 +50,7 @@ def _shown(x: float) -> str:
 
 
 def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
-    """Returns the mean of samples of a Gamma distribution, with a profile-likelihood interval.
+    """Return the mean of samples of a Gamma distribution, with a profile-likelihood interval.
 
     The maximum-likelihood mean is the sample mean x̄. The interval holds the means μ that twice the log-likelihood ratio
     does not refute, at the best shape for each,
@@ -92,7 +92,8 @@ def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
 
 
 def gamma_shape(spread: float) -> float:
-    """The maximum-likelihood shape k of a Gamma distribution: log k − digamma(k) = log x̄ − mean log x, the `spread`."""
+    """Return the maximum-likelihood shape k of a Gamma distribution: log k − digamma(k) = log x̄ − mean log x, the
+    `spread`."""
     # 1/(2k) < log k − digamma(k) < 1/k brackets the root.
     return float(
         scipy.optimize.brentq(
@@ -102,7 +103,7 @@ def gamma_shape(spread: float) -> float:
 
 
 def _profile(mean: float, x_bar: float, mean_log: float) -> float:
-    """Returns the log-likelihood of one sample, on average, at this mean and the best shape for it.
+    """Return the log-likelihood of one sample, on average, at this mean and the best shape for it.
 
     log f = k log(k/μ) − log Γ(k) + (k − 1) log x − k x/μ, largest at log k − digamma(k) = log μ − mean log x + x̄/μ − 1.
     """
@@ -111,7 +112,7 @@ def _profile(mean: float, x_bar: float, mean_log: float) -> float:
 
 
 def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
-    """Returns the mean of samples of any sign, with Student's interval.
+    """Return the mean of samples of any sign, with Student's interval.
 
     >>> normal_mean([1.0, 3.0])
     Interval(mean=2.0, low=..., high=...)
@@ -126,7 +127,7 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
 
 
 def binomial_share(hits: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Returns the share of trials that were hits, with the exact interval of Clopper and Pearson (1934).
+    """Return the share of trials that were hits, with the exact interval of Clopper and Pearson (1934).
 
     The interval contains the true share with at least this confidence, for any number of trials.
 
@@ -143,12 +144,12 @@ def binomial_share(hits: int, trials: int, confidence: float = 0.95) -> Interval
 
 
 def interquartile_mean(x: np.ndarray) -> float:
-    """Returns the mean of the middle half of the samples."""
+    """Return the mean of the middle half of the samples."""
     return float(scipy.stats.trim_mean(x, 0.25))
 
 
 def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Returns the interquartile mean with a percentile-bootstrap interval (Agarwal et al., 2021)."""
+    """Return the interquartile mean with a percentile-bootstrap interval (Agarwal et al., 2021)."""
     x = _samples(samples)
     _check(confidence, seed)
     rng = np.random.default_rng(seed)
@@ -158,7 +159,7 @@ def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
 
 
 def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Returns IQM(a) − IQM(b) with a percentile-bootstrap interval, `a` and `b` resampled independently.
+    """Return IQM(a) − IQM(b) with a percentile-bootstrap interval, `a` and `b` resampled independently.
 
     Where the two share their seeds and so their noise, the interval is too wide rather than too narrow.
 
@@ -174,7 +175,7 @@ def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> I
 
 
 def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Returns P(a > b) over pairs of seeds, ties counting half, with a percentile-bootstrap interval.
+    """Return P(a > b) over pairs of seeds, ties counting half, with a percentile-bootstrap interval.
 
     >>> probability_of_improvement([2.0, 3.0], [0.0, 1.0]).mean
     1.0
@@ -192,7 +193,7 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
 
 
 def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Returns the interquartile mean over all runs of all problems, with a stratified-bootstrap interval.
+    """Return the interquartile mean over all runs of all problems, with a stratified-bootstrap interval.
 
     As in rliable (Agarwal et al., 2021): runs are resampled within each problem, and the middle half is taken of the
     runs of all problems together.
@@ -210,7 +211,7 @@ def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Inter
 
 
 def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Returns P(a > b) for a run of each on the same problem, averaged over problems, with a stratified bootstrap.
+    """Return P(a > b) for a run of each on the same problem, averaged over problems, with a stratified bootstrap.
 
     - `a`, `b`: scores ``(problems, runs)`` of two methods; ties count half.
 
@@ -231,7 +232,7 @@ def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 
 
 
 def performance_profile(scores: Any, thresholds: Any) -> np.ndarray:
-    """Returns the share of runs whose score exceeds each threshold, averaged over problems.
+    """Return the share of runs whose score exceeds each threshold, averaged over problems.
 
     - `scores`: ``(problems, runs)``; `thresholds`: ``(k,)``.
 
@@ -243,7 +244,7 @@ def performance_profile(scores: Any, thresholds: Any) -> np.ndarray:
 
 
 def _resampled(x: np.ndarray, seed: int) -> np.ndarray:
-    """Runs drawn anew within each problem, ``(resamples, problems, runs)``."""
+    """Return runs resampled within each problem, ``(resamples, problems, runs)``."""
     rng = np.random.default_rng(seed)
     picks = rng.integers(x.shape[1], size=(RESAMPLES, *x.shape))
     return np.take_along_axis(np.broadcast_to(x, picks.shape), picks, axis=-1)

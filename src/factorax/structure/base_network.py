@@ -86,15 +86,15 @@ class BaseNetwork(ABC):
         return
 
     def init_state(self, sizes: TrainingSizes) -> Any:
-        """The state before training; None if there is none."""
+        """Return the state before training; None if there is none."""
         return None
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Any:
-        """K for the samples of this rollout."""
+        """Return K for the samples of this rollout."""
         return self.static
 
     def credit_rollout(self, k: Any, estimates: Any, apply: Callable[[Any, Any], Any]) -> RolloutCredit:
-        """Credit of every factor from the estimates of every target.
+        """Return the credit of every factor from the estimates of every target.
 
         - `k`: what `for_rollout` returned.
         - `estimates`: a `factorax.learning.advantages.Estimates`: advantages, values and returns ``[T, B, m]``.
@@ -103,7 +103,7 @@ class BaseNetwork(ABC):
         return RolloutCredit(apply(k, estimates.advantage), estimates.value, estimates.returns)
 
     def update_state(self, state: Any, evidence: Any) -> tuple[Any, dict[str, Any]]:
-        """The state after a rollout, and metrics to log.
+        """Return the state after a rollout, and metrics to log.
 
         `evidence` is a `factorax.learning.diagnostics.Evidence`: scores, advantages and entropies of the rollout, each
         computed only if it is asked for.
@@ -111,7 +111,8 @@ class BaseNetwork(ABC):
         return state, {}
 
     def present(self, state: Any, timesteps: int) -> "InfluenceNetwork":
-        """The network as it is now, outside of compiled code; where K depends on samples, every edge it may have."""
+        """Return the network as it is now, outside of compiled code; where K depends on samples, every edge it may
+        have."""
         return self.static
 
 

@@ -10,7 +10,8 @@ from .._checks import shown
 
 
 def canonical(matrix: Any) -> sparse.csr_array:
-    """K as CSR, sorted, without stored zeros; boolean if all weights are 0 or 1, else float64; never written to."""
+    """Return K as CSR, sorted, without stored zeros; boolean if all weights are 0 or 1, else float64; never written
+    to."""
     raw = cast(Any, matrix) if sparse.issparse(matrix) else _dense(matrix)
     if raw.ndim == 0:
         raise ValueError(f"matrix: got {shown(matrix)}, want two dimensions (n_actions, n_targets)")

@@ -12,7 +12,7 @@ HINT = "a matrix does as well: an array, nested lists, or scipy.sparse"
 
 
 def is_matrix(value: Any) -> bool:
-    """Whether `value` is an array, a sparse matrix or a list: something that may be meant as K."""
+    """Return whether `value` is an array, a sparse matrix or a list: something that may be meant as K."""
     return isinstance(value, list | tuple) or sparse.issparse(value) or is_array_api_obj(value)
 
 

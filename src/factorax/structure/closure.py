@@ -14,11 +14,11 @@ from .network import InfluenceNetwork
 
 
 def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> InfluenceNetwork:
-    """The network of *returns*: which action can change which target now or at any later step.
+    """Return the network of *returns*: which action can change which target now or at any later step.
 
-    A one-step reward network says which rewards an action changes at once. A return also holds what comes later,
-    when the action has moved the state, the state has moved, and other actors have answered to it. With the
-    one-step network used for returns the gradient is biased; with this one it is not. An edge i → j is in the
+    A one-step reward network says which rewards an action changes at once. A return also includes later rewards,
+    after the action has changed the state, the state has evolved, and other actors have reacted to it. Used for
+    returns, the one-step network biases the gradient; this one does not. An edge i → j is in the
     result iff there is a path from i to j through `net` and `dynamics` together.
 
     **Arguments**
@@ -27,11 +27,11 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
     - `dynamics`: a directed networkx graph, or a list of ``(from, to)`` pairs, over action labels, target labels and
       any other names, which are state variables. `u → v` reads "u now changes v at the next step"; into a target,
       "ψ reads u"; into an action, "the actor of this action reads u". If the state is kept by target (the queue of a
-      street, the stock of a shop) edges may lead from target to target, and an ``(n_targets, n_targets)`` matrix does.
-      A target that no target moves and from which no edge leads is a mere output that no actor reads.
+      street, the stock of a shop) edges may lead from target to target, or use an ``(n_targets, n_targets)`` matrix.
+      A target without edges from or to other targets is an output that no actor reads.
     - `local_actors`: if true, an actor reads what edges lead into its action, or, where there are none, what its own
-      action touches directly. If false every actor reads the whole state: then an action that moves any of it moves
-      all later actions, and a sparse network is seldom exact.
+      action changes directly. If false every actor reads the whole state: then an action that changes any of it
+      influences all later actions, and a sparse network is rarely exact.
 
     >>> heaters = InfluenceNetwork.from_edges([("heat1", "bill1"), ("heat2", "bill2")])
     >>> rooms = [("heat1", "temp1"), ("heat2", "temp2"), ("temp1", "bill1"), ("temp2", "bill2")]
@@ -50,8 +50,8 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
 
 
 def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
-    """All direct influences as pairs of numbers, and how many names there are: first actions, then targets, then the
-    rest of the state. What an actor reads leads into its action."""
+    """Return all direct influences as pairs of numbers, and how many names there are: first actions, then targets, then
+    the rest of the state. What an actor reads leads into its action."""
     checked("local_actors", local_actors, bool)
     n, m = net.shape
     clash = sorted(set(net.actions) & set(net.targets))
@@ -90,7 +90,7 @@ def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, 
 
 
 def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
-    """The edges of `dynamics` as pairs of names, from any form that `close_over` takes."""
+    """Return the edges of `dynamics` as pairs of names, from any form that `close_over` takes."""
     if hasattr(dynamics, "edges"):
         if not dynamics.is_directed():
             raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph (graph.to_directed() does)")
@@ -118,13 +118,13 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
 
 
 def matrix_of(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
-    """Pairs of numbers as a matrix of booleans, ``(size, size)``."""
+    """Return pairs of numbers as a matrix of booleans, ``(size, size)``."""
     u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
     return sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
 
 
 def _reach(step: sparse.csr_array, n: int) -> Any:
-    """What each of the first n nodes reaches; each pair (source, node) is visited once."""
+    """Return what each of the first n nodes reaches; each pair (source, node) is visited once."""
     reached: Any = sparse.csr_array((n, step.shape[0]), dtype=bool)
     frontier = step[:n]
     while frontier.nnz:

@@ -12,7 +12,7 @@ from .network import InfluenceNetwork
 def combine(
     first: InfluenceNetwork, second: InfluenceNetwork, operation: Literal["union", "intersection"]
 ) -> InfluenceNetwork:
-    """The edges of either network or of both: the larger or the smaller entry of the two matrices.
+    """Return the edges of either network or of both: the larger or the smaller entry of the two matrices.
 
     The result has the labels of `first`. Raises if shapes or labels differ.
     """

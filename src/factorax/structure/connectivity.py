@@ -6,14 +6,15 @@ from scipy.sparse.csgraph import connected_components
 
 
 def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The rows without an entry, and the columns without one."""
+    """Return the rows without an entry, and the columns without one."""
     reached = np.zeros(matrix.shape[1], dtype=bool)
     reached[matrix.indices] = True
     return np.flatnonzero(np.diff(matrix.indptr) == 0), np.flatnonzero(~reached)
 
 
 def component_of(matrix: sparse.csr_array) -> np.ndarray:
-    """The number of the connected component of every action, then of every target, ``(n_actions + n_targets,)``."""
+    """Return the number of the connected component of every action, then of every target, ``(n_actions +
+    n_targets,)``."""
     n, m = matrix.shape
     coo = matrix.tocoo()
     size = n + m
@@ -22,7 +23,7 @@ def component_of(matrix: sparse.csr_array) -> np.ndarray:
 
 
 def connected_blocks(matrix: sparse.csr_array) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The rows and the columns of every connected component that has both."""
+    """Return the rows and the columns of every connected component that has both."""
     label = component_of(matrix)
     n, count = matrix.shape[0], label.max() + 1
     rows, columns = (
@@ -33,7 +34,7 @@ def connected_blocks(matrix: sparse.csr_array) -> list[tuple[np.ndarray, np.ndar
 
 
 def fills_component(matrix: sparse.csr_array) -> np.ndarray:
-    """For every action, whether it influences every target of its component with weight 1, ``(n_actions,)``."""
+    """Return for every action whether it influences every target of its component with weight 1, ``(n_actions,)``."""
     n = matrix.shape[0]
     label = component_of(matrix)
     targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)

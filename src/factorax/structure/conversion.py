@@ -19,7 +19,7 @@ LabelledMatrix = tuple[sparse.coo_array, tuple[str, ...], tuple[str, ...]]
 def matrix_of_edges(
     edges: Iterable[Sequence[Any]], actions: Iterable[Hashable] | None, targets: Iterable[Hashable] | None
 ) -> LabelledMatrix:
-    """The matrix, action labels and target labels of a list of edges."""
+    """Return the matrix, action labels and target labels of a list of edges."""
     if isinstance(edges, str):
         raise ValueError(f"edges: got {edges!r}, want (action, target) or (action, target, weight)")
     given = listed("edges", edges, "a list of (action, target) or (action, target, weight)")
@@ -60,7 +60,7 @@ def _weight(edge: Sequence[Any]) -> float:
 def matrix_of_maps(
     maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None
 ) -> LabelledMatrix:
-    """The matrix, action labels and target labels of one partition map per target."""
+    """Return the matrix, action labels and target labels of one partition map per target."""
     check_type("maps", maps, Mapping, "a dictionary from each target to its actions")
     if not maps:
         raise ValueError("maps: got {}, want at least one target and its actions")
@@ -82,7 +82,7 @@ def matrix_of_maps(
 
 
 def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
-    """The matrix, action labels and target labels of a bipartite networkx graph."""
+    """Return the matrix, action labels and target labels of a bipartite networkx graph."""
     if not hasattr(graph, "nodes"):
         raise TypeError(f"graph: got {shown(graph)}, want a networkx graph with actions and targets")
     if not len(graph.nodes):
@@ -105,7 +105,7 @@ def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
 
 
 def graph_of(actions: Sequence[str], targets: Sequence[str], edges: Iterable[Sequence[Any]]) -> "nx.DiGraph":
-    """The bipartite networkx graph of edges ``(action, target)`` or ``(action, target, weight)``."""
+    """Return the bipartite networkx graph of edges ``(action, target)`` or ``(action, target, weight)``."""
     import networkx as nx
 
     clash = sorted(set(actions) & set(targets))

@@ -55,7 +55,7 @@ class Curriculum(BaseNetwork):
         return tuple(-(-i * self.steps // n) for i in range(1, n))
 
     def at(self, step: Any) -> Blend:
-        """The network at a step, a number or a scalar array (traced or not), in the form that `credit` takes."""
+        """Return the network at a step, a number or a scalar array (traced or not), in the form that `credit` takes."""
         step = step if is_array_api_obj(step) else np.asarray(checked("step", step, float))
         if getattr(step, "ndim") != 0:  # noqa: B009
             raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
@@ -71,11 +71,11 @@ class Curriculum(BaseNetwork):
         return self.stages[0]
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Blend:
-        """The network at the first step of the rollout."""
+        """Return the network at the first step of the rollout."""
         return self.at(rollout.timesteps)
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """The network at this step."""
+        """Return the network at this step."""
         return self.stages[sum(timesteps >= boundary for boundary in self.boundaries)]
 
     def __repr__(self) -> str:

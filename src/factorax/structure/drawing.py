@@ -96,7 +96,7 @@ def _draw_factored(net: "InfluenceNetwork", factorisation: Factorisation, ax: "A
 
 
 def _lines(labels: Sequence[str]) -> list[str]:
-    """The names of the actions of a factor, on lines of about 20 characters; of many, only the first."""
+    """Return the names of the actions of a factor, on lines of about 20 characters; of many, only the first."""
     shown = [*labels[:11], f"… ({len(labels)} in all)"] if len(labels) > 12 else labels
     lines, length = [""], 0
     for label in shown:
@@ -195,7 +195,7 @@ def _arrow(source: _Placed, sink: _Placed, weight: float, head: float) -> "Patch
 
 
 def _border(width: float, angle: float) -> tuple[float, float]:
-    """Where an edge at an angle to the vertical leaves a node with round ends, seen from its centre."""
+    """Return where an edge at an angle to the vertical leaves a node with round ends, seen from its centre."""
     straight = (width - 1) / 2
     x = width / 2 * math.sin(angle)
     return x, math.sqrt(max(0.0, 0.25 - max(0.0, abs(x) - straight) ** 2))
@@ -268,7 +268,7 @@ def _widest(texts: Sequence[str], size: float) -> float:
 
 
 def _text(label: str) -> str:
-    """A label as matplotlib wants it: a formula, or plain text in which a dollar stays a dollar."""
+    """Return a label as matplotlib wants it: a formula, or plain text in which a dollar stays a dollar."""
     return maths(label) or " ".join(label.split()).replace("$", r"\$")
 
 
@@ -281,7 +281,7 @@ def _text_path(text: str, size: float) -> "Path":
 
 
 def _text_patch(path: "Path", x: float, y: float) -> "Patch":
-    """A line of text centred at x, its baseline at y."""
+    """Return a line of text centred at x, its baseline at y."""
     from matplotlib.patches import PathPatch
     from matplotlib.transforms import Affine2D
 

@@ -7,11 +7,13 @@ _CHUNK = 1 << 18  # edges hashed at a time: the working set stays in cache and m
 
 
 def group_equal_rows(matrix: sparse.csr_array) -> np.ndarray:
-    """Group number of every row, equal rows together, groups numbered by first appearance.
+    """Return the group number of every row, equal rows together, groups numbered by first appearance.
 
     Rows are compared by a 64-bit hash; rows that share one are then compared entry by entry, and should
     two different rows share one, another hash is drawn. `matrix` has sorted indices and no stored zeros.
     """
+    # Hashes, because sorting the rows themselves would compare them entry by entry log(rows) times: with 10⁷ edges the
+    # hashes take a quarter of the time, sorting them half, and the one comparison of rows that share a hash a quarter.
     for salt in range(64):
         _, first, group_of = np.unique(_hash_rows(matrix, salt), return_index=True, return_inverse=True)
         if _rows_equal(matrix, first[group_of]):
@@ -22,7 +24,7 @@ def group_equal_rows(matrix: sparse.csr_array) -> np.ndarray:
 
 
 def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
-    """For every row the sum, modulo 2⁶⁴, of a hash of its (column, entry) pairs: order does not matter."""
+    """Return for every row the sum, modulo 2⁶⁴, of a hash of its (column, entry) pairs: order does not matter."""
     indptr, n_rows = matrix.indptr, matrix.shape[0]
     hashes = np.zeros(n_rows, dtype=np.uint64)
     row = 0
@@ -43,7 +45,7 @@ def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64, in place: a bijection of 64-bit words without visible structure."""
+    """Return the finaliser of SplitMix64, in place: a bijection of 64-bit words without visible structure."""
     x += np.uint64(0x9E3779B97F4A7C15)
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -54,7 +56,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def _rows_equal(matrix: sparse.csr_array, twin: np.ndarray) -> bool:
-    """Whether every row i equals row ``twin[i]``."""
+    """Return whether every row i equals row ``twin[i]``."""
     indptr = matrix.indptr
     degree = np.diff(indptr)
     rows = np.flatnonzero(twin != np.arange(len(twin)))

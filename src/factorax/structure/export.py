@@ -39,7 +39,7 @@ _LATEX = str.maketrans(
 
 
 def to_dot(net: "InfluenceNetwork", factorisation: Factorisation | None = None) -> str:
-    """Source for Graphviz: render it with ``dot -Tsvg``.
+    """Return the source for Graphviz: render it with ``dot -Tsvg``.
 
     Nodes are called ``action:…`` and ``target:…``, so that an action and a target may share a label. Groups of
     two or more actions of the `factorisation` have a dashed frame. The weight of a soft edge shows as its
@@ -149,7 +149,7 @@ def maths(label: str) -> str | None:
 
 
 def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
-    """The actions in the order drawn, and the groups of two or more: those stand side by side.
+    """Return the actions in the order drawn, and the groups of two or more: those stand side by side.
 
     >>> from factorax import InfluenceNetwork
     >>> arrange(InfluenceNetwork.complete(4, 1), Factorisation([[3], [0, 2], [1]], 4))
@@ -174,7 +174,7 @@ def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tup
 def place(
     matrix: sparse.csr_array, top: Sequence[float], bottom: Sequence[float], order: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Centres of the nodes of two rows, and the height of the upper row above the lower one.
+    """Return centres of the nodes of two rows, and the height of the upper row above the lower one.
 
     All lengths are in diameters of a round node. `matrix` has shape ``(len(top), len(bottom))``; `top` and `bottom`
     are the widths of the nodes, `order` is that of the upper row from left to right.
@@ -215,7 +215,7 @@ def _quote(text: str) -> str:
 
 
 def _is_round(label: str) -> bool:
-    """Whether a label is short enough for a circle without being measured."""
+    """Return whether a label is short enough for a circle without being measured."""
     return maths(label) is not None or len(label) <= 2
 
 

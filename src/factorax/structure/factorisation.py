@@ -57,7 +57,7 @@ class Factorisation:
 
     @classmethod
     def from_group_of(cls, group_of: np.ndarray) -> "Factorisation":
-        """From the group number of every action: shape ``(n_actions,)``, numbers 0, 1, … all in use."""
+        """Make one from the group number of every action: shape ``(n_actions,)``, numbers 0, 1, … all in use."""
         numbers = real_array("group_of", group_of)
         if numbers.ndim != 1 or not numbers.size or not np.issubdtype(numbers.dtype, np.integer):
             raise ValueError(f"group_of: got shape {numbers.shape} of {numbers.dtype}, want (n_actions,) whole numbers")
@@ -74,7 +74,7 @@ class Factorisation:
 
     @classmethod
     def from_labels(cls, groups: Iterable[Iterable[str]], actions: Sequence[str]) -> "Factorisation":
-        """From groups of action labels: ``Factorisation.from_labels([["a1", "a2"], ["a3"]], net.actions)``."""
+        """Make one from groups of labels: ``Factorisation.from_labels([["a1", "a2"], ["a3"]], net.actions)``."""
         actions = check_labels(actions, None, "actions")
         named = _lists(groups, "labels")
         unknown = [name for group in named for name in group if isinstance(name, str) and name not in actions]
@@ -110,7 +110,7 @@ class Factorisation:
         return tuple(sigma(action) for sigma in self.partition_maps)
 
     def merge(self, parts: Sequence[Any]) -> Any:
-        """The action whose parts these are: ``merge(split(a)) == a``."""
+        """Return the action whose parts these are: ``merge(split(a)) == a``."""
         parts = listed("parts", parts, f"{len(self)} parts, one for each factor")
         if len(parts) != len(self):
             raise ValueError(f"parts: got {len(parts)}, want {len(self)}, one for each factor")
@@ -132,13 +132,14 @@ class Factorisation:
 
 
 def _lists(groups: Any, of: str) -> list[list[Any]]:
-    """The groups as lists; a string, or what holds no groups, is refused."""
+    """Return the groups as lists; a string, or what holds no groups, is refused."""
     want = f"lists of {of}, as in [[…], […]]"
     return [listed("groups", group, want) for group in listed("groups", groups, want)]
 
 
 def merge_rows(matrix: sparse.csr_array, factorisation: Factorisation) -> sparse.coo_array:
-    """The union of the rows of every group, ``(n_groups, n_targets)``; of soft edges that meet the largest stays."""
+    """Return the union of the rows of every group, ``(n_groups, n_targets)``; of soft edges that meet the largest
+    stays."""
     coo = matrix.tocoo()
     row, column = factorisation.group_of[coo.row], coo.col
     order = np.lexsort((coo.data, column, row))[::-1]  # of merged edges the heaviest comes first

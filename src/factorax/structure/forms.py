@@ -13,7 +13,7 @@ from scipy import sparse
 
 from .equal_rows import group_equal_rows
 
-# What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU; see docs/benchmarks.md).
+# What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU, docs/explanation/benchmarks.md).
 GATHERED = 10.0  # an entry fetched by index
 SUMMED = 40.0  # an entry of a running sum
 SHIFTED = 3.0  # an entry of a diagonal
@@ -149,7 +149,7 @@ Form = Ones | Select | SelectPlusColumns | AllButOne | Grouped | Diagonals | Win
 
 
 def choose_form(matrix: sparse.csr_array) -> Form:
-    """The cheapest form of `matrix`, a canonical CSR matrix (boolean, or entries in [0, 1])."""
+    """Return the cheapest form of `matrix`, a canonical CSR matrix (boolean, or entries in [0, 1])."""
     n, m = matrix.shape
     degree = np.diff(matrix.indptr)
     if matrix.dtype == np.bool_:

@@ -5,32 +5,32 @@ from .partition import as_index
 
 
 def fork() -> InfluenceNetwork:
-    """One action, two targets (Fig. 1a)."""
+    """Return the network of one action and two targets (Fig. 1a)."""
     return InfluenceNetwork([[1, 1]])
 
 
 def collider() -> InfluenceNetwork:
-    """Two actions, one target (Fig. 1b): its minimum factorisation draws both together."""
+    """Return the network of two actions and one target (Fig. 1b): its minimum factorisation draws both together."""
     return InfluenceNetwork([[1], [1]])
 
 
 def fork_collider() -> InfluenceNetwork:
-    """a₁ reaches both targets, a₂ only the second (Fig. 1c): nothing to merge."""
+    """Return the network in which a₁ reaches both targets, a₂ only the second (Fig. 1c): nothing to merge."""
     return InfluenceNetwork([[1, 1], [0, 1]])
 
 
 def complete() -> InfluenceNetwork:
-    """Two actions, two targets, every edge (Fig. 1d): one factor."""
+    """Return the network of two actions and two targets with every edge (Fig. 1d): one factor."""
     return InfluenceNetwork.complete(2, 2)
 
 
 def three_actions() -> InfluenceNetwork:
-    """Three actions and the targets ψ₀, ψ₁, ψ₂ (Fig. 2): a₁ and a₂ are twins."""
+    """Return the network of three actions and the targets ψ₀, ψ₁, ψ₂ (Fig. 2): a₁ and a₂ are twins."""
     return InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]], targets=["psi0", "psi1", "psi2"])
 
 
 def search_bandit(n: int, k: int | None = None, norm: int = 1) -> InfluenceNetwork:
-    """Each aᵢ moves its own distance Δᵢ, and the first k also the common penalty ζ (App. D).
+    """Return the network in which each aᵢ moves its own distance Δᵢ, and the first k also the penalty ζ (App. D).
 
     All n of them share the penalty if k is left out; with k = 0 there is no penalty. With the distance ‖a − c‖₂ (`norm`
     is 2) all actions move one distance Δ.

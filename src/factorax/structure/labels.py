@@ -21,13 +21,13 @@ def warn(message: str, category: type[Warning] = StructureWarning) -> None:
 
 
 def some(names: Sequence[str], limit: int = 5) -> str:
-    """A list of names short enough for a message: ``'a1', 'a2' and 7 more``."""
+    """Return a list of names short enough for a message: ``'a1', 'a2' and 7 more``."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A count and what is counted: `one` where it is 1, otherwise `many`, which is `one` with an s if left out.
+    """Return a count and what is counted: `one` where it is 1, otherwise `many`, which is `one` with an s if left out.
 
     >>> counted(1, "edge is", "edges are"), counted(3, "target")
     ('1 edge is', '3 targets')
@@ -36,27 +36,27 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
-    """The sizes of a network, as its `repr` shows them: ``2 actions → 1 target, 2 edges``."""
+    """Return the sizes of a network, as its `repr` shows them: ``2 actions → 1 target, 2 edges``."""
     return f"{counted(n, 'action')} → {counted(m, 'target')}, {counted(n_edges, f'{kind}edge')}"
 
 
 def edge_label(action: str, target: str) -> str:
-    """How an edge is written in messages and metrics: ``a1 → psi1``."""
+    """Return how an edge is written in messages and metrics: ``a1 → psi1``."""
     return f"{action} → {target}"
 
 
 def default_labels(prefix: str, size: int) -> tuple[str, ...]:
-    """The paper's own names, counted from one: ``a1, a2, …`` and ``psi1, psi2, …``."""
+    """Return the paper's own names, counted from one: ``a1, a2, …`` and ``psi1, psi2, …``."""
     return tuple(f"{prefix}{i}" for i in range(1, size + 1))
 
 
 def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
-    """The labels that a user chose; None where they are the default ones."""
+    """Return the labels that a user chose; None where they are the default ones."""
     return None if not labels or labels == default_labels(prefix, len(labels)) else labels
 
 
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
-    """Labels as unique strings, `size` of them where a size is given."""
+    """Return labels as unique strings, `size` of them where a size is given."""
     refuse_string(labels, argument)
     names = tuple(str(label) for label in listed(argument, labels, "a list of labels"))
     if size is not None and len(names) != size:
@@ -89,7 +89,7 @@ def refuse_string(labels: object, argument: str) -> None:
 
 
 def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """One name a group: that of its only member, or ``a1+a2``, with a prime should that be taken."""
+    """Return one name per group: that of its only member, or ``a1+a2``, with a prime should that be taken."""
     listed = list(groups)
     taken = {group[0] for group in listed if len(group) == 1}
     names = []
@@ -103,7 +103,7 @@ def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
 
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
-    """Index of each wanted label among the known ones; unknown labels are an error that lists them."""
+    """Return the index of each wanted label among the known ones; unknown labels are an error that lists them."""
     refuse_string(wanted, argument)
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]

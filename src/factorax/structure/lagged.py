@@ -65,7 +65,7 @@ class LaggedNetwork(BaseNetwork):
     def from_lags(
         cls, lags: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "LaggedNetwork":
-        """From a matrix ``(n, m)`` of the steps that influence takes; −1 where there is none."""
+        """Make a network from a matrix ``(n, m)`` of the steps that influence takes; −1 where there is none."""
         matrix = real_array("lags", lags)
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.integer) or matrix.min(initial=0) < -1:
             raise ValueError(
@@ -178,7 +178,8 @@ class LaggedNetwork(BaseNetwork):
 
 
 def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:
-    """Steps from each of the first n nodes to all, by edges that take none and edges that take one; −1 if never."""
+    """Return steps from each of the first n nodes to all, by edges that take none and edges that take one; −1 if
+    never."""
     size = at_once.shape[0]
     arrival = np.full((n, size), -1)
     frontier: Any = sparse.eye_array(n, size, dtype=bool, format="csr")

@@ -29,8 +29,8 @@ class InfluenceNetwork(BaseNetwork):
     """A bipartite graph from actions to targets, held as its influence matrix K.
 
     K has shape ``(n_actions, n_targets)``; K[i, j] = 1 iff action i influences target j. Weights between
-    0 and 1 make a *soft* network. A network never changes: every operation returns a new one, with labels.
-    It can be hashed and compared, so it may be a static argument of ``jax.jit``.
+    0 and 1 make a *soft* network. Networks are immutable: every operation returns a new one, with labels. They can
+    be hashed and compared, so a network may be a static argument of ``jax.jit``.
 
     **Arguments**
 
@@ -71,7 +71,7 @@ class InfluenceNetwork(BaseNetwork):
         actions: Iterable[Hashable] | None = None,
         targets: Iterable[Hashable] | None = None,
     ) -> "InfluenceNetwork":
-        """From ``(action, target)`` or ``(action, target, weight)`` tuples.
+        """Make a network from ``(action, target)`` or ``(action, target, weight)`` tuples.
 
         Labels not given are collected from the edges in order of appearance. With `actions` or `targets` given,
         an edge that names another is an error.
@@ -85,7 +85,7 @@ class InfluenceNetwork(BaseNetwork):
     def from_partition_maps(
         cls, maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """From the actions that each target depends on: the dual view {σⱼ} of the same network.
+        """Make a network from the actions that each target depends on: the dual view {σⱼ} of the same network.
 
         >>> InfluenceNetwork.from_partition_maps({"psi1": ["a1", "a2"], "psi2": ["a2"]}).to_dense()
         array([[ True, False],
@@ -95,7 +95,8 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph") -> "InfluenceNetwork":
-        """From a bipartite networkx graph: nodes with ``bipartite=0`` are actions, with ``bipartite=1`` targets.
+        """Make a network from a bipartite networkx graph: nodes with ``bipartite=0`` are actions, with ``bipartite=1``
+        targets.
 
         Edges may be directed (action → target) or not; an edge's ``weight`` makes the network soft.
         """
@@ -103,7 +104,7 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def complete(cls, n: int, m: int) -> "InfluenceNetwork":
-        """Every action influences every target, K = 1: the plain policy gradient.
+        """Return the network in which every action influences every target, K = 1: the plain policy gradient.
 
         Of any size: the matrix is made only if something asks for it, and `factorax.credit` never does.
         """
@@ -115,7 +116,7 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def identity(cls, n: int) -> "InfluenceNetwork":
-        """Action i influences target i alone."""
+        """Return the identity: action i influences only target i."""
         return cls(sparse.eye_array(as_index(n, "n", least=1), dtype=bool))
 
     # ---- what it is ---------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ class InfluenceNetwork(BaseNetwork):
         return self.n_edges / (self.shape[0] * self.shape[1])
 
     def to_dense(self) -> np.ndarray:
-        """K as a NumPy array: boolean, or float64 for a soft network."""
+        """Return K as a NumPy array: boolean, or float64 for a soft network."""
         return self.matrix.toarray()
 
     def edges(self) -> Iterator[tuple[str, str] | tuple[str, str, float]]:
@@ -223,16 +224,17 @@ class InfluenceNetwork(BaseNetwork):
         return network
 
     def twins(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of two or more actions that influence exactly the same targets."""
+        """Return groups of two or more actions that influence exactly the same targets."""
         groups = self.minimum_factorisation().groups
         return tuple(tuple(self.actions[i] for i in group) for group in groups if len(group) > 1)
 
     def components(self) -> tuple["InfluenceNetwork", ...]:
-        """Connected components, as networks of their own: sub-problems that share no target."""
+        """Return connected components as networks: sub-problems that share no target."""
         return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self.matrix))
 
     def coparent_condition(self) -> np.ndarray:
-        """For every action, whether the paper's two-term variance formula is exact for it; shape ``(n_actions,)``.
+        """Return for every action whether the paper's two-term variance formula is exact for it; shape
+        ``(n_actions,)``.
 
         It is when every co-parent l of i (an action that shares a target with i) has N(l) ⊆ N(i): then the
         removed and the kept targets of i depend on different actions, and the covariance that Prop. 2 drops is
@@ -249,13 +251,13 @@ class InfluenceNetwork(BaseNetwork):
     # ---- new networks from old ----------------------------------------------------------------------------
 
     def union(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
-        """Edges of either network; the larger weight where both are soft. Also ``a | b``."""
+        """Return edges of either network; the larger weight where both are soft. Also ``a | b``."""
         from .combining import combine
 
         return combine(self, other, "union")
 
     def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
-        """Edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
+        """Return edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
         from .combining import combine
 
         return combine(self, other, "intersection")
@@ -266,7 +268,7 @@ class InfluenceNetwork(BaseNetwork):
     def relabel(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """The same network under other names."""
+        """Return the same network under other names."""
         n, m = self.shape
         new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
@@ -279,7 +281,7 @@ class InfluenceNetwork(BaseNetwork):
     def select(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """The sub-network of some actions and targets, by label, in the order given."""
+        """Return the sub-network of some actions and targets, by label, in the order given."""
         rows = range(self.shape[0]) if actions is None else positions(actions, self.actions, "actions")
         columns = range(self.shape[1]) if targets is None else positions(targets, self.targets, "targets")
         network = self._select(np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64))
@@ -287,7 +289,7 @@ class InfluenceNetwork(BaseNetwork):
         return network
 
     def close_over(self, dynamics: Any, *, local_actors: bool = True) -> "InfluenceNetwork":
-        """The return network of this one-step reward network; see `factorax.structure.close_over`."""
+        """Return the network of returns of this one-step reward network; see `factorax.structure.close_over`."""
         from .closure import close_over
 
         return close_over(self, dynamics, local_actors=local_actors)
@@ -295,7 +297,7 @@ class InfluenceNetwork(BaseNetwork):
     # ---- in and out ---------------------------------------------------------------------------------------
 
     def to_networkx(self) -> "nx.DiGraph":
-        """A bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
+        """Return a bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
         return graph_of(self.actions, self.targets, self.edges())
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -354,7 +356,7 @@ class InfluenceNetwork(BaseNetwork):
     def _derive(
         cls, matrix: Any, actions: tuple[str, ...] | None, targets: tuple[str, ...] | None
     ) -> "InfluenceNetwork":
-        """A network whose labels are known to be good, without warning again of what was warned of before."""
+        """Return a network whose labels are known to be good, without warning again of what was warned of before."""
         self = cls.__new__(cls)
         self._set_matrix(matrix)
         self._actions, self._targets = actions, targets

@@ -13,7 +13,7 @@ MOST = 2**31
 
 
 def as_index(value: Any, argument: str, least: int | None = None) -> int:
-    """A plain ``int`` from anything that is a whole number; a bool or a float is refused."""
+    """Return a plain ``int`` from anything that is a whole number; a bool or a float is refused."""
     if type(value) is not int:  # what they mostly are, and there may be millions
         if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__") or np.ndim(value):
             raise TypeError(f"{argument}: got {shown(value)}, want whole numbers counted from 0")
@@ -62,7 +62,7 @@ class PartitionMap:
         return self._take(action, (~self).indices)
 
     def merge(self, part: Any, rest: Any) -> Any:
-        """The unique inverse: the action a with σ(a) = `part` and σ̄(a) = `rest`."""
+        """Return the unique inverse: the action a with σ(a) = `part` and σ̄(a) = `rest`."""
         return merge_parts([part, rest], [self.indices, (~self).indices], "part, rest")
 
     def _take(self, action: Any, indices: tuple[int, ...]) -> Any:
@@ -95,7 +95,7 @@ class PartitionMap:
 
 
 def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]], argument: str = "parts") -> Any:
-    """The action whose components `indices[p]` are `parts[p]`: the inverse of splitting it."""
+    """Return the action whose components `indices[p]` are `parts[p]`: the inverse of splitting it."""
     got, want = [_length(part, argument) for part in parts], [len(i) for i in indices]
     if got != want:
         raise ValueError(f"{argument}: got {got} components, want {want}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
-    """Independent groups, each complete in itself: one ``(n_actions, n_targets)`` pair for each block.
+    """Return independent groups, each complete in itself: one ``(n_actions, n_targets)`` pair per block.
 
     >>> block([(2, 1), (1, 2)]).to_dense().astype(int)
     array([[1, 0, 0],
@@ -36,7 +36,7 @@ def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
 
 
 def banded(n: int, width: int) -> InfluenceNetwork:
-    """Action i influences the targets j with |i − j| ≤ width: neighbours on a line.
+    """Return a band: action i influences the targets j with |i − j| ≤ width, its neighbours on a line.
 
     >>> banded(4, 1).to_dense().astype(int)
     array([[1, 1, 0, 0],
@@ -54,7 +54,7 @@ def banded(n: int, width: int) -> InfluenceNetwork:
 
 
 def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
-    """Every node acts and has a target; an action reaches the targets at most k edges away.
+    """Return the network of a graph whose nodes act and have a target; actions reach targets at most k edges away.
 
     The truncation of Qu, Wierman and Li (2020): its bias falls off exponentially in k. In a directed graph edges
     lead the way that influence travels. Actions and targets are both labelled by the nodes.
@@ -78,7 +78,7 @@ def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
 def spatial_discount(
     distances: Any, alpha: float, *, radius: float | None = None, weight: str | None = None
 ) -> InfluenceNetwork:
-    """Soft influence that fades with distance: K[i, j] = α^d(i, j), and 0 beyond `radius`.
+    """Return soft influence that fades with distance: K[i, j] = α^d(i, j), and 0 beyond `radius`.
 
     **Arguments**
 
@@ -131,7 +131,7 @@ def _adjacency(graph: "nx.Graph", argument: str, weight: str | None = None) -> t
 
 
 def _shortest_of_parallel(graph: "nx.Graph", weight: str | None) -> "nx.Graph":
-    """The same graph with one edge between two nodes: the shortest."""
+    """Return the same graph with one edge between two nodes: the shortest."""
     import networkx as nx
 
     simple = nx.DiGraph() if graph.is_directed() else nx.Graph()

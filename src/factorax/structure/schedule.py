@@ -62,7 +62,7 @@ class Blend:
 
 
 def as_fixed(net: Any, argument: str) -> InfluenceNetwork:
-    """A network as it is now: a point of a schedule as a network of its own, a plain matrix as a network."""
+    """Return a network as it is now: a point of a schedule as a network of its own, a plain matrix as a network."""
     return net.network() if isinstance(net, Blend) else as_network(net, argument)
 
 
@@ -104,7 +104,7 @@ class NetworkSchedule(BaseNetwork):
         self.start, self.end, self.steps, self.delay, self.ramp = start, end, steps, delay, ramp
 
     def at(self, step: Any) -> Blend:
-        """The network at a step: a number, or a scalar array (traced or not)."""
+        """Return the network at a step: a number, or a scalar array (traced or not)."""
         step = step if is_array_api_obj(step) else np.asarray(checked("step", step, float))
         if getattr(step, "ndim") != 0:  # noqa: B009
             raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
@@ -118,11 +118,11 @@ class NetworkSchedule(BaseNetwork):
         return self.start
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Blend:
-        """The network at the first step of the rollout."""
+        """Return the network at the first step of the rollout."""
         return self.at(rollout.timesteps)
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """The network at this step."""
+        """Return the network at this step."""
         return self.at(timesteps).network()
 
     def __repr__(self) -> str:

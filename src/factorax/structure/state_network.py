@@ -54,7 +54,7 @@ class StateNetwork(BaseNetwork):
         self.function, self.support = function, as_network(support, "support")
 
     def at(self, obs: Any, info: Mapping[str, Any]) -> KArray:
-        """The influence matrix of each of these states, ``(..., n, m)``."""
+        """Return the influence matrix of each of these states, ``(..., n, m)``."""
         if not hasattr(obs, "shape"):
             raise TypeError(f"obs: got {shown(obs)}, want an array of observations (..., d)")
         check_type("info", info, Mapping, "a dictionary, such as {}")
@@ -91,7 +91,7 @@ class StateNetwork(BaseNetwork):
         self.at(obs, info)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """K of every observation of the rollout, ``[T, B, n, m]``."""
+        """Return K of every observation of the rollout, ``[T, B, n, m]``."""
         return self.at(rollout.obs, rollout.info)
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class StateNetwork(BaseNetwork):
 
 
 def _check_arguments(function: Callable[..., Any]) -> None:
-    """Raises TypeError unless a function takes two positional arguments."""
+    """Raise TypeError unless a function takes two positional arguments."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some built-in functions have none

@@ -29,7 +29,7 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
     header = {"format": FORMAT, "version": VERSION}
     match path.suffix:
         case ".json":
-            # One edge a line: a diff of two files is a diff of two networks.
+            # One edge per line: a diff of two files is a diff of two networks.
             lines = ",\n    ".join(json.dumps(edge, ensure_ascii=False) for edge in net.edges())
             rest = {"actions": net.actions, "targets": net.targets}
             head = json.dumps(header | rest, ensure_ascii=False)[1:-1]
@@ -119,7 +119,8 @@ def _load_npz(data: bytes) -> InfluenceNetwork:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array of an archive, if the size that it declares is the size that it has: memory is taken by the former."""
+    """Return an array of an archive, if the size that it declares is the size that it has: memory is taken by the
+    former."""
     with archive.open(f"{name}.npy") as file:
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, in_columns, dtype = read_header[np.lib.format.read_magic(file)](file)

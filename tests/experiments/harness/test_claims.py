@@ -84,8 +84,15 @@ def parsed(command):
     assert (program, reproduce) == ("factorax", "reproduce")
     options = {}
 
-    def keep(name: tyro.conf.Positional[str], /, *, budget: typing.Literal["quick", "paper"] = "quick", seed: int = 0):
-        options.update(name=name, budget=budget, seed=seed)
+    def keep(
+        name: tyro.conf.Positional[str],
+        /,
+        *,
+        budget: typing.Literal["quick", "paper"] = "quick",
+        seed: int = 0,
+        problems: tuple[str, ...] = (),
+    ):
+        options.update(name=name, budget=budget, seed=seed, problems=problems)
 
     tyro.cli(keep, args=rest)
     return options

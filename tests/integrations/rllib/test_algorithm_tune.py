@@ -1,4 +1,4 @@
-"""Sweeps of K with Ray Tune over configurations of RLlib; those over our own learner are run in docs/rllib.md."""
+"""Sweeps of K with Ray Tune over configurations of RLlib; docs/guides/rllib.md runs those over our own learner."""
 
 import warnings
 

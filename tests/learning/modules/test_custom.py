@@ -90,9 +90,9 @@ def test_it_trains_and_comes_back_from_a_file(tmp_path):
     np.testing.assert_array_equal(after.order, [0, 1, 2])
     assert after.activation is jax.nn.relu
     model.save(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"policy: .* was trained with policy of its own.*test_custom.Own.*policy=…"):
+    with pytest.raises(ValueError, match=r"policy: .* was trained with custom policy.*test_custom.Own.*policy=…"):
         FactoredPPO.load(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"critic: .* was trained with critic of its own"):
+    with pytest.raises(ValueError, match=r"critic: .* was trained with custom critic"):
         FactoredPPO.load(tmp_path / "model", policy=Own)
     again = FactoredPPO.load(tmp_path / "model", policy=Own, critic=critic)
     obs = np.float32([0.1, -0.2, 0.3])

@@ -39,5 +39,5 @@ def test_quotes_are_mirrored_and_missing_at_the_bounds():
 
 
 def test_assets_that_are_tied_together_have_no_value_of_their_own():
-    with pytest.raises(ValueError, match="portfolio term ties assets together"):
+    with pytest.raises(ValueError, match="portfolio term couples the assets"):
         continuous_values(MarketModel(2, risk_aversion=1.0, correlation=0.5))

@@ -15,7 +15,7 @@ MEAN = float(np.sqrt(2 / np.pi))  # E|ε|, and 2φ(0)
 
 
 def noise_of_update(estimator: str, n: int) -> float:
-    """Returns v, the variance of n times an update of step size 1 at the optimum, without a baseline.
+    """Return v, the variance of n times an update of step size 1 at the optimum, without a baseline.
 
     >>> noise_of_update("FPG", 1000), round(noise_of_update("VPG", 2), 3)
     (3.0, 6.546)
@@ -28,7 +28,7 @@ def noise_of_update(estimator: str, n: int) -> float:
 
 
 def radius(estimator: str, n: int, step_size: float) -> float:
-    """Returns r, the mean gap at rest, to first order in the step size.
+    """Return r, the mean gap at rest, to first order in the step size.
 
     >>> round(radius("FPG", 1000, 0.5), 4)
     0.0245

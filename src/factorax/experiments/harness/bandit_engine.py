@@ -93,7 +93,7 @@ class BanditLearner:
     """What else to record of a run, from its bandit and means ``(..., n)`` to ``(...)``; the gap itself if left out."""
 
     def init(self, instances: Any, n_step_sizes: int) -> Runs:
-        """Runs that have learnt nothing, for S instances, shape ``(S, n)``."""
+        """Return runs that have learnt nothing, for S instances, shape ``(S, n)``."""
         S, n = jnp.shape(instances)
         bandit = self.make(jnp.zeros(n, jnp.float32))
         width = {"none": 0, "b(s)": _objective(bandit, self.method)[0].shape[1]}.get(self.method.baseline, n)
@@ -137,7 +137,7 @@ class BanditLearner:
     def _advance(
         self, runs: Runs, key: Any, instance: Any, step_sizes: Any, start: Any, steps: int, chunk: int, unroll: int
     ) -> tuple[Runs, jax.Array, jax.Array]:
-        """The runs of one seed, ``(G, ...)``: noise for `chunk` steps at a time, common to all step sizes."""
+        """Return the runs of one seed, ``(G, ...)``: noise for `chunk` steps at a time, common to all step sizes."""
         bandit = self.make(instance)
         every_run = jax.vmap(functools.partial(self._update, bandit), in_axes=(0, 0, None, None))
 
@@ -162,7 +162,7 @@ class BanditLearner:
         return runs, jnp.where(sound, gap, jnp.inf), jnp.where(sound, measure, jnp.inf)
 
     def _update(self, bandit: Bandit, run: Runs, step_size: jax.Array, eps: jax.Array, now: jax.Array) -> Runs:
-        """One step of one run."""
+        """Make one step of one run."""
         net, weights, targets = _objective(bandit, self.method)
         mu, value = run.mu, run.baseline
         action = mu + eps
@@ -190,14 +190,14 @@ class BanditLearner:
 
 
 def _objective(bandit: Bandit, method: BanditMethod) -> tuple[InfluenceNetwork, Any, Callable[[Any], Any]]:
-    """Network, multipliers and targets as the estimator sees them: to VPG there is one target, the whole reward."""
+    """Network, weights λ and targets as the estimator sees them: to VPG there is one target, the whole reward."""
     if method.estimator == "fpg":
         return bandit.network, bandit.weights, bandit.targets
     return InfluenceNetwork.complete(bandit.n, 1), None, lambda action: bandit.reward(action)[..., None]
 
 
 def _chunk(steps: int, most: int) -> int:
-    """How many steps to draw noise for at a time: a divisor of `steps`."""
+    """Return how many steps to draw noise for at a time: a divisor of `steps`."""
     if steps < 2 or steps % 2:
         raise ValueError(f"steps: got {steps}, want an even number: noise is drawn for two steps at a time")
     return max(d for d in range(2, max(2, min(steps, most)) + 1, 2) if steps % d == 0)

@@ -61,28 +61,28 @@ class Claim:
         return names.get(program, self.command)
 
     def as_dict(self) -> dict[str, str]:
-        """Returns the claim as a dictionary for JSON."""
+        """Return the claim as a dictionary for JSON."""
         return dataclasses.asdict(self)
 
 
 def verdict(*tests: bool) -> Verdict:
-    """Returns ``"holds"`` if every test passes, ``"holds in part"`` if some do."""
+    """Return ``"holds"`` if every test passes, ``"holds in part"`` if some do."""
     return "holds" if all(tests) else "holds in part" if any(tests) else "does not hold"
 
 
 def above(interval: Interval, bound: float) -> Verdict:
-    """Returns whether the whole interval is above a bound; ``"holds in part"`` if the interval contains the bound."""
+    """Return whether the whole interval is above a bound; ``"holds in part"`` if the interval contains the bound."""
     return "holds" if interval.low > bound else "does not hold" if interval.high < bound else "holds in part"
 
 
 def by_source(claims: Iterable[Claim]) -> dict[Source, list[Claim]]:
-    """Returns the paper's statements and ours apart, in the order of `HEADINGS`; both keys are always there."""
+    """Return the paper's statements and ours apart, in the order of `HEADINGS`; both keys are always there."""
     claims = list(claims)
     return {source: [claim for claim in claims if claim.source == source] for source in HEADINGS}
 
 
 def published() -> list[Claim]:
-    """Returns the claims table that ships with the library: mathematics, and experiments with the paper's budget."""
+    """Return the claims table that ships with the library: mathematics, and experiments with the paper's budget."""
     files = resources.files(__package__ or "").joinpath("published").iterdir()
     order = sorted(files, key=lambda file: (file.name != f"{MATHEMATICS}.json", file.name))
     texts = [file.read_text(encoding="utf-8") for file in order]
@@ -90,7 +90,7 @@ def published() -> list[Claim]:
 
 
 def collected(folders: Iterable[Path]) -> list[Claim]:
-    """Returns the claims of experiments that were run into these folders."""
+    """Return the claims of experiments that were run into these folders."""
     claims = []
     for folder in folders:
         path = Path(folder) / "summary.json"

@@ -12,7 +12,7 @@ from .table import Table
 
 
 def rows(job: Job, seed: int, result: Arrays) -> Iterator[dict[str, Any]]:
-    """Yields one row for each record of each run; step 0 is the initial policy."""
+    """Yield one row for each record of each run; step 0 is the initial policy."""
     n = job.problem.n
     for r in range(job.seeds):
         bandit = job.problem.make(job.problem.draw([seed, r]))
@@ -27,14 +27,14 @@ def rows(job: Job, seed: int, result: Arrays) -> Iterator[dict[str, Any]]:
 
 
 def matrix(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns steps ``(T,)`` and values ``(seeds, T)`` of the curves of one method."""
+    """Return steps ``(T,)`` and values ``(seeds, T)`` of the curves of one method."""
     order = np.lexsort((table["step"], table["seed"]))
     seeds = len(np.unique(table["seed"]))
     return table["step"][order].reshape(seeds, -1)[0], table[column][order].reshape(seeds, -1)
 
 
 def band(ax: Axes, step: np.ndarray, values: np.ndarray, label: str, colour: str, **options: Any) -> None:
-    """Draws the mean over seeds and its standard error, up to where the first run diverged."""
+    """Draw the mean over seeds and its standard error, up to where the first run diverged."""
     alive = np.isfinite(values).all(axis=0)
     step, values = step[alive], values[:, alive]
     mean = values.mean(axis=0)

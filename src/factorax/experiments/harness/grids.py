@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -31,13 +31,17 @@ class StepSizeGrid:
     seeds: int = 16
     steps: int = 200_000
     every: int = 2000
+    norm: Literal[1, 2] = 1
+    """p of the distance ‖a − c‖ₚ."""
+    scale: float | None = None
+    """A factor on all targets in place of 1/n; with 1 they are undivided."""
 
 
 def jobs(grid: StepSizeGrid, tolerance: float | None = None) -> list[Job]:
-    """A search bandit without a penalty, one job for each estimator and dimension."""
+    """Return a search bandit without a penalty, one job for each estimator and dimension."""
     return [
         Job(
-            problem=Search(n),
+            problem=Search(n, norm=grid.norm, scale=grid.scale),
             method=method,
             step_sizes=grid.step_sizes,
             seeds=grid.seeds,
@@ -50,12 +54,12 @@ def jobs(grid: StepSizeGrid, tolerance: float | None = None) -> list[Job]:
 
 
 def tabulate(jobs: Iterable[Job], results: list[Arrays]) -> Table:
-    """Returns a row for each run."""
+    """Return a row for each run."""
     return from_rows(chain.from_iterable(rows(job, result) for job, result in zip(jobs, results, strict=True)))
 
 
 def by_estimator(grid: StepSizeGrid) -> list[dict[str, Any]]:
-    """The keys of all cells, in the order in which `draw` wants them."""
+    """Return the keys of all cells, in the order in which `draw` wants them."""
     return [
         {"method": method.label, "n": n, "step_size": step_size}
         for method, n, step_size in product(ESTIMATORS, grid.dimensions, grid.step_sizes)
@@ -63,7 +67,7 @@ def by_estimator(grid: StepSizeGrid) -> list[dict[str, Any]]:
 
 
 def rows(job: Job, result: Arrays) -> Iterator[dict[str, Any]]:
-    """Yields one row per run."""
+    """Yield one row per run."""
     for r in range(job.seeds):
         for g, step_size in enumerate(job.step_sizes):
             gap = float(result["gap"][-1, r, g])
@@ -81,7 +85,7 @@ def rows(job: Job, result: Arrays) -> Iterator[dict[str, Any]]:
 def cells(
     table: Table, keys: Iterable[dict[str, Any]], value: Callable[[Table], np.ndarray], confidence: float = 0.95
 ) -> list[dict[str, Any]]:
-    """Returns for every key its runs, how many diverged, how many have a value, and the Gamma mean of these."""
+    """Return for every key its runs, how many diverged, how many have a value, and the Gamma mean of these."""
     result = []
     for key in keys:
         runs = where(table, **key)
@@ -94,7 +98,7 @@ def cells(
 
 
 def whole(cell: dict[str, Any]) -> Interval | None:
-    """Returns the mean of a cell if all its runs have a value: with some missing it would flatter."""
+    """Return the mean of a cell if all its runs have a value: with some missing it would flatter."""
     return Interval(**cell["mean"]) if cell["mean"] and cell["usable"] == cell["runs"] else None
 
 
@@ -107,7 +111,7 @@ def draw(
     grey: Callable[[dict[str, Any]], str],
     label: str,
 ) -> tuple[Figure, Any]:
-    """A heat map for each method, on one logarithmic colour scale; grey where runs are missing.
+    """Return a heat map for each method, on one logarithmic colour scale; grey where runs are missing.
 
     `note` writes a mean into its cell, `grey` what else is to be said of a cell that has none.
     """

@@ -23,7 +23,7 @@ _SIGNATURE = re.compile(rb'"sha256":"[0-9a-f]{64}"')
 
 
 def pack(folder: Path, archive: Path) -> int:
-    """Writes the archive of an experiment's folder; returns the number of runs in it."""
+    """Write the archive of an experiment's folder; returns the number of runs in it."""
     runs = sorted(path.parent for path in (folder / "runs").rglob(SCORE))
     with tarfile.open(archive, "w:gz") as tar:
         for pattern in ("*.json", "data.csv", "figure.png", "parts/[0-9][0-9][0-9].npz"):
@@ -40,7 +40,7 @@ def pack(folder: Path, archive: Path) -> int:
 
 
 def without_training(checkpoint: bytes) -> bytes:
-    """Returns a checkpoint with zeros for the states of optimiser and environments, which compress to nothing.
+    """Return a checkpoint with zeros for the states of optimiser and environments, which compress to nothing.
 
     It is played as before. A finished run does not train again; to train it further, keep the original.
     """
@@ -57,7 +57,7 @@ def without_training(checkpoint: bytes) -> bytes:
 
 
 def _thinned(run: Path) -> bytes:
-    """Returns about a hundred lines of metrics, the last one included, with what learning curves are drawn from."""
+    """Return about a hundred lines of metrics, the last one included, with what learning curves are drawn from."""
     rows = read_metrics(run)
     rows = rows[:: -max(len(rows) // _POINTS, 1)][::-1]
     return "".join(json.dumps({k: row[k] for k in _COLUMNS if k in row}) + "\n" for row in rows).encode()

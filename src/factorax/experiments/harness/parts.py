@@ -29,7 +29,7 @@ class Part:
 
 
 def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Part]]:
-    """Returns the function ``parts`` of an experiment: from (settings, seed) to one part for each of its jobs."""
+    """Return the function ``parts`` of an experiment: from (settings, seed) to one part for each of its jobs."""
 
     def part(job: Job, seed: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -41,7 +41,7 @@ def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Pa
 
 
 def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Console, title: str) -> list[Arrays]:
-    """Returns the results of all parts, in order; those that are in `folder` already are read instead of computed.
+    """Return the results of all parts, in order; those that are in `folder` already are read instead of computed.
 
     On Ctrl-C, or when a part fails, every part writes its checkpoint before the exception is passed on.
     """

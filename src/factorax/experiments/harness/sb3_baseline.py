@@ -55,7 +55,7 @@ class Scaled(gym.Wrapper):
 
 
 def ppo(environments: Any, settings: Any, seed: int) -> Any:
-    """Returns its PPO with these settings, an `SB3Settings` or a `factorax.learning.Config`."""
+    """Return its PPO with these settings, an `SB3Settings` or a `factorax.learning.Config`."""
     import torch  # pyright: ignore[reportMissingImports]
     from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
 

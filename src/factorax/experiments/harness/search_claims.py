@@ -12,7 +12,7 @@ MORE_SEEDS = "More seeds: the intervals include the threshold."
 
 
 def chosen(*, paper: str = "", us: str = "") -> str:
-    """Returns who chose what a verdict depends on.
+    """Return who chose what a verdict depends on.
 
     >>> chosen(paper="step sizes", us="number of steps")
     'The paper: step sizes. We: number of steps.'
@@ -21,7 +21,7 @@ def chosen(*, paper: str = "", us: str = "") -> str:
 
 
 def settled(claims: Iterable[Claim], otherwise: str = MORE_SEEDS) -> list[Claim]:
-    """Returns the claims such that those which hold in part say what would settle them, and no others do.
+    """Return the claims such that those which hold in part say what would settle them, and no others do.
 
     `otherwise` is for those that have nothing of their own to say.
     """

@@ -3,14 +3,17 @@
     python -m factorax.experiments.harness.side_by_side '{"problem": …, "method": …, …}' OUT.npz
 
 On a JAX problem every setting and every seed is a state of one compiled program, so that a GPU trains a whole grid in
-the time of a few runs. Other problems are trained one run after the other: first the tuning seeds of all settings, then
-the remaining seeds of the setting with the best tuning score.
+the time of a few runs. Other problems are trained one run after the other, in as many processes as there are tuning
+seeds: first the tuning seeds of all settings, then the remaining seeds of the setting with the best tuning score.
 """
 
 import dataclasses
 import json
+import multiprocessing
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,13 +141,40 @@ def _initial(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.nda
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
 
 
-def _one_by_one(grid: Grid) -> Arrays:
-    rows: list[tuple[Any, ...]] = []
-    learner = grid.learner
-    model = FactoredPPO(find_problem(grid.problem), learner.spec.network, **dataclasses.asdict(grid.config))
-    total = len(grid.trials) * grid.tuning + grid.seeds
+_NAMES = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling")
+_Run = tuple[float, float, int]
+"""Step size, entropy bonus and seed."""
 
-    def run(rate: float, bonus: float, seed: int) -> None:
+
+def _one_by_one(grid: Grid) -> Arrays:
+    """Tuning seeds are shared out among processes, and so are the others, once the best trial is known."""
+    processes = max(min(grid.tuning or grid.seeds, os.cpu_count() or 1), 1)
+    total, done = len(grid.trials) * grid.tuning + grid.seeds, 0
+
+    def rows_of(runs: list[_Run]) -> list[tuple[Any, ...]]:
+        nonlocal done
+        shares = [share for share in (runs[i::processes] for i in range(processes)) if share]
+        rows: list[tuple[Any, ...]] = []
+        for future in as_completed([pool.submit(_rows, grid, share) for share in shares]):
+            rows += future.result()
+            print(f"{(done + len(rows)) / total:.4f}", flush=True)
+        done += len(rows)
+        return sorted(rows, key=lambda row: runs.index(row[:3]))
+
+    # Every process has its own JAX, which a fork of this one would not.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        tuning = rows_of([(*trial, grid.first + i) for trial in grid.trials for i in range(grid.tuning)])
+        tuned = np.array([row[3] for row in tuning]).reshape(len(grid.trials), grid.tuning).mean(axis=1)
+        best = grid.trials[int(np.nanargmax(tuned))]
+        rows = tuning + rows_of([(*best, grid.first + i) for i in range(grid.tuning, grid.tuning + grid.seeds)])
+    return {name: np.array(column) for name, column in zip(_NAMES, zip(*rows, strict=True), strict=True)}
+
+
+def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
+    """Trains one run after the other in this process; returns what `_NAMES` says of each."""
+    model = FactoredPPO(find_problem(grid.problem), grid.learner.spec.network, **dataclasses.asdict(grid.config))
+    rows = []
+    for rate, bonus, seed in runs:
         program = Program(model.learner)
         state = model.learner.init(seed, learning_rate=rate, ent_coef=bonus)
         started, history = time.perf_counter(), []
@@ -157,16 +187,7 @@ def _one_by_one(grid: Grid) -> Arrays:
         returns, episodes = np.array(history).T[:, :, None]
         late, untrained = scores(returns, episodes)
         rows.append((rate, bonus, seed, late[0], untrained[0], time.perf_counter() - started, 0.0))
-        print(f"{len(rows) / total:.4f}", flush=True)
-
-    for rate, bonus in grid.trials:
-        for i in range(grid.tuning):
-            run(rate, bonus, grid.first + i)
-    tuned = np.array([row[3] for row in rows]).reshape(len(grid.trials), grid.tuning).mean(axis=1)
-    for i in range(grid.tuning, grid.tuning + grid.seeds):
-        run(*grid.trials[int(np.nanargmax(tuned))], grid.first + i)
-    names = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling")
-    return {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    return rows
 
 
 def main(arguments: list[str]) -> None:

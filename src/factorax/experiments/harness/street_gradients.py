@@ -58,13 +58,13 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
 
 
 def by_network(nets: Sequence[InfluenceNetwork], streets: np.ndarray) -> np.ndarray:
-    """The gradients of every light by every network, ``(networks, n, parameters)``."""
+    """Return the gradients of every light by every network, ``(networks, n, parameters)``."""
     light = np.arange(len(streets))
     return np.stack([credit(net, streets.astype(float))[light, :, light] for net in nets])
 
 
 def figures_of(g: np.ndarray, exact: int) -> dict[str, np.ndarray]:
-    """From gradients of batches, ``(batches, networks, n, parameters)``, to figures of every network and light.
+    """Map gradients of batches, ``(batches, networks, n, parameters)``, to figures of every network and light.
 
     ``signal`` ‖gradient‖² and ``bias`` ‖bias‖², both without the part that is noise; ``variance`` of one batch's
     gradient; all ``(networks, n)``. ``bias_without`` and ``variance_without``, ``(batches, networks, n)``, leave out a
@@ -86,7 +86,8 @@ def figures_of(g: np.ndarray, exact: int) -> dict[str, np.ndarray]:
 
 
 def jackknife(without: np.ndarray) -> np.ndarray:
-    """Standard errors of the sums over lights, from sums that leave out a batch in turn, ``(batches, networks, n)``."""
+    """Return standard errors of the sums over lights, from sums that leave out a batch in turn, ``(batches, networks,
+    n)``."""
     return without.sum(axis=-1).std(axis=0) * np.sqrt(len(without) - 1)
 
 

@@ -29,7 +29,7 @@ ON_CPU = {"JAX_PLATFORMS": "cpu"}
 def missing_scores(
     table: Table, plan: Sequence[Training], controllers: Mapping[str, str], *, out: Path, episodes: int
 ) -> list[Part]:
-    """Returns parts for the rows whose column ``"sumo"`` is NaN: one for each training, and for each controller.
+    """Return parts for the rows whose column ``"sumo"`` is NaN: one for each training, and for each controller.
 
     - `plan`: the trainings, whose folders are in ``out/runs``. Runs without a checkpoint there are left out.
     - `controllers`: from a value of the column ``"method"`` to the controller and the problem, as in
@@ -61,7 +61,7 @@ def missing_scores(
 def _part(
     name: str, players: Sequence[str], rows: Sequence[np.ndarray], episodes: int, *, by_episode: bool = False
 ) -> Part:
-    """Returns the part that fills in the rows of every player: the mean over episodes, or a row for each episode."""
+    """Return the part that fills in the rows of every player: the mean over episodes, or a row for each episode."""
 
     def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
         log = checkpoint.parent / f"{name}.jsonl"
@@ -78,13 +78,13 @@ def _part(
 
 
 def _scores(log: Path) -> list[list[float]]:
-    """Returns the complete lines that a process has printed: the returns of the episodes of one player each."""
+    """Return the complete lines that a process has printed: the returns of the episodes of one player each."""
     lines = log.read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines if line.startswith("[") and line.endswith("]")]
 
 
 def returns_in_sumo(player: str, episodes: int) -> list[float]:
-    """Returns the return of every episode in SUMO, with most probable actions: of the folder of a run, or of a
+    """Return the return of every episode in SUMO, with most probable actions: of the folder of a run, or of a
     controller and a problem, as in ``"gap-out traffic:3x3"``."""
     if " " in player and not Path(player).exists():
         controller, problem = player.split(" ")

@@ -44,11 +44,11 @@ class Family(Protocol):
         ...
 
     def draw(self, seed: Sequence[int]) -> np.ndarray:
-        """The parameters of one of them, ``(n,)``."""
+        """Return the parameters of one of them, ``(n,)``."""
         ...
 
     def make(self, centre: Any) -> Bandit:
-        """The bandit with these parameters, which JAX may trace."""
+        """Return the bandit with these parameters, which JAX may trace."""
         ...
 
 
@@ -71,11 +71,11 @@ class Search:
         return " ".join(parts + ([] if self.scale is None else [f"scale={self.scale:g}"]))
 
     def draw(self, seed: Sequence[int]) -> np.ndarray:
-        """A centre, ``(n,)``."""
+        """Return a centre, ``(n,)``."""
         return draw_centre(self.n, seed)
 
     def make(self, centre: Any) -> Bandit:
-        """The bandit with this centre."""
+        """Return the bandit with this centre."""
         return search_bandit(centre, k=self.k, penalty=self.penalty, norm=self.norm, scale=self.scale)
 
 
@@ -122,7 +122,7 @@ def run(
     tick: Callable[[float], Any] = lambda done: None,
     stop: threading.Event | None = None,
 ) -> dict[str, np.ndarray]:
-    """Runs a job from its checkpoint, or from the start.
+    """Run a job from its checkpoint, or from the start.
 
     Run r draws its centre and its noise from (`seed`, r): it is the same run in any job and any batch. Runs that have
     diverged or finished learn no further; a step size none of whose runs still learn leaves the batch.
@@ -199,7 +199,7 @@ class State:
     records: np.ndarray
     """Gap and measure, ``(2, T, S, G)``."""
     runs: Runs
-    """Of the step sizes in the batch."""
+    """State of the runs with the step sizes in the batch."""
 
     def after(self, runs: Runs, gap: np.ndarray, measure: np.ndarray) -> "State":
         """With one more record; a step size leaves the batch when half of them have nothing left to learn."""
@@ -213,7 +213,7 @@ class State:
         return dataclasses.replace(self, done=self.done + 1, columns=columns, runs=runs)
 
     def save(self, path: Path) -> None:
-        """Writes the state, whole or not at all."""
+        """Write the state, whole or not at all."""
         arrays = {name: getattr(self, name) for name in ("identity", "done", "columns", "reached", "records")}
         arrays |= {f"runs_{name}": np.asarray(leaf) for name, leaf in self.runs._asdict().items()}
         write_whole(path, lambda file: np.savez(file, **arrays))
@@ -227,9 +227,9 @@ def _load(path: Path | None, identity: str) -> State | None:
             arrays = dict(archive)
         runs = Runs(*(jnp.asarray(arrays[f"runs_{name}"]) for name in Runs._fields))
     except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
-        raise ValueError(f"{path}: not a checkpoint, or damaged; remove it to start afresh") from error
+        raise ValueError(f"{path}: not a checkpoint, or damaged; remove it to start again") from error
     if str(arrays["identity"]) != identity:
-        raise ValueError(f"{path}: a checkpoint of another job; remove it to start afresh")
+        raise ValueError(f"{path}: a checkpoint of another job; remove it to start again")
     return State(
         identity=identity,
         done=int(arrays["done"]),

@@ -14,7 +14,7 @@ Table = dict[str, np.ndarray]
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Returns a table of rows that have the same keys.
+    """Return a table of rows that have the same keys.
 
     >>> from_rows([{"n": 1, "gap": 0.5}, {"n": 2, "gap": 0.25}])["gap"]
     array([0.5 , 0.25])
@@ -24,13 +24,13 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def where(table: Table, **values: Any) -> Table:
-    """Returns the rows that have these values."""
+    """Return the rows that have these values."""
     keep = np.logical_and.reduce([table[name] == value for name, value in values.items()])
     return {name: column[keep] for name, column in table.items()}
 
 
 def write_csv(path: Path, table: Table) -> None:
-    """Writes a table, whole or not at all; numbers in the shortest form that round-trips exactly."""
+    """Write a table, whole or not at all; numbers in the shortest form that round-trips exactly."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
@@ -39,7 +39,7 @@ def write_csv(path: Path, table: Table) -> None:
 
 
 def read_csv(path: Path) -> Table:
-    """Reads what `write_csv` wrote: columns of integers, of floats, else of text."""
+    """Read what `write_csv` wrote: columns of integers, of floats, else of text."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)

@@ -69,7 +69,7 @@ class Settings:
 
 
 def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int], list[Training]]:
-    """Returns the function from (settings, seed) to the runs on a grid. Methods that differ in their networks alone are
+    """Return the function from (settings, seed) to the runs on a grid. Methods that differ in their networks alone are
     trained together."""
 
     def trainings_of(settings: Settings, seed: int) -> list[Training]:
@@ -91,7 +91,7 @@ def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int],
 def _together(
     settings: Settings, seed: int, problem: str, arguments: tuple[Any, ...], networks: dict[str, str]
 ) -> list[Training]:
-    """Returns one training of all networks and seeds; in SUMO one for each."""
+    """Return one part that trains all networks and seeds; in SUMO one part for each."""
     first, steps = seed * settings.seeds, read_preset(settings.preset).settings["n_steps"]
     common: dict[str, Any] = {"steps": settings.iterations * settings.n_envs * steps, "preset": settings.preset}
     if settings.sim == "sumo":
@@ -118,7 +118,7 @@ def experiment(
     claims: Callable[[Settings, dict[str, Any]], list[Claim]],
     draw: Callable[[Settings, Table, dict[str, Any]], Figure] | None = None,
 ) -> Experiment:
-    """Returns the experiment on one grid.
+    """Return the experiment on one grid.
 
     - `methods`: those of the paper's budget; `quick`: the names of those of the quick one.
     - `figure_of_paper`, `result_of_paper`: which figure of the paper it reproduces, and what that shows.
@@ -131,8 +131,8 @@ def experiment(
         return [*trainings.trainings(runs)(settings, seed), _controllers(rows, columns)]
 
     def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-        """A row for each run and point of its curve; those of controllers have one point, and the return in SUMO's twin
-        for all scores."""
+        """Return a row for each run and point of its curve; those of controllers have one point, and the return in
+        SUMO's twin for all scores."""
         *trained, reference = results
         table = trainings.curves(runs(settings, seed), trained)
         returns = reference["returns"]
@@ -144,7 +144,8 @@ def experiment(
         return {key: np.concatenate([table[key], columns[key]]) for key in table}
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-        """Interquartile means over seeds, of training, of final policies in the lane simulator, and of them in SUMO."""
+        """Return interquartile means over seeds, of training, of final policies in the lane simulator, and of them in
+        SUMO."""
         by_method = trainings.summary(table, settings.methods)
         for method, row in by_method.items():
             for score in ("sampled", "sumo"):
@@ -158,7 +159,7 @@ def experiment(
         return sumo_scores.missing_scores(table, runs(settings, seed), {}, out=out, episodes=settings.in_sumo)
 
     def draw_curves(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-        """Learning curves, and what final policies reach in SUMO."""
+        """Draw learning curves, and what final policies reach in SUMO."""
         figure, (left, right) = plots.canvas(2, width=11, height=4.2)
         curves(left, table, settings.methods)
         lines(left, summary["controllers"])
@@ -186,7 +187,7 @@ def experiment(
 
 
 def _controllers(rows: int, columns: int, episodes: int = 20) -> Part:
-    """Measures the returns of the reference controllers over draws of the first cars, ``(controllers, episodes)``."""
+    """Measure the returns of the reference controllers over draws of the first cars, ``(controllers, episodes)``."""
 
     def compute(checkpoint: Any, tick: Any, stop: Any) -> Arrays:
         simulator = LaneSimulator(Traffic(rows, columns))
@@ -202,17 +203,17 @@ def _controllers(rows: int, columns: int, episodes: int = 20) -> Part:
 
 
 def _area(table: Table, method: str) -> np.ndarray:
-    """Returns the mean return over the whole of training, for every seed: larger for one that learns faster."""
+    """Return the mean return over the whole of training, for every seed: larger for one that learns faster."""
     return trainings.group(where(table, method=method), method).returns.mean(axis=1)
 
 
 def final_score(summary: dict[str, Any]) -> Any:
-    """Returns the score that final policies are shown by: that in SUMO if all have one, else that in lanes."""
+    """Return the score that final policies are shown by: that in SUMO if all have one, else that in lanes."""
     return "sumo" if all(row["sumo"] is not None for row in summary["methods"].values()) else "final"
 
 
 def title(settings: Settings, size: str, result_of_paper: str) -> str:
-    """Returns the title of a figure."""
+    """Return the title of a figure."""
     return (
         f"{size} traffic lights, {settings.seeds} seeds, preset {settings.preset}, trained in {settings.sim}. "
         f"The paper: {result_of_paper}"
@@ -220,7 +221,7 @@ def title(settings: Settings, size: str, result_of_paper: str) -> str:
 
 
 def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
-    """Draws learning curves: interquartile means over seeds, and their intervals."""
+    """Draw learning curves: interquartile means over seeds, and their intervals."""
     for method, colour in zip(methods, plots.PALETTE, strict=False):
         group = trainings.group(where(table, method=method), method)
         points = [iqm(column) for column in group.returns.T]
@@ -232,19 +233,19 @@ def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
 
 
 def floor(summary: dict[str, Any]) -> float:
-    """Returns the lower limit of figures: below all methods, but not below a policy that has collapsed to −10,000."""
+    """Return the lower limit of figures: below all methods, but not below a policy that has collapsed to −10,000."""
     rows = summary["methods"].values()
     lowest = min(row[score]["low"] for row in rows for score in ("final", "training"))
     return max(1.6 * min(summary["controllers"].values()), 1.25 * min(lowest, *summary["controllers"].values()))
 
 
 def ceiling(summary: dict[str, Any]) -> float:
-    """Returns the upper limit of figures."""
+    """Return the upper limit of figures."""
     return 0.6 * max(summary["controllers"].values())
 
 
 def lines(ax: Axes, controllers: dict[str, float]) -> None:
-    """Draws the returns of controllers."""
+    """Draw the returns of controllers."""
     for (name, value), style in zip(controllers.items(), ("--", ":", "-."), strict=True):
         ax.axhline(
             value, color="#777777", linestyle=style, linewidth=1, label=f"{name}, {value:.0f}".replace(" -", " −")
@@ -252,7 +253,7 @@ def lines(ax: Axes, controllers: dict[str, float]) -> None:
 
 
 def _dots(ax: Axes, settings: Settings, table: Table, summary: dict[str, Any]) -> None:
-    """Draws the final policies of every method: in SUMO if it is installed, else in the lane simulator."""
+    """Draw the final policies of every method: in SUMO if it is installed, else in the lane simulator."""
     score, bottom = final_score(summary), floor(summary)
     for i, (method, colour) in enumerate(zip(settings.methods, plots.PALETTE, strict=False)):
         values = trainings.finals(table, method, score)

@@ -45,7 +45,7 @@ class Training:
         return f"{self.method}-{self.seed}".replace(" = ", "-").replace(" ", "-").replace(",", "")
 
     def folders(self, out: Path) -> list[Path]:
-        """Returns the folders of the runs, one for each method and seed."""
+        """Return the folders of the runs, one for each method and seed."""
         if self.networks:
             named = [folder_name(network) for _, network in self.networks]
             return [out / name / f"seed-{self.seed + i}" for name in named for i in range(self.seeds)]
@@ -68,7 +68,7 @@ def train(
     networks: Mapping[str, str] | None = None,
     preset: str = "none",
 ) -> Training:
-    """Returns runs of ``factorax train`` with these options of the command line.
+    """Return runs of ``factorax train`` with these options of the command line.
 
     `networks`: names of networks by the methods that have them, if one process trains several.
     """
@@ -88,7 +88,7 @@ def train(
 def trainings(
     plan: Callable[[Any, int], Sequence[Training]], measured: Callable[[Path], Arrays] = lambda out: {}
 ) -> Callable[[Any, int], list[Part]]:
-    """Returns the function ``parts`` of an experiment: from (settings, seed) to one part for each run of `plan`.
+    """Return the function ``parts`` of an experiment: from (settings, seed) to one part for each run of `plan`.
 
     `measured` reads more results from the folder of a finished run.
     """
@@ -104,7 +104,7 @@ def trainings(
 
 
 def run(training: Training, out: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-    """Trains into a folder, or resumes the run there; returns steps, returns and scores of every seed."""
+    """Train into a folder, or resume the run there; return steps, returns and scores of every seed."""
     out.parent.mkdir(exist_ok=True)
     folders = training.folders(out)
     command = [sys.executable, "-m", training.module, *training.arguments, "--out", str(out)]
@@ -128,7 +128,7 @@ def run_process(
     look: Callable[[], Any] = lambda: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Runs a command until it ends or `stop` is set; calls `look` in between. `variables`: of its environment."""
+    """Run a command until it ends or `stop` is set; call `look` in between. `variables`: of its environment."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
     quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags}  # a core for each run
     quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # there may be others on the GPU
@@ -169,7 +169,7 @@ def _done(training: Training, folders: Sequence[Path]) -> float:
 
 
 def _steps_so_far(out: Path) -> int:
-    """Reads the last complete line only: there may be many long ones, and this is called twice a second."""
+    """Read the last complete line only: there may be many long ones, and this is called twice a second."""
     path = out / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     whole = next((line for line in reversed(lines) if line.endswith("}")), None)
@@ -177,7 +177,7 @@ def _steps_so_far(out: Path) -> int:
 
 
 def curves(plan: Sequence[Training], results: list[Arrays], points: int = 100) -> Table:
-    """Returns a row for each run and point of its curve: the mean return since the previous point, and final scores."""
+    """Return a row for each run and point of its curve: the mean return since the previous point, and final scores."""
     columns: dict[str, list[Any]] = {name: [] for name in ("method", "seed", "steps", "return", *_SCORES)}
     for training, result in zip(plan, results, strict=True):
         for i, (method, seed) in enumerate(training.labels):
@@ -192,25 +192,25 @@ def curves(plan: Sequence[Training], results: list[Arrays], points: int = 100) -
 
 
 def group(rows: Table, name: str) -> Group:
-    """Returns the curves of one method, interpolated to the points of the shortest."""
+    """Return the curves of one method, interpolated to the points of the shortest."""
     by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
     steps = min((r["steps"] for r in by_seed), key=len)
     return Group(name=name, steps=steps, returns=np.stack([np.interp(steps, r["steps"], r["return"]) for r in by_seed]))
 
 
 def finals(table: Table, method: str, score: Literal["final", "sampled", "sumo"] = "final") -> np.ndarray:
-    """Returns the return of each seed's final policy: with most probable actions, with sampled ones, or in SUMO."""
+    """Return the return of each seed's final policy: with most probable actions, with sampled ones, or in SUMO."""
     rows = where(table, method=method)
     return np.array([where(rows, seed=seed)[score][0] for seed in np.unique(rows["seed"])])
 
 
 def late(table: Table, method: str) -> np.ndarray:
-    """Returns the mean return of each seed over the last tenth of training."""
+    """Return the mean return of each seed over the last tenth of training."""
     return group(where(table, method=method), method).final
 
 
 def summary(table: Table, methods: Sequence[str]) -> dict[str, Any]:
-    """Returns interquartile means of final policies and of the end of training, and the probability that the first
+    """Return interquartile means of final policies and of the end of training, and the probability that the first
     method beats each."""
     rows = {}
     for method in methods:
@@ -227,5 +227,5 @@ def summary(table: Table, methods: Sequence[str]) -> dict[str, Any]:
 
 
 def shown(interval: dict[str, Any]) -> str:
-    """Returns an interval, a dictionary of its fields, as text."""
+    """Return an interval, a dictionary of its fields, as text."""
     return str(Interval(**interval))

@@ -39,15 +39,15 @@ class Settings:
     """Sizes of the experiment."""
 
     steps: int
-    """Of all environments together."""
+    """Steps of training, all environments together."""
     seeds: int = 10
     methods: tuple[str, ...] = METHODS
     critic: Literal["target", "factor"] = "target"
-    """Of all methods of ours: of every target, or of what every factor is credited with."""
+    """Critic of all our methods: one value per target, or one per factor for its credit."""
 
 
 def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
-    """Returns the function from (settings, seed) to the runs of an instance."""
+    """Return the function from (settings, seed) to the runs of an instance."""
     problem = f"rddl:UAV_ippc2023/{instance}"
     common = [text for name, value in _COMMON.items() for text in (f"--{name.replace('_', '-')}", value)]
     common += ["--hidden", 32, 32]
@@ -79,31 +79,31 @@ def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
 
 
 def _enumerated(names: Sequence[str]) -> str:
-    """Returns names as text, with *than* before each but the first."""
+    """Return names as text, with *than* before each but the first."""
     *most, last = names
     return f"{', than '.join(most)}, and than {last}" if most else last
 
 
 def experiment(instance: str, crafts: int, steps: int) -> Experiment:
-    """Returns the experiment on one instance."""
+    """Return the experiment on one instance."""
     runs = plan(instance)
 
     def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-        """A row for each run and point of its curve."""
+        """Return a row for each run and point of its curve."""
         return trainings.curves(runs(settings, seed), results)
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-        """Interquartile means over seeds."""
+        """Return interquartile means over seeds."""
         return {"methods": trainings.summary(table, settings.methods)}
 
     def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-        """Learning curves."""
+        """Draw learning curves."""
         figure = draw_curves([trainings.group(where(table, method=m), m) for m in settings.methods])
         figure.suptitle(f"UAV {instance}: {crafts} craft, {3 * crafts} actions, {crafts} targets", fontsize=10)
         return figure
 
     def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-        """Factored wins against all others."""
+        """Return the claims: factored wins against all others."""
         rows = summary["methods"]
         others = [m for m in settings.methods if m != FACTORED]
         ends = "; ".join(f"{m} {trainings.shown(rows[m]['training'])}" for m in settings.methods)

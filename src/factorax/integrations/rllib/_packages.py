@@ -9,7 +9,7 @@ MISSING: ImportError | None = None
 
 
 def _of(module: str, name: str = "", stand_in: Any = None) -> Any:
-    """What a module calls so, or the module itself."""
+    """Return what a module calls so, or the module itself."""
     global MISSING
     try:
         imported = import_quietly(module)
@@ -49,6 +49,6 @@ def need(what: str) -> None:
     """Raise if RLlib or PyTorch is missing."""
     if MISSING is not None:
         raise ImportError(
-            f"{what} needs RLlib and PyTorch ({MISSING}): pip install 'factorax[rllib]', in an environment of its own, "
-            "for RLlib wants a Gymnasium of its own"
+            f"{what} needs RLlib and PyTorch ({MISSING}): pip install 'factorax[rllib]', in a separate environment, "
+            "because RLlib needs an older Gymnasium"
         )

@@ -43,11 +43,11 @@ class FactoredPPOConfig(PPOConfig):
     def training(
         self, *, network: Any = None, weights: Any = None, standardise_advantages: bool | None = None, **settings: Any
     ) -> "FactoredPPOConfig":
-        """Settings of RLlib's PPO, and:
+        """Set settings of RLlib's PPO, and:
 
         - `network`: the influence network, with a row for every component of the action, or for every factor if it is
           made by ``net.factor(…)``.
-        - `weights`: the multipliers λ, ``(m,)``; ones if left out.
+        - `weights`: the weights λ, ``(m,)``; ones if left out.
         - `standardise_advantages`: centre and scale the credits of a train batch, all factors by one common scale.
         """
         super().training(**settings)
@@ -63,15 +63,15 @@ class FactoredPPOConfig(PPOConfig):
 
     @property
     def lam(self) -> np.ndarray:
-        """The multipliers λ, ``(m,)``."""
+        """The weights λ, ``(m,)``."""
         return np.ones(self.network.shape[1]) if self.weights is None else np.asarray(self.weights, np.float64)
 
     def get_default_learner_class(self) -> Any:
-        """The learner with the factored loss."""
+        """Return the learner with the factored loss."""
         return FactoredPPOLearner
 
     def get_default_rl_module_spec(self) -> Any:
-        """The module with a vector critic."""
+        """Return the module with a vector critic."""
         return RLModuleSpec(module_class=TargetValuesModule)
 
     @property
@@ -106,5 +106,5 @@ class FactoredPPO(PPO):
 
     @classmethod
     def get_default_config(cls) -> FactoredPPOConfig:
-        """The default settings of the algorithm."""
+        """Return the default settings of the algorithm."""
         return FactoredPPOConfig()

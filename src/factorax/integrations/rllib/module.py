@@ -28,30 +28,30 @@ class TargetValuesModule(DefaultPPOTorchRLModule):
         super().__init__(*args, **kwargs)
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Any:
-        """The value of every target, ``(N, m)``."""
+        """Return the value of every target, ``(N, m)``."""
         values = super().compute_values(batch, embeddings)
         return values if values.ndim == 2 else values[:, None]  # RLlib drops an axis of one
 
 
 def singles(dist: Any) -> list[Any]:
-    """The PyTorch distributions that one of RLlib is the product of, in the order of the action's parts."""
+    """Return the PyTorch distributions that one of RLlib is the product of, in the order of the action's parts."""
     if isinstance(dist, TorchMultiDistribution):
         return [single for child in dist._flat_child_distributions for single in singles(child)]
     return [cat._dist for cat in dist._cats] if isinstance(dist, TorchMultiCategorical) else [dist._dist]
 
 
 def log_prob(dist: Any, action: Any) -> Any:
-    """log π of every component, ``(N, c)``; RLlib itself has the sum alone."""
+    """Return log π of every component, ``(N, c)``; RLlib itself has the sum alone."""
     return _together(one.log_prob(part) for one, part in zip(singles(dist), _parts(dist, action), strict=True))
 
 
 def entropy(dist: Any) -> Any:
-    """Entropy of every component, ``(N, c)``."""
+    """Return the entropy of every component, ``(N, c)``."""
     return _together(one.entropy() for one in singles(dist))
 
 
 def kl(old: Any, new: Any) -> Any:
-    """KL(old ‖ new) of every component, ``(N, c)``."""
+    """Return KL(old ‖ new) of every component, ``(N, c)``."""
     pairs = zip(singles(old), singles(new), strict=True)
     return _together(torch.distributions.kl_divergence(one, other) for one, other in pairs)
 
@@ -64,5 +64,5 @@ def _parts(dist: Any, action: Any) -> list[Any]:
 
 
 def _together(parts: Iterable[Any]) -> Any:
-    """A Gaussian has its components in an axis of their own, a choice is one component."""
+    """Return one array of all components: a Gaussian has an axis of components, a choice is one component."""
     return torch.cat([part if part.ndim == 2 else part[:, None] for part in parts], dim=-1)

@@ -21,7 +21,7 @@ def to_rllib(
     observe: Observe = "local",
     identity: bool = False,
 ) -> "MultiAgentView":
-    """A problem as a MultiAgentEnv, so that every multi-agent algorithm of RLlib becomes a factored one.
+    """Return a problem as a MultiAgentEnv, so that every multi-agent algorithm of RLlib becomes a factored one.
 
     **Arguments**
 
@@ -42,7 +42,7 @@ def to_rllib(
 
 
 def named(problem: Any, network: Any) -> tuple[Any, Any]:
-    """The problem and the network, looked up in the registry if they are given by name."""
+    """Return the problem and the network, looked up in the registry if they are given by name."""
     source = find_problem(problem) if isinstance(problem, str) else problem
     return source, find_network(source, network) if isinstance(network, str) else network
 

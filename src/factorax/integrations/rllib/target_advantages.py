@@ -74,7 +74,8 @@ class TargetAdvantages(ConnectorV2):
 
 
 def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
-    """The info of every step of an episode with its vector of targets, and one for the step that RLlib appended."""
+    """Return the info of every step of an episode with its vector of targets, and one for the step that RLlib
+    appended."""
     rewards, infos = episode.get_rewards(), []
     for t, info in enumerate(episode.get_infos()[1:-1]):
         psi = info.get("vector_reward")
@@ -95,7 +96,7 @@ def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
 
 
 def _told(infos: list[dict[str, Any]], name: str, size: int, *, otherwise: bool) -> np.ndarray | None:
-    """The entries `name` of all infos, ``(N, size)``; None if no info has one."""
+    """Return the entries `name` of all infos, ``(N, size)``; None if no info has one."""
     if not any(name in info for info in infos):
         return None
     values = np.full((len(infos), size), otherwise)
@@ -137,7 +138,7 @@ def target_advantages(
 
 
 def _standardised(credits: np.ndarray, real: np.ndarray, acted: np.ndarray | None) -> np.ndarray:
-    """Credits centred and divided by one common deviation, over the entries that count."""
+    """Return credits centred and divided by one common deviation, over the entries that count."""
     counts = np.broadcast_to(real[:, None], credits.shape)
     counted = credits[counts if acted is None else counts & acted]
     if counted.size == 0:

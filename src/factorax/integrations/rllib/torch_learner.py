@@ -29,7 +29,7 @@ from .target_advantages import FACTOR_MASK, TargetAdvantages
 
 
 def _flat(space: Any) -> Any:
-    """The action space, if it is one whose parts RLlib keeps in the order in which we count components."""
+    """Return the action space, if it is one whose parts RLlib keeps in the order in which we count components."""
     parts = space.spaces if isinstance(space, Tuple) else [space]
     if not all(isinstance(part, Box | Discrete | MultiDiscrete) and len(part.shape or ()) < 2 for part in parts):
         raise TypeError(
@@ -62,7 +62,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         )
 
     def _by_factor(self, by_component: Any) -> Any:
-        """Sums over the components of every factor, ``(N, c)`` → ``(N, n)``."""
+        """Return sums over the components of every factor, ``(N, c)`` → ``(N, n)``."""
         if self._factors is None:
             return by_component
         of = torch.as_tensor(self._factors, device=by_component.device)
@@ -70,7 +70,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         return zeros.index_add(1, of, by_component)
 
     def compute_loss_for_module(self, *, module_id: Any, config: Any, batch: dict[str, Any], fwd_out: Any) -> Any:
-        """The loss of a minibatch."""
+        """Return the loss of a minibatch."""
         module = self.module[module_id].unwrapped()
         real = batch[Columns.LOSS_MASK].bool()
 

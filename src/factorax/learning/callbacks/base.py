@@ -53,7 +53,7 @@ class Callback:
 
 
 def stops(result: Any) -> bool:
-    """Whether what a callback returned is False, Python's or NumPy's; None and anything else continue."""
+    """Return whether what a callback returned is False, Python's or NumPy's; None and anything else continue."""
     return isinstance(result, bool | np.bool_) and not result
 
 
@@ -89,7 +89,7 @@ class CallbackList(Callback):
 
 
 def each_of(callback: Callback) -> list[Callback]:
-    """A callback, or those in a list, and in the lists therein."""
+    """Return a callback, or those in a list, and in the lists therein."""
     if not isinstance(callback, CallbackList):
         return [callback]
     return [inner for each in callback.callbacks for inner in each_of(each)]
@@ -149,7 +149,8 @@ class _OfStableBaselines3(Callback):
 
 
 def as_callback(callback: Any, argument: str = "callback") -> Callback:
-    """A callback from what users give: None, a function, an object, one of Stable-Baselines3, or a list of those."""
+    """Return a callback from what users give: None, a function, an object, one of Stable-Baselines3, or a list of
+    those."""
     if callback is None:
         return Callback()
     if isinstance(callback, Callback):

@@ -186,7 +186,7 @@ def _verbosity(verbose: Any) -> int:
 
 
 def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np.ndarray:
-    """The returns λ·ψ of whole episodes, ``(episodes,)``; `env` as for `EvalCallback`."""
+    """Return the returns λ·ψ of whole episodes, ``(episodes,)``; `env` as for `EvalCallback`."""
     if isinstance(env, gym.Env):
         return np.array([_play(model, env, deterministic) for _ in range(episodes)])
     if hasattr(env, "step_wait"):  # a vectorised environment of Stable-Baselines3

@@ -26,15 +26,15 @@ class Encoded(eqx.Module):
         return self.space.encoded_size
 
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """From rows ``(..., d)`` to vectors ``(..., e)``."""
+        """Map rows ``(..., d)`` to vectors ``(..., e)``."""
         return self.space.encoded(obs, jnp)
 
     def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """What every component sees as vectors, ``(..., c, l)``: its local observation, or everything."""
+        """Return what every component sees as vectors, ``(..., c, l)``: its local observation, or everything."""
         return local if local is not None else spread_out(self(obs), components)
 
     def seen_size(self, local: int | None) -> int:
-        """Numbers that a component sees; `local` of them are its local observation, if it has one."""
+        """Return numbers that a component sees; `local` of them are its local observation, if it has one."""
         return self.size if local is None else local
 
 
@@ -46,19 +46,20 @@ class SeenByFactors(eqx.Module):
     """`Spec.seen_by_factor`, as tuples: components whose local observations make up that of each factor."""
 
     def seen(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
-        """What every factor sees, ``(..., n, g l)``: the local observations of its components, or everything."""
+        """Return what every factor sees, ``(..., n, g l)``: the local observations of its components, or everything."""
         if local is None:
             return spread_out(self.encoder(obs), factors)
         rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
         return rows.reshape(*rows.shape[:-2], -1)
 
     def seen_size(self, local: int | None) -> int:
-        """Numbers that a factor sees; `local` of them for each of its components, if these have local observations."""
+        """Return numbers that a factor sees; `local` of them for each of its components, if these have local
+        observations."""
         return self.encoder.size if local is None else local * len(self.index[0])
 
 
 def spread_out(x: jax.Array, components: int) -> jax.Array:
-    """The same vector for every component, ``(..., e)`` → ``(..., c, e)``."""
+    """Return the same vector for every component, ``(..., e)`` → ``(..., c, e)``."""
     return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
 
 
@@ -74,12 +75,12 @@ class Joint(eqx.Module):
         self.encoder, self.shape = encoder, shape
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From ``(..., d)`` to ``(..., c, width)``."""
+        """Map ``(..., d)`` to ``(..., c, width)``."""
         out = self.net(self.encoder(obs))
         return out.reshape(*out.shape[:-1], *self.shape)
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """The input of the last layer, the same for all components, ``(..., 1, h)``."""
+        """Return the input of the last layer, the same for all components, ``(..., 1, h)``."""
         return self.net.features(self.encoder(obs))[..., None, :]
 
     @property
@@ -111,18 +112,18 @@ class Shared(eqx.Module):
         self.encoder = encoder
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
         return self.net(self._inputs(obs, local))
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """The input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for every component, ``(..., c, h)``."""
         return self.net.features(self._inputs(obs, local))
 
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
         return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
 
     def of_components(self, seen: jax.Array, components: jax.Array) -> jax.Array:
-        """From what single components see, ``(..., l)``, and their numbers, ``(...)``, to ``(..., width)``."""
+        """Map what single components see, ``(..., l)``, and their numbers, ``(...)``, to ``(..., width)``."""
         return self.net(with_identity(seen, self.identity[components]) if self.identity.shape[1] else seen)
 
     @property
@@ -137,12 +138,12 @@ class Shared(eqx.Module):
 
 
 def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
-    """Initial embeddings of components, ``(c, size)``."""
+    """Return initial embeddings of components, ``(c, size)``."""
     return 0.1 * jax.random.normal(key, (components, size))
 
 
 def with_identity(seen: jax.Array, identity: jax.Array) -> jax.Array:
-    """What every component sees with its embedding behind it, ``(..., c, l + k)``."""
+    """Return what every component sees with its embedding behind it, ``(..., c, l + k)``."""
     identity = jnp.broadcast_to(identity, (*seen.shape[:-1], identity.shape[-1]))
     return jnp.concatenate([seen, identity], axis=-1)
 
@@ -162,11 +163,11 @@ class Independent(eqx.Module):
         self.encoder, self.components = encoder, shape[0]
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
         return self._each(lambda net, x: net(x), obs, local)
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """The input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for every component, ``(..., c, h)``."""
         return self._each(lambda net, x: net.features(x), obs, local)
 
     def _each(self, apply: Any, obs: jax.Array, local: Any) -> jax.Array:

@@ -24,12 +24,12 @@ class Attention(eqx.Module):
     net: MLP
     identity: jax.Array
     queries: list[jax.Array]
-    """Of every round, ``(h, heads, h / heads)``; as keys and values."""
+    """Query weights of every round, ``(h, heads, h / heads)``; keys and values have the same shape."""
     keys: list[jax.Array]
     values: list[jax.Array]
     encoder: Any
     neighbours: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-    """Of every component, itself among them."""
+    """Neighbours of every component, including itself."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Attention(eqx.Module):
         self.values = [make(k[2], 1.0) for k in keys]
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
         return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """The input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for every component, ``(..., c, h)``."""
         seen = self.encoder.seen(obs, local, len(self.neighbours))
         x = self.net.features(with_identity(seen, self.identity))
         most = max(map(len, self.neighbours))

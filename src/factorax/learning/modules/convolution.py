@@ -1,4 +1,4 @@
-"""Images as vectors: convolutions, and beside them the parts of an observation that are no images."""
+"""Images as vectors: convolutions, next to the parts of an observation that are not images."""
 
 import math
 
@@ -45,7 +45,7 @@ class _Tower(eqx.Module):
         self.strides, self.size = tuple(strides), height * width * channels
 
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """From rows ``(..., d)`` to vectors ``(..., size)``."""
+        """Map rows ``(..., d)`` to vectors ``(..., size)``."""
         image = self.part.view(obs, jnp)
         lead = image.shape[: image.ndim - len(self.part.shape)]
         image = image.reshape(math.prod(lead), *self.part.shape)
@@ -65,7 +65,7 @@ class Convolutional(eqx.Module):
     """Every image of an observation through layers of its own; the rest as `ObservationSpace.encoded` has it.
 
     Images have their channels last, or first where that axis is the shortest. Components that have a local observation
-    see it beside the images.
+    see it next to the images.
     """
 
     towers: list[_Tower]
@@ -98,16 +98,16 @@ class Convolutional(eqx.Module):
         return jnp.concatenate([tower(obs) for tower in self.towers], axis=-1)
 
     def __call__(self, obs: jax.Array) -> jax.Array:
-        """From rows ``(..., d)`` to vectors ``(..., size)``."""
+        """Map rows ``(..., d)`` to vectors ``(..., size)``."""
         others = [part.view(obs, jnp).reshape(*obs.shape[:-1], part.encoded_size) for part in self._others]
         return jnp.concatenate([self._images(obs), *others], axis=-1)
 
     def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """What every component sees as vectors, ``(..., c, l)``."""
+        """Return what every component sees as vectors, ``(..., c, l)``."""
         if local is None:
             return spread_out(self(obs), components)
         return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)
 
     def seen_size(self, local: int | None) -> int:
-        """Numbers that a component sees; `local` of them are its local observation, if it has one."""
+        """Return numbers that a component sees; `local` of them are its local observation, if it has one."""
         return self.size if local is None else local + self._image_size

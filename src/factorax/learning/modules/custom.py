@@ -29,7 +29,7 @@ class Custom(eqx.Module):
     rest: Any = eqx.field(static=True)
     space: ObservationSpace = eqx.field(static=True)
     local_shape: tuple[int, int] | None = eqx.field(static=True)
-    """Of what components see, ``(c, l)``; None if the module gets None."""
+    """Shape of what components see, ``(c, l)``; None if the module gets None."""
 
     def __init__(self, module: Any, space: ObservationSpace, local_shape: tuple[int, int] | None):
         self.arrays, self.rest = eqx.partition(module, eqx.is_array)
@@ -46,11 +46,11 @@ class Custom(eqx.Module):
         return int(getattr(self.module, "memory", 0))
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From rows ``(..., d)`` to what the module returns, ``(..., *shape)``."""
+        """Map rows ``(..., d)`` to what the module returns, ``(..., *shape)``."""
         return self._mapped(self.module, obs, local)
 
     def step(self, obs: jax.Array, local: Any, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """What a module that remembers returns, with its memory before and after, ``(..., memory)``."""
+        """Return what a module that remembers returns, with its memory before and after, ``(..., memory)``."""
         return self._mapped(self.module, obs, local, memory)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -71,7 +71,7 @@ class Custom(eqx.Module):
         return features[..., None, :] if features.ndim == obs.ndim else features
 
     def _mapped(self, function: Callable[..., Any], *rows: Any) -> Any:
-        """A function of one observation, applied to arrays with any axes in front, the first of them rows."""
+        """Return a function of one observation, applied to arrays with any axes in front, the first of them rows."""
         lead = rows[0].shape[:-1]
         flat = [None if x is None else x.reshape(math.prod(lead), *x.shape[len(lead) :]) for x in rows]
         in_axes = tuple(None if x is None else 0 for x in flat)
@@ -80,7 +80,7 @@ class Custom(eqx.Module):
 
 
 def custom_network(argument: str, given: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...]) -> Custom:
-    """The network that a user gave as `argument`: a module, or a function of a `Spec` and a key that makes one.
+    """Return the network that a user gave as `argument`: a module, or a function of a `Spec` and a key that makes one.
 
     `shape` is what it has to return for one observation.
     """
@@ -105,7 +105,7 @@ def custom_network(argument: str, given: Any, spec: Spec, key: jax.Array, shape:
 
 
 def seen_shape(spec: Spec) -> tuple[int, int] | None:
-    """The shape ``(c, l)`` of what components see; None if all see everything."""
+    """Return the shape ``(c, l)`` of what components see; None if all see everything."""
     if spec.local is None:
         return None
     # With an array of NumPy: what a user wrote may be of NumPy alone.

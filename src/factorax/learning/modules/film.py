@@ -42,11 +42,11 @@ class Film(eqx.Module):
         self.encoder = encoder
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
         return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """The input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for every component, ``(..., c, h)``."""
         x = self.encoder.seen(obs, local, len(self.identity))
         for i, modulation in enumerate(self.modulations):
             scale, shift = jnp.split(self.identity @ modulation, 2, axis=-1)

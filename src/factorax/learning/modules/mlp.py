@@ -49,7 +49,7 @@ class LayerSettings(eqx.Module):
     init: str = eqx.field(static=True, default="orthogonal")
 
     def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
-        """The initial weights of a layer."""
+        """Return the initial weights of a layer."""
         return INITIALISERS[self.init](gain)(key, shape)
 
 
@@ -59,7 +59,7 @@ class MLP(eqx.Module):
     kernels: list[jax.Array]
     biases: list[jax.Array]
     scales: list[jax.Array]
-    """Of the normalisation of hidden layers; empty if there is none. Biases shift, so that it needs no shift."""
+    """Scales of the layer normalisation; empty without one. Biases shift, so it needs no shift."""
     activation: str = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float, settings: LayerSettings | None = None):
@@ -74,17 +74,17 @@ class MLP(eqx.Module):
         self.activation = settings.activation
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """From ``(..., first size)`` to ``(..., last size)``."""
+        """Map ``(..., first size)`` to ``(..., last size)``."""
         return product(self.features(x), self.kernels[-1]) + self.biases[-1]
 
     def features(self, x: jax.Array) -> jax.Array:
-        """The input of the last layer."""
+        """Return the input of the last layer."""
         for i in range(len(self.kernels) - 1):
             x = self.layer(i, x)
         return x
 
     def layer(self, i: int, x: jax.Array, scale: Any = None, shift: Any = None) -> jax.Array:
-        """The output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
+        """Return the output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
         if self.scales:
             x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
         else:
@@ -114,6 +114,6 @@ def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
 
 
 def normalised(x: jax.Array) -> jax.Array:
-    """Mean 0 and variance 1 over the last axis (Ba et al., 2016)."""
+    """Normalise to mean 0 and variance 1 over the last axis (Ba et al., 2016)."""
     x = x - x.mean(axis=-1, keepdims=True)
     return x * jax.lax.rsqrt(jnp.square(x).mean(axis=-1, keepdims=True) + 1e-6)

@@ -1,6 +1,6 @@
 """Networks that remember: GRU (Cho et al., 2014) and LSTM (Hochreiter and Schmidhuber, 1997).
 
-A network with a `memory` has, beside a call, `step` for one time and `unroll` for sequences. Its memory is a vector of
+A network with a `memory` also has `step` for one time and `unroll` for sequences. Its memory is a vector of
 zeros at the start of an episode.
 """
 
@@ -20,12 +20,12 @@ class Cell(eqx.Module):
     what depends on the time before is computed one time after another, in `__call__`."""
 
     kernel: jax.Array
-    """Of inputs, ``(i, g h)`` with g gates."""
+    """Weights of inputs, ``(i, g h)`` with g gates."""
     recurrent: jax.Array
-    """Of what is remembered, ``(h, g h)``."""
+    """Weights of the memory, ``(h, g h)``."""
     bias: jax.Array
     candidate_bias: jax.Array
-    """Of a GRU's candidate, within its reset gate, ``(h,)``; empty for an LSTM."""
+    """Bias of a GRU's candidate, within its reset gate, ``(h,)``; empty for an LSTM."""
     kind: str = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, inputs: int, size: int, kind: str):
@@ -52,16 +52,16 @@ class Cell(eqx.Module):
         return self.size * (1 if self.kind == "gru" else 2)
 
     def gates(self, x: jax.Array) -> jax.Array:
-        """The part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
+        """Return the part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
         return product(x, self.kernel) + self.bias
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
-        """The memory after one time, ``(..., memory)``; its first h numbers are the output."""
+        """Return the memory after one time, ``(..., memory)``; its first h numbers are the output."""
         return _gated(self.kind, gates, _heard(self.recurrent, self._recurrent_bias, memory), memory)
 
     def unroll(self, gates: jax.Array, forget: jax.Array, memory: jax.Array) -> jax.Array:
-        """The memory after every time ``(L, ..., memory)``, for gates ``(L, ..., g h)`` and the memory before the first
-        ``(..., memory)``, which is forgotten before times where `forget` is true, ``(L, ..., 1)``."""
+        """Return the memory after every time ``(L, ..., memory)``, for gates ``(L, ..., g h)`` and the memory before
+        the first ``(..., memory)``, which is forgotten before times where `forget` is true, ``(L, ..., 1)``."""
         return _unrolled(self.kind, self.recurrent, self._recurrent_bias, gates, forget, memory)
 
     @property
@@ -72,12 +72,12 @@ class Cell(eqx.Module):
 
 
 def _heard(recurrent: jax.Array, bias: jax.Array, memory: jax.Array) -> jax.Array:
-    """The part of gates that depends on what is remembered, ``(..., g h)``."""
+    """Return the part of gates that depends on what is remembered, ``(..., g h)``."""
     return memory[..., : recurrent.shape[0]] @ recurrent + bias
 
 
 def _gated(kind: str, gates: jax.Array, heard: jax.Array, memory: jax.Array) -> jax.Array:
-    """The memory after one time; the part of a cell without a matrix product.
+    """Return the memory after one time; the part of a cell without a matrix product.
 
     GRU: r, z = σ(…), n = tanh(x W + r ∘ (h U + b)), h ← (1 − z) ∘ n + z ∘ h.
     LSTM: i, f, o = σ(…), g = tanh(…), c ← f ∘ c + i ∘ g, h ← o ∘ tanh(c).
@@ -105,7 +105,7 @@ def _unrolled(
 def _scanned(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The memory after every time, and what gates heard of the memory before it."""
+    """Return the memory after every time, and what gates heard of the memory before it."""
 
     def one(before: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         before = jnp.where(now[1], 0.0, before)
@@ -216,13 +216,13 @@ class Recurrent(eqx.Module):
         return self.net.cell.memory * (1 if self.kind == "joint" else self.shape[0])
 
     def step(self, obs: jax.Array, local: Any, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """From ``(..., d)`` and a memory ``(..., memory)`` to ``(..., c, width)`` and the memory after it."""
+        """Map ``(..., d)`` and a memory ``(..., memory)`` to ``(..., c, width)`` and the memory after it."""
         after = self._apply(lambda net, gates, m: net.cell(gates, m), self._gates(obs, local), self._by_net(memory))
         return self._out(after), after.reshape(memory.shape)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Sequences of length L: from ``(L, S, d)``, the memory before the first time ``(S, memory)``, and where new
-        episodes start ``(L, S)`` to ``(L, S, c, width)`` and the memory after every time ``(L, S, memory)``."""
+        """Return sequences of length L: from ``(L, S, d)``, the memory before the first time ``(S, memory)``, and where
+        new episodes start ``(L, S)`` to ``(L, S, c, width)`` and the memory after every time ``(L, S, memory)``."""
         after = self._remembered(obs, local, memory, starts)
         return self._out(after), after.reshape(*starts.shape, self.memory)
 
@@ -234,14 +234,14 @@ class Recurrent(eqx.Module):
         return self._out(after), self._features(after)
 
     def _remembered(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> jax.Array:
-        """The memory of every network after every time, ``(L, S, ..., m)``."""
+        """Return the memory of every network after every time, ``(L, S, ..., m)``."""
         gates, forget = self._gates(obs, local), starts[..., None]
         if self.kind == "shared":
             forget = forget[..., None]
         return self._apply(lambda net, gates, m: net.cell.unroll(gates, forget, m), gates, self._by_net(memory))
 
     def features(self, obs: jax.Array, local: Any, memory: jax.Array) -> jax.Array:
-        """The input of the last layer, ``(..., c or 1, h)``."""
+        """Return the input of the last layer, ``(..., c or 1, h)``."""
         return self._features(self._by_net(self.step(obs, local, memory)[1]))
 
     def _features(self, after: jax.Array) -> jax.Array:
@@ -265,7 +265,7 @@ class Recurrent(eqx.Module):
         return memory if self.kind == "joint" else memory.reshape(*memory.shape[:-1], self.shape[0], -1)
 
     def _apply(self, function: Any, *arrays: jax.Array) -> jax.Array:
-        """A function of the network, or of the network of every component, and arrays."""
+        """Return a function of the network, or of the network of every component, and arrays."""
         if self.kind != "independent":
             return function(self.net, *arrays)
         in_axes = (eqx.if_array(0), *(-2 for _ in arrays))

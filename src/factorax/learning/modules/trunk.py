@@ -26,7 +26,7 @@ class TrunkHead(eqx.Module):
         self.bias = jnp.zeros(values)
 
     def __call__(self, features: jax.Array) -> jax.Array:
-        """From features ``(..., c or 1, h)`` to values ``(..., v)``."""
+        """Map features ``(..., c or 1, h)`` to values ``(..., v)``."""
         if self.per_component:
             return (features @ self.kernel)[..., 0] + self.bias
         return features.mean(axis=-2) @ self.kernel + self.bias

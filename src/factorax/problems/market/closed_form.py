@@ -73,7 +73,7 @@ class ClosedForm:
         self.curvatures = np.stack([closed_form_curvature(model, left) for left in lefts])
 
     def rule(self, time: Any, inventory: Any) -> Any:
-        """From a step and inventories ``(n,)``, as JAX arrays, to quotes ``(n, 2)``."""
+        """Map a step and inventories ``(n,)``, as JAX arrays, to quotes ``(n, 2)``."""
         import jax.numpy as jnp
 
         curvature = jnp.asarray(self.curvatures, jnp.float32)[time]

@@ -60,7 +60,7 @@ def _checked_time(model: MarketModel, time_left: float | None, asset: int) -> fl
         raise ValueError(f"asset: got {asset}, want a number from 0 to {model.n - 1}")
     if not model.is_independent:
         raise ValueError(
-            "model: its portfolio term ties assets together, so that no asset has a value of its own; want "
+            "model: its portfolio term couples the assets, so that no asset has a separate value; want "
             "risk_aversion 0, or uncorrelated prices; `closed_form_quotes` approximates the others"
         )
     return model.duration if time_left is None else checked("time_left", time_left, NotNegative)

@@ -51,7 +51,8 @@ class Optimum:
         return sum(float(table.values[0][(self.model.largest_inventory,) * len(table.assets)]) for table in self.tables)
 
     def rule(self, time: Any, inventory: Any) -> Any:
-        """The best quotes as a rule for `play`: from a step and inventories ``(n,)``, as JAX arrays, to ``(n, 2)``."""
+        """Return the best quotes as a rule for `play`: from a step and inventories ``(n,)``, as JAX arrays, to ``(n,
+        2)``."""
         import jax.numpy as jnp
 
         if len(self.tables) == 1:
@@ -120,7 +121,8 @@ def value_of_quotes(model: MarketModel, quotes: Any, *, asset: int = 0) -> float
 
 
 def _solve(model: MarketModel, assets: Sequence[int], given: Callable[[int], np.ndarray] | None = None) -> Table:
-    """The table of some assets, by going backwards through time; with `given` quotes ``(…, assets, 2)`` theirs."""
+    """Return the table of some assets, by going backwards through time; with `given` quotes ``(…, assets, 2)``
+    theirs."""
     assets = tuple(assets)
     grid = np.stack(np.meshgrid(*[model.inventories] * len(assets), indexing="ij"), axis=-1).astype(float)
     running = np.einsum("...i,ij,...j", grid, model.penalty[np.ix_(assets, assets)], grid) * model.step
@@ -151,11 +153,11 @@ class _Stage:
         }
 
     def probability(self, distance: np.ndarray) -> np.ndarray:
-        """Of a fill, of the same shape ``(…, assets, 2)``."""
+        """Return the probability of a fill, of the same shape ``(…, assets, 2)``."""
         return -np.expm1(-self.rate[:, None] * np.exp(-self.decay[:, None] * distance)) * self.may_fill
 
     def after_moves_of(self, asset: int, p: np.ndarray) -> dict[int, np.ndarray]:
-        """Expectation of what is left, over the moves of the other assets, for each move of one."""
+        """Return the expectation of what is left, over the moves of the other assets, for each move of one."""
         weights = _moves(p)
         total = {move: np.zeros_like(self.after) for move in (-1, 0, 1)}
         for shift, after in self.moved.items():
@@ -164,14 +166,14 @@ class _Stage:
         return total
 
     def value(self, distance: np.ndarray) -> np.ndarray:
-        """What quotes earn in this step and leave after it."""
+        """Return what quotes earn in this step and leave after it."""
         p = self.probability(distance)
         weights, after = _moves(p), self.after_moves_of(0, p)
         earned = np.where(p > 0, p * distance, 0.0).sum(axis=(-1, -2))
         return earned + sum(weights[move][..., 0] * after[move] for move in (-1, 0, 1))
 
     def best(self, distance: np.ndarray) -> np.ndarray:
-        """The quotes that none of them alone can improve, from others."""
+        """Return the quotes that none of them alone can improve, from others."""
         for _ in range(_SWEEPS):
             before = distance.copy()
             for i in range(len(self.assets)):
@@ -186,7 +188,8 @@ class _Stage:
         return distance
 
     def best_distance(self, asset: int, change: np.ndarray, distance: np.ndarray) -> np.ndarray:
-        """The δ within its bounds that maximises p(δ)(δ + D), by Newton's method on a concave increasing function."""
+        """Return the δ within its bounds that maximises p(δ)(δ + D), by Newton's method on a concave increasing
+        function."""
         k, low, high = self.decay[asset], self.model.lowest_quote, self.model.highest_quote
         for _ in range(100):
             x = self.rate[asset] * np.exp(-k * distance)
@@ -201,6 +204,7 @@ class _Stage:
 
 
 def _moves(p: np.ndarray) -> dict[int, np.ndarray]:
-    """Probabilities that the inventory of an asset falls, stays and rises, each ``(…, assets)``, for those of fills."""
+    """Return probabilities that the inventory of an asset falls, stays and rises, each ``(…, assets)``, for those of
+    fills."""
     bid, ask = p[..., 0], p[..., 1]
     return {-1: ask * (1 - bid), 0: bid * ask + (1 - bid) * (1 - ask), 1: bid * (1 - ask)}

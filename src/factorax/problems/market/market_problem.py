@@ -43,7 +43,7 @@ class Market(Problem):
 
 
 def market(n: int = 1, **settings: Any) -> Market:
-    """One dealer quotes bid and ask on n assets: the model of Avellaneda and Stoikov (2008) in discrete time.
+    """Return a problem in which a dealer quotes bid and ask on n assets: Avellaneda and Stoikov (2008), discrete time.
 
     The dealer earns the distance of its quotes from the mid price, as often as they are filled, and is penalised for
     inventory: far quotes earn more and are filled less often, and the inventory is steered by quoting closer on one
@@ -93,7 +93,7 @@ def market(n: int = 1, **settings: Any) -> Market:
 
 
 def _network(model: MarketModel) -> InfluenceNetwork:
-    """Which quote touches which target."""
+    """Return which quote touches which target."""
     own = np.repeat(np.arange(model.n), 2)
     columns = [own, model.n + own]
     if model.has_portfolio_term:
@@ -126,12 +126,12 @@ class _Dealer:
         return state, self.observe(state)
 
     def observe(self, state: Any) -> jax.Array:
-        """What the dealer sees, ``(1 + n,)``."""
+        """Return what the dealer sees, ``(1 + n,)``."""
         left = 1.0 - state["time"] / self.model.horizon
         return jnp.concatenate([left[None], state["inventory"] / self.model.largest_inventory])
 
     def trade(self, key: jax.Array, state: Any, quotes: jax.Array) -> Step:
-        """One step: fills at the quoted prices, then new mid prices."""
+        """Make one step: fills at the quoted prices, then new mid prices."""
         model, before = self.model, state["inventory"]
         for_fills, for_prices = jax.random.split(key)
         distance = quotes.reshape(model.n, 2)
@@ -162,7 +162,7 @@ class _Dealer:
         )
 
     def local(self, obs: jax.Array) -> jax.Array:
-        """What every quote sees, ``(..., 2n, 2)``, or ``(..., 2n, 3)`` with a portfolio term."""
+        """Return what every quote sees, ``(..., 2n, 2)``, or ``(..., 2n, 3)`` with a portfolio term."""
         inventory = obs[..., 1:]
         mine = [inventory]
         if self.model.has_portfolio_term:

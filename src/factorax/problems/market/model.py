@@ -40,7 +40,7 @@ class MarketModel:
     terminal_penalty: Any = 0.2
     """α, for a unit of inventory squared at the end."""
     correlation: float = 0.0
-    """Of the mid prices of any two assets."""
+    """Correlation of the mid prices of any two assets."""
     covariance: Any = None
     """Σ of the mid prices, ``(n, n)``, instead of `volatility` and `correlation`."""
     risk_aversion: float = 0.0
@@ -78,7 +78,7 @@ class MarketModel:
         object.__setattr__(self, name, value)
 
     def _of_each_asset(self, name: str, value: Any, *, positive: bool) -> np.ndarray:
-        """A number for all assets, or one for each, as an array ``(n,)``."""
+        """Return a number for all assets, or one for each, as an array ``(n,)``."""
         array = real_array(name, value).astype(float) if np.ndim(value) else np.array(checked(name, value, float))
         if array.shape not in ((), (self.n,)):
             raise ValueError(f"{name}: got {shown(value)}, want a number, or {self.n}, one for each asset")

@@ -35,7 +35,7 @@ def _forgetful(act: Callable[[Any, Any], Any]) -> Controller:
 
 
 def every(grid: Grid, seconds: int) -> Controller:
-    """All lights are asked to switch in steps k, 2k, 3k, …, counted from 1; with ``seconds=1`` as often as they can.
+    """Return a controller that switches all lights in steps k, 2k, 3k, …, counted from 1; with 1 as often as they can.
 
     These are fixed times: ``every(grid, 31)`` shows 28 seconds of green and 3 of yellow.
     """
@@ -96,8 +96,8 @@ def actuated(grid: Grid, *, shortest: int = 8, longest: int = 45, gap: int = 3, 
 
 
 def trained(model: Any, *, sampled: bool = False, seed: int = 0) -> Controller:
-    """The policy of a `FactoredPPO` that was trained on a grid of this size, with its most probable actions or, if
-    `sampled`, with actions drawn from it."""
+    """Return the policy of a `FactoredPPO` that was trained on a grid of this size, with its most probable actions or,
+    if `sampled`, with actions drawn from it."""
     learner, state = model.learner, model.state
     size = state.agent.policy.memory
 
@@ -139,7 +139,7 @@ class _LightView(NamedTuple):
         )
 
     def facing(self, cars: Any, *, green: bool) -> Any:
-        """Whether one of these cars ``(n, 4)`` comes to the green, or to the red, side of its light."""
+        """Return whether one of these cars ``(n, 4)`` comes to the green, or to the red, side of its light."""
         along, across = cars[:, (0, 2)].any(axis=-1), cars[:, (1, 3)].any(axis=-1)
         east_west = self.east_west == green
         return (along & east_west) | (across & ~east_west)

@@ -65,11 +65,11 @@ class Ways:
         return float(width), float(height)
 
     def where(self, section: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Positions ``(S, L, 2)`` of the cars, from their sections and places ``(S, L)``."""
+        """Return positions ``(S, L, 2)`` of the cars, from their sections and places ``(S, L)``."""
         return self.start + (SECTION * section + place)[..., None] * self.ahead
 
     def colours(self, signals: np.ndarray) -> list[str]:
-        """What every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
+        """Return what every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
         axis = (self.route >= 2 * self.grid.columns).astype(int)
         green, yellow = green_and_yellow(Signals(*(x[self.light] for x in signals)), axis)
         return np.where(green, GREEN, np.where(yellow, YELLOW, RED)).tolist()

@@ -27,7 +27,7 @@ class Obstacle(NamedTuple):
 
 
 def follow(v: jax.Array, wanted: jax.Array, ahead: Obstacle, *, margin: float = MIN_GAP) -> jax.Array:
-    """The speed after a second behind an obstacle that keeps its own: four steps of the driver model,
+    """Return the speed after a second behind an obstacle that keeps its own: four steps of the driver model,
 
     w ← w + ¼ a (1 − (w/v₀)⁴ − (s/g)²) with s = max(0, w T + w (w − u) / 2√(ab)) + margin.
 
@@ -45,7 +45,7 @@ def follow(v: jax.Array, wanted: jax.Array, ahead: Obstacle, *, margin: float = 
 
 
 def nearest(v: jax.Array, obstacles: tuple[Obstacle, ...]) -> Obstacle:
-    """The obstacle that matters most: the one with the largest ratio of desired to actual gap."""
+    """Return the obstacle that matters most: the one with the largest ratio of desired to actual gap."""
 
     def crowding(o: Obstacle) -> jax.Array:
         desired = jnp.maximum(v * HEADWAY + v * (v - o.speed) / TWICE_ROOT, 0) + MIN_GAP
@@ -62,20 +62,20 @@ def nearest(v: jax.Array, obstacles: tuple[Obstacle, ...]) -> Obstacle:
 
 
 def braking_distance(v: jax.Array) -> jax.Array:
-    """How far a car goes until it stands, in whole seconds: 45 m at 30 m/s."""
+    """Return how far a car goes until it stands, in whole seconds: 45 m at 30 m/s."""
     n = jnp.floor(v / BRAKING)
     return n * v - BRAKING * n * (n + 1) / 2
 
 
 def halt(v: jax.Array, wanted: jax.Array, gap: jax.Array) -> jax.Array:
-    """The speed after a second on the way to a stop line."""
+    """Return the speed after a second on the way to a stop line."""
     w = follow(v, wanted, Obstacle(gap, jnp.zeros_like(v)), margin=0)
     w = jnp.where((v < 1e-3) & (w < 1e-3), jnp.maximum(gap - 1e-3, 0), w)
     return jnp.where(gap < 0.01, 0, jnp.minimum(w, gap))
 
 
 def next_speed(v: jax.Array, wanted: jax.Array, planned: jax.Array) -> jax.Array:
-    """The speed that a car can have of the one it planned: it gains at most 2.6 m/s, and loses at most 9."""
+    """Return the speed that a car can have of the one it planned: it gains at most 2.6 m/s, and loses at most 9."""
     slowest = jnp.minimum(jnp.maximum(v - BRAKING, 0), jnp.maximum(jnp.maximum(planned, v - EMERGENCY), 0))
     fastest = jnp.minimum(jnp.minimum(wanted, v + ACCELERATION), planned)
     new = jnp.maximum(slowest, fastest)

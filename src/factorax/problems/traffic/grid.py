@@ -17,7 +17,7 @@ ENTRY, INNER, EXIT = 300.0, 300.0, 100.0
 JUNCTION = 18.8
 """Length of the way through a junction."""
 SPEED_LIMIT = 35.0
-"""Of all streets, in metres a second."""
+"""Speed limit of all streets, in metres per second."""
 STANDING_AT, STANDING_BETWEEN = 6.0, 30.0
 """Where the first cars stand, in metres from the start of a street into the grid and of one between two lights."""
 

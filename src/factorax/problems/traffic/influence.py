@@ -25,7 +25,7 @@ def influence(
     rows: Literal["same", "both"] = "same",
     alpha: float = 0.5,
 ) -> InfluenceNetwork:
-    """An influence network from the lights of a grid to its streets, or to its lights.
+    """Return an influence network from the lights of a grid to its streets, or to its lights.
 
     **Arguments**
 
@@ -83,7 +83,7 @@ def _incident(grid: Grid) -> sparse.csr_array:
 
 
 def _window(grid: Grid, n: int, rows: str) -> sparse.csr_array:
-    """Which lights are at most n columns away, ``(n_lights, n_lights)``."""
+    """Return which lights are at most n columns away, ``(n_lights, n_lights)``."""
     near = np.abs(np.subtract.outer(np.arange(grid.columns), np.arange(grid.columns))) <= n
     same = np.eye(grid.rows, dtype=bool) if rows == "same" else np.ones((grid.rows, grid.rows), bool)
     return sparse.csr_array(sparse.kron(sparse.csr_array(same), sparse.csr_array(near)).astype(bool))
@@ -97,7 +97,8 @@ def _corridor(grid: Grid, preset: str, alpha: float) -> sparse.csr_array:
 
 
 def _along(grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Every light with every street of its row and column, and the lights between: of streets before it, and after."""
+    """Return every light with every street of its row and column, and the lights between: of streets before it, and
+    after."""
     light, edge, before, after = [], [], [], []
     for streets, passed in zip(grid.routes, grid.route_lights, strict=True):
         numbers = np.array([grid.number[name] for name in streets])
@@ -113,7 +114,7 @@ def _along(grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def travel_times(grid: Grid, *, kind: Kind = "edges") -> LaggedNetwork:
-    """The corridor by lag: a street further on feels a light when the fastest car it let go can be there.
+    """Return the corridor by lag: a street further on feels a light when the fastest car it let go can be there.
 
     The streets before a light feel it at once, for a car that brakes is seen by those behind it, over a junction, too.
 
@@ -140,7 +141,7 @@ def travel_times(grid: Grid, *, kind: Kind = "edges") -> LaggedNetwork:
 
 
 def _by_light(grid: Grid, matrix: sparse.csr_array) -> sparse.csr_array:
-    """The strongest influence on a street of each light, ``(n_lights, n_lights)``."""
+    """Return the strongest influence on a street of each light, ``(n_lights, n_lights)``."""
     coo = matrix.tocoo()
     n = grid.n_lights
     pair = coo.coords[0].astype(np.int64) * n + grid.light_of[coo.coords[1]]

@@ -29,8 +29,8 @@ class LaneProblem(Problem):
         return self.simulator.traffic.grid.adjacency
 
     def influence(self, preset: Any = "incident", **options: Any) -> Any:
-        """A network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag, ``"travel"``,
-        that of `travel_times`."""
+        """Return a network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag,
+        ``"travel"``, that of `travel_times`."""
         return self.simulator.traffic.influence(preset, **options)
 
 
@@ -43,7 +43,7 @@ def lanes(
     dtype: Any = jnp.float32,
     **settings: Any,
 ) -> LaneProblem:
-    """The benchmark in the lane simulator, for `FactoredPPO` and other JAX learners.
+    """Return the benchmark in the lane simulator, for `FactoredPPO` and other JAX learners.
 
     - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
     - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.

@@ -66,12 +66,12 @@ class Lanes(NamedTuple):
 
 
 def _shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
-    """The values `by` slots ahead."""
+    """Return the values `by` slots ahead."""
     return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])
 
 
 def _total(terms: Iterable[jax.Array]) -> jax.Array:
-    """The sum of some terms, in one loop over long rows, where XLA would make a reduction of many short ones."""
+    """Return the sum of some terms, in one loop over long rows, where XLA would make a reduction of many short ones."""
     return functools.reduce(jnp.add, terms)
 
 
@@ -139,7 +139,7 @@ class LaneSimulator:
         self.approach = self.at[grid.incoming]
 
     def reset(self, key: jax.Array) -> Lanes:
-        """The first cars, which stand; how fast they want to be is drawn."""
+        """Return the first cars, which stand; how fast they want to be is drawn."""
         shape = self.slots, self.grid.n_routes
         slot = np.arange(self.slots)[:, None]
         alive = slot < self.n_first
@@ -158,7 +158,7 @@ class LaneSimulator:
         )
 
     def step(self, state: Lanes, request: jax.Array) -> Lanes:
-        """One second, given which lights are asked to switch, booleans ``(n,)``."""
+        """Simulate one second, given which lights are asked to switch, booleans ``(n,)``."""
         signals = switch(state.signals, request, jnp)
         stop = _once(self._stop(state, *self._lights_ahead(state, signals)), state.place)
         planned = self._plan(state, stop)
@@ -195,7 +195,7 @@ class LaneSimulator:
     # ---- driving ------------------------------------------------------------------------------------------
 
     def _stop(self, state: Lanes, light: jax.Array, next_light: jax.Array) -> "_Stop":
-        """Where every car has to stop for a light."""
+        """Return where every car has to stop for a light."""
         place, v, wanted = state.place, state.speed, state.wanted
         inside = place > ENTRY
         to_line = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # to the next stop line
@@ -212,7 +212,7 @@ class LaneSimulator:
         return _Stop(gap, beyond.astype(self.dtype), red.astype(self.dtype))
 
     def _plan(self, state: Lanes, stop: "_Stop") -> jax.Array:
-        """The speed that every car would like to have next, from where all cars are now."""
+        """Return the speed that every car would like to have next, from where all cars are now."""
         v, wanted = state.speed, state.wanted
         leaders = _once(self._leaders(state, stop.sees_beyond > 0), state.place)
         if self.dtype == jnp.float32:  # nearly always it is one of them that counts: the error is noise here
@@ -221,14 +221,15 @@ class LaneSimulator:
         return functools.reduce(jnp.minimum, (follow(v, wanted, leader) for leader in leaders), halts)
 
     def _leaders(self, state: Lanes, beyond: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
-        """The cars that a driver minds: the next in the same street or junction, the rear-most in the coming junction,
-        and the rear-most in the coming street. Nothing beyond a line at which the car will stop is seen."""
+        """Return the cars that a driver minds: the next in the same street or junction, the rear-most in the coming
+        junction, and the rear-most in the coming street. Nothing beyond a line at which the car will stop is seen."""
         section, place, inside = state.section, state.place, state.place > ENTRY
         occupied = self._occupied(state)
         on_the_way_out = section >= self.n_lights_of
 
         def behind(where: jax.Array, speed: jax.Array, end: jax.Array, sees: jax.Array) -> Obstacle:
-            """A car `where` metres from the start of the section as an obstacle, if its rear is before the `end`."""
+            """Return a car `where` metres from the start of the section as an obstacle, if its rear is before the
+            `end`."""
             gap = where - place - CAR
             sees = sees & (where < FAR) & (gap < end)
             return Obstacle(jnp.where(sees, gap, FAR), jnp.where(sees, speed, TOP_SPEED))
@@ -247,8 +248,8 @@ class LaneSimulator:
         )
 
     def _rear_most(self, state: Lanes) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-        """The rear-most cars past the stop line at the end of every section, and past the junction: how far they are
-        from the start of the section (FAR if there is none) and how fast, ``(K + 1, L)`` each."""
+        """Return the rear-most cars past the stop line at the end of every section, and past the junction: how far they
+        are from the start of the section (FAR if there is none) and how fast, ``(K + 1, L)`` each."""
         location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
         sections = np.arange(self.longest + 1)[:, None]
         rear_most = []
@@ -276,7 +277,7 @@ class LaneSimulator:
         return section, jnp.where(slot < 0, FAR, place), v
 
     def _count_from(self, location: jax.Array, past: int) -> jax.Array:
-        """How many cars of a route are at location 2j + past or beyond, for every section j, ``(K + 1, L)``."""
+        """Return how many cars of a route are at location 2j + past or beyond, for every section j, ``(K + 1, L)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         j = jnp.floor((location - past) / 2).astype(jnp.int32)  # the last section that it is past
         flat = jnp.where(j < 0, sections * routes, j * routes + np.arange(routes)).reshape(-1)
@@ -338,7 +339,7 @@ class LaneSimulator:
     # ---- reading ------------------------------------------------------------------------------------------
 
     def read(self, state: Lanes) -> Readings:
-        """What the detectors read."""
+        """Return what the detectors read."""
         occupied, v = self._occupied(state), state.speed
         on_street = occupied & (state.place <= ENTRY)
         location = jnp.where(on_street, state.section, -1)
@@ -364,7 +365,7 @@ class LaneSimulator:
         return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
 
     def _sums_by_section(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
-        """Sums of values ``(S, L)`` over the cars of every section, flat ``((K + 1) L,)``."""
+        """Return sums of values ``(S, L)`` over the cars of every section, flat ``((K + 1) L,)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         if self.longest <= FEW:
             hits = [row == np.arange(sections)[:, None] for row in section]  # (K + 1, L) each
@@ -376,8 +377,8 @@ class LaneSimulator:
         return list(jax.ops.segment_sum(columns, flat, sections * routes).T)
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
-        """Whether the state is beyond what the simulator is exact for: a route is full, or a queue might reach back
-        through a junction."""
+        """Return whether the state is beyond what the simulator is exact for: a route is full, or a queue might reach
+        back through a junction."""
         full = ((state.cars >= self.slots) & (state.waiting > 0)).any()
         return full | (readings.cars[self.inner] > ROOM_FOR).any()
 
@@ -385,8 +386,8 @@ class LaneSimulator:
 def _once(x: Any, positive: jax.Array) -> Any:
     """Keep XLA from computing this again for every use, which would take several times as long.
 
-    On a GPU a barrier does so. On a CPU barriers are gone before operations are joined; but a division is never done
-    twice, and the compiler cannot know that it is by one: of numbers of the same shape, none is below 0.
+    On a GPU an optimisation barrier is enough. On a CPU, XLA removes barriers before it fuses operations, but it never
+    fuses a division into several users. So this divides by 1, which the compiler cannot know: `positive` is never < 0.
     """
     one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
     return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))

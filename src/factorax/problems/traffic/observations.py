@@ -37,13 +37,13 @@ class Readings(NamedTuple):
 
 
 def observation_size(grid: Grid) -> int:
-    """Length of a joint observation, 24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
+    """Return the length of a joint observation, 24n + 2m + 3n: 339 for 3×3, 452 for 2×6."""
     return 4 * SEEN * 3 * grid.n_lights + 2 * grid.n_edges + 3 * grid.n_lights
 
 
 def observe(grid: Grid, readings: Readings, signals: Signals, xp: Any = np, *, dtype: Any = None) -> Any:
-    """The joint observation, ``(24n + 2m + 3n,)``: for every light and approach (west, south, east, north) the speeds
-    of two cars over 35, then their distances over 300, then the identities of their streets, 0 where there is no
+    """Return the joint observation, ``(24n + 2m + 3n,)``: for every light and approach (west, south, east, north) the
+    speeds of two cars over 35, then their distances over 300, then the identities of their streets, 0 where there is no
     car; density and mean speed over 35 of every street; seconds of yellow, direction and yellow of every light."""
     kind = readings.speed.dtype
     mean = readings.total_speed / xp.maximum(readings.count, 1)
@@ -61,7 +61,7 @@ def observe(grid: Grid, readings: Readings, signals: Signals, xp: Any = np, *, d
 
 
 def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
-    """What every light sees, ``(..., n, 42)``, from joint observations ``(..., 24n + 2m + 3n)``.
+    """Return what every light sees, ``(..., n, 42)``, from joint observations ``(..., 24n + 2m + 3n)``.
 
     Speeds, distances and identities of its eight cars (1, 1, 0 where there is none), density and mean speed of its four
     approaches, then direction and yellow of itself and of the lights to the north, south, west and east (0 and 1 where
@@ -90,7 +90,8 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
 
 
 def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
-    """What lights see that have nothing but a detector at each stop line, ``(..., n, 7)``, from joint observations.
+    """Return what lights see that have nothing but a detector at each stop line, ``(..., n, 7)``, from joint
+    observations.
 
     For every approach whether a car is within `reach` metres of the light, then seconds of yellow, direction and yellow
     of the light itself. How many cars wait, and which are to come, has to be remembered or guessed.
@@ -105,8 +106,9 @@ def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
 
 @lru_cache(maxsize=8)
 def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
-    """Index in the joint observation of each number that a light sees, ``(n, 42)``; index of the number that tells that
-    it is missing, and its value then; what is always missing; and the fill value. A missing car has street 0."""
+    """Return the index in the joint observation of each number that a light sees, ``(n, 42)``; index of the number that
+    tells that it is missing, and its value then; what is always missing; and the fill value. A missing car has street
+    0."""
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]

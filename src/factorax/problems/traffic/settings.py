@@ -39,7 +39,7 @@ class Traffic:
     horizon: int = 400
     """Steps of an episode, a second each; it ends as truncated."""
     period: int = 12
-    """Seconds between two cars on a street into the grid: 300 cars an hour."""
+    """Seconds between two cars on a street into the grid: 300 cars per hour."""
     initial: Literal["entries", "everywhere"] = "entries"
     """The first cars stand on the streets into the grid; or between lights, too, so that a large grid is not empty."""
     action: Literal["bits", "gaussian"] = "bits"
@@ -89,18 +89,18 @@ class Traffic:
         return np.ones(self.n_targets)
 
     def influence(self, preset: Any = "incident", **options: Any) -> Any:
-        """A network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag, ``"travel"``,
-        that of `travel_times`."""
+        """Return a network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag,
+        ``"travel"``, that of `travel_times`."""
         if preset == "travel":
             return travel_times(self.grid, kind=self.kind)
         return influence(self.grid, preset, kind=self.kind, **options)
 
     def targets(self, readings: Any, xp: Any = np) -> Any:
-        """ψ in the form that was asked for."""
+        """Return ψ in the form that was asked for."""
         return targets(self.grid, readings, xp, norm=self.norm, kind=self.kind)
 
     def local(self, obs: Any) -> Any:
-        """What every light sees, ``(..., n, 42)``, from joint observations."""
+        """Return what every light sees, ``(..., n, 42)``, from joint observations."""
         return local_observations(self.grid, obs, by_name=self.flow_order)
 
     @property

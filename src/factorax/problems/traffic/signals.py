@@ -29,7 +29,7 @@ class Signals(NamedTuple):
 
 
 def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
-    """What the lights show in the next second, given which of them are asked to switch, booleans ``(..., n)``.
+    """Return what the lights show in the next second, given which of them are asked to switch, booleans ``(..., n)``.
 
     A request starts the yellow, and the direction turns at once. While a light is yellow it is deaf, also in the
     second in which it turns green. There is no all-red, no shortest and no longest green.
@@ -47,12 +47,13 @@ def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
 
 
 def green_and_yellow(signals: Signals, axis: Any) -> tuple[Any, Any]:
-    """Whether a light is green and whether it is yellow for cars that cross it along an axis (0: north–south)."""
+    """Return whether a light is green and whether it is yellow for cars that cross it along an axis (0:
+    north–south)."""
     along = signals.direction == axis
     yellow = signals.yellow == 1
     return ~yellow & along, yellow & ~along
 
 
 def colours(signals: Signals, k: int) -> str:
-    """What light k shows to the north, east, south and west, in SUMO's letters."""
+    """Return what light k shows to the north, east, south and west, in SUMO's letters."""
     return _SHOWN[signals.yellow[k]][signals.direction[k]]

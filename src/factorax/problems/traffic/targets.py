@@ -24,7 +24,7 @@ def global_reward(readings: Readings, xp: Any = np) -> Any:
 
 
 def edge_targets(readings: Readings, xp: Any = np, *, fixed: float | None = None) -> Any:
-    """One target for every street, ``(m,)``: ψₑ = −(1/N) Σ_{v on e} (1 − v/35) − 0.2 · #{v on e : v stands}.
+    """Return one target for every street, ``(m,)``: ψₑ = −(1/N) Σ_{v on e} (1 − v/35) − 0.2 · #{v on e : v stands}.
 
     They add up to the global reward. N couples them, for a light far away changes it a little; `fixed`, a constant in
     its place, makes every target a matter of its own street.
@@ -34,8 +34,8 @@ def edge_targets(readings: Readings, xp: Any = np, *, fixed: float | None = None
 
 
 def light_targets(grid: Grid, psi: Any, xp: Any = np) -> Any:
-    """One target for every light, ``(n,)``, from those of streets: the sum over its approaches and the streets that
-    lead from it out of the grid. Every street belongs to one light, so that the sum stays the same."""
+    """Return one target for every light, ``(n,)``, from those of streets: the sum over its approaches and the streets
+    that lead from it out of the grid. Every street belongs to one light, so that the sum stays the same."""
     leads_out = grid.lengths[grid.outgoing] == EXIT
     return psi[..., grid.incoming].sum(axis=-1) + xp.where(leads_out, psi[..., grid.outgoing], 0).sum(axis=-1)
 
@@ -51,12 +51,12 @@ def local_targets(grid: Grid, readings: Readings, xp: Any = np) -> Any:
 
 
 def usual_cars(grid: Grid) -> float:
-    """The constant of ``norm="fixed"``: 60 for 3×3, 80 for 2×6."""
+    """Return the constant of ``norm="fixed"``: 60 for 3×3, 80 for 2×6."""
     return CARS_PER_STREET * grid.n_edges
 
 
 def targets(grid: Grid, readings: Readings, xp: Any = np, *, norm: Norm = "global", kind: Kind = "edges") -> Any:
-    """ψ in one of its forms.
+    """Return ψ in one of its forms.
 
     - `norm`: ``"global"`` divides by the cars in the grid, and ψ adds up to `global_reward`; ``"fixed"`` by a constant,
       so that no target depends on cars elsewhere; ``"local"`` is `local_targets`, one for every light.

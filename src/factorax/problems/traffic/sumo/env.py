@@ -96,7 +96,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._observe(readings), {"cars": int(readings.cars.sum())}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One second: lights, cars, observation, targets."""
+        """Simulate one second: lights, cars, observation, targets."""
         request = np.asarray(action) > 0
         if request.shape != (self.grid.n_lights,):
             raise ValueError(f"action: got shape {request.shape}, want ({self.grid.n_lights},), one for each light")
@@ -119,7 +119,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._observe(readings), float(self.weights @ psi), False, truncated, info
 
     def read(self) -> Readings:
-        """What the detectors read now, in double precision."""
+        """Return what the detectors read now, in double precision."""
         _, roads, position, speed = self.simulation.cars()
         place = np.fromiter(map(self.streets.__getitem__, roads), int, len(roads))
         return read(self.grid, place, position, speed, self.traffic.standstill)
@@ -137,7 +137,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
 
 
 def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float) -> Readings:
-    """Readings from the place, the metres along it and the speed of every car, ``(cars,)``.
+    """Return readings from the place, the metres along it and the speed of every car, ``(cars,)``.
 
     A place below m is the street of that number; m more is the way from there through the junction.
     """
@@ -162,7 +162,7 @@ def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray,
 
 
 def _streets(grid: Grid) -> dict[str, int]:
-    """From SUMO's names to places: numbers of streets and, m more, the ways through a junction by their approach."""
+    """Map SUMO's names to places: numbers of streets and, m more, the ways through a junction by their approach."""
     streets = dict(grid.number)
     for k, name in enumerate(grid.lights):
         west, south, east, north = (int(e) for e in grid.incoming[k])

@@ -39,7 +39,7 @@ class Streets:
     @classmethod
     def read(cls, net: Path, demand: Path) -> "Streets":
         """Read both files; errors name the file and what is wrong in it."""
-        root = _parse(net, "net")
+        root = parse(net, "net")
         if root.get("version", "").partition(".")[0] != "1":
             raise ValueError(f"{net}: got version {root.get('version')!r}, want 1.x; convert it with SUMO's netconvert")
         lanes = {edge.get("id", ""): edge.findall("lane") for edge in root.iter("edge") if not _internal(edge)}
@@ -113,7 +113,8 @@ class Streets:
             return InfluenceNetwork(sparse.csr_array(matrix), self.lights, self.edges)
 
 
-def _parse(path: Path, root: Root) -> Xml.Element:
+def parse(path: Path, root: Root) -> Xml.Element:
+    """Return the root element of a file that `read_xml` accepts."""
     data = read_xml(path, root)
     try:
         return Xml.fromstring(data)
@@ -138,7 +139,7 @@ def _approaches(root: Xml.Element, number: dict[str, int]) -> dict[str, int]:
 
 def _routes(path: Path, number: dict[str, int], following: set) -> tuple[tuple[int, ...], ...]:
     routes = []
-    for route in _parse(path, "routes").iter("route"):
+    for route in parse(path, "routes").iter("route"):
         names = route.get("edges", "").split()
         which = f"{path}: route {route.get('id', 'of a vehicle')!r}"
         unknown = [name for name in names if name not in number]

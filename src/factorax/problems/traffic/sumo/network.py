@@ -32,7 +32,7 @@ CAR = {
 
 
 def program(name: str) -> str:
-    """One of SUMO's programs: from the package eclipse-sumo, from $SUMO_HOME, or as the shell finds it."""
+    """Return one of SUMO's programs: from the package eclipse-sumo, from $SUMO_HOME, or as the shell finds it."""
     folders = [os.environ["SUMO_HOME"]] if "SUMO_HOME" in os.environ else []
     if (package := find_spec("sumo")) is not None and package.origin:
         folders.insert(0, str(Path(package.origin).parent))
@@ -43,7 +43,7 @@ def program(name: str) -> str:
 
 
 def _cache() -> Path:
-    """Where streets are kept, by the version of SUMO that made them."""
+    """Return where streets are kept, by the version of SUMO that made them."""
     try:
         from libsumo import __version__ as version  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -55,7 +55,7 @@ def _cache() -> Path:
 
 
 def build(grid: Grid) -> Path:
-    """The streets of a grid as a .net.xml file, made once."""
+    """Return the streets of a grid as a .net.xml file, made once."""
     path = _cache() / f"grid-{grid.rows}x{grid.columns}.net.xml"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:

@@ -79,7 +79,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return 2 * self.approaches + 2
 
     def local(self, obs: Any) -> Any:
-        """What every light sees, ``(..., n, l)``, from joint observations."""
+        """Return what every light sees, ``(..., n, l)``, from joint observations."""
         return obs.reshape(*obs.shape[:-1], len(self.streets.lights), self._width)
 
     def reset(
@@ -159,5 +159,5 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
 
 
 def is_green(shown: str) -> bool:
-    """Whether cars may go and no light is yellow."""
+    """Return whether cars may go and no light is yellow."""
     return "g" in shown.lower() and "y" not in shown.lower()

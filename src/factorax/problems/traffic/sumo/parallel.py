@@ -41,11 +41,11 @@ class TrafficParallelEnv(_Base):
         self.action_spaces = {a: gym.spaces.Discrete(2) for a in self.possible_agents}
 
     def observation_space(self, agent: str) -> gym.Space:
-        """The observation space of an agent, the same for all."""
+        """Return the observation space of an agent, the same for all."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gym.Space:
-        """The action space of an agent, the same for all."""
+        """Return the action space of an agent, the same for all."""
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:

@@ -23,7 +23,7 @@ _SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1"]
 
 
 class Simulation:
-    """SUMO by libsumo, which holds one simulation a process; or by traci, in processes of their own, as many as there
+    """SUMO by libsumo, which holds one simulation per process; or by traci, in processes of their own, as many as there
     are, with or without a window.
 
     libsumo would silently replace a running simulation, so a second one raises here.
@@ -68,12 +68,15 @@ class Simulation:
         module = _import(self.backend)
         c = module.constants
         self._wanted = c.VAR_ROAD_ID, c.VAR_LANEPOSITION, c.VAR_SPEED
+        self._wanted_of_delays = c.VAR_LANE_ID, c.VAR_LANEPOSITION, c.VAR_SPEED, c.VAR_TIMELOSS, c.VAR_WAITING_TIME
         if self.backend == "traci":
             self.api = _connect(module, [program("sumo-gui" if self.gui else "sumo"), *arguments])
         else:
             module.start(["sumo", *arguments])
             self.api, _running = module, weakref.ref(self)
-        self._asked = _asked(self.api.vehicle)
+        self._asked = _asked(self.api.vehicle, ("getRoadID", "getLanePosition", "getSpeed"))
+        delays = "getLaneID", "getLanePosition", "getSpeed", "getTimeLoss", "getWaitingTime"
+        self._asked_of_delays = _asked(self.api.vehicle, delays)
 
     def step(self) -> None:
         """Simulate one second."""
@@ -84,7 +87,7 @@ class Simulation:
         self.step_count += 1
         if self.subscribes:
             for car in self.api.simulation.getDepartedIDList():
-                self.api.vehicle.subscribe(car, self._wanted)
+                self.api.vehicle.subscribe(car, {*self._wanted, *self._wanted_of_delays})
 
     def cars(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray]:
         """Name, street, position on the street and speed of every car."""
@@ -96,6 +99,17 @@ class Simulation:
             road, position, speed = (map(get, cars) for get in self._asked)
         count = len(cars)
         return list(cars), list(road), np.fromiter(position, float, count), np.fromiter(speed, float, count)
+
+    def delays(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray, list[float], np.ndarray]:
+        """Name, lane, position on the lane, speed, time loss so far and waiting time of every car."""
+        if self.subscribes:
+            cars = self.api.vehicle.getAllSubscriptionResults()
+            parts = [[car[want] for car in cars.values()] for want in self._wanted_of_delays]
+        else:
+            cars = self.api.vehicle.getIDList()
+            parts = [list(map(get, cars)) for get in self._asked_of_delays]
+        lane, position, speed, loss, waiting = parts
+        return list(cars), lane, np.array(position, float), np.array(speed, float), loss, np.array(waiting, float)
 
     @property
     def where(self) -> str:
@@ -128,7 +142,7 @@ class Simulation:
 
 
 class SecondSimulation(RuntimeError):
-    """libsumo has room for one simulation a process."""
+    """libsumo has room for one simulation per process."""
 
 
 def _import(backend: SumoBackend) -> Any:
@@ -166,9 +180,8 @@ def version() -> str:
     return str(_import("libsumo").__version__)
 
 
-def _asked(vehicle: Any) -> list[Callable[[str], Any]]:
-    """What gives the street, the place and the speed of a car. Of libsumo the compiled functions themselves, without
-    those of Python around them: they are called for every car in every second."""
+def _asked(vehicle: Any, names: Sequence[str]) -> list[Callable[[str], Any]]:
+    """What gives the properties of a car. Of libsumo the compiled functions themselves, without those of Python around
+    them: they are called for every car in every second."""
     compiled = getattr(sys.modules.get(vehicle.__module__), "_libsumo", None)
-    names = "getRoadID", "getLanePosition", "getSpeed"
     return [getattr(compiled, f"vehicle_{name}", None) or getattr(vehicle, name) for name in names]

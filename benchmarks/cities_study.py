@@ -1,0 +1,171 @@
+"""Tune and train on the networks of RESCO with many processes; needs libsumo and the networks of sumo-rl.
+
+    python benchmarks/cities_study.py tune --workers 14 --minutes 8 --out study
+    python benchmarks/cities_study.py final --workers 14 --minutes 9 --out study
+    python benchmarks/cities_study.py controllers --workers 14 --out study
+
+Each training is a process with a folder of its own; what all of them gave is in OUT/results-ROUND.json, which is
+written whenever one ends. `tune` tries the configurations in `CONFIGURATIONS` in short trainings. `final` trains five
+seeds on each network with the configuration in `FINAL`. With --limit, only the first so many jobs are run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+EPISODES = {"cologne1": 300, "cologne3": 240, "cologne8": 240, "grid4x4": 190}
+"""Of the trainings of `tune`."""
+BASE: dict[str, Any] = {"learning_rate": 5e-3}
+WIDE = {"reach": 400.0, "zones": 5}
+CONFIGURATIONS: list[dict[str, Any]] = [
+    {"city": "grid4x4", "name": "base"},
+    {"city": "grid4x4", "name": "complete", "network": "complete"},
+    {"city": "grid4x4", "name": "gamma 0.98", "gamma": 0.98},
+    {"city": "cologne8", "name": "base"},
+    {"city": "cologne8", "name": "complete", "network": "complete"},
+    {"city": "cologne8", "name": "incident gamma 0.98", "network": "incident", "gamma": 0.98},
+    {"city": "cologne8", "name": "reach 400, zones 5, gamma 0.98", "gamma": 0.98, "environment": WIDE},
+    {"city": "cologne3", "name": "base"},
+    {"city": "cologne3", "name": "identity 0", "identity": 0, "transfer": ["cologne8", "cologne1"]},
+    {"city": "cologne3", "name": "complete", "network": "complete"},
+    {"city": "cologne3", "name": "lr 2e-3 gamma 0.98", "learning_rate": 2e-3, "gamma": 0.98},
+    {"city": "cologne1", "name": "base"},
+    # those above are in docs/cities.md; the others have not been run to the end
+    {"city": "grid4x4", "name": "gamma 0.9", "gamma": 0.9},
+    {"city": "grid4x4", "name": "lr 2e-3", "learning_rate": 2e-3},
+    {"city": "grid4x4", "name": "reach 300, zones 5", "environment": {"reach": 300.0, "zones": 5}},
+    {"city": "cologne8", "name": "incident", "network": "incident"},
+    {"city": "cologne8", "name": "reach", "network": "reach"},
+    {"city": "cologne8", "name": "lr 2e-3", "learning_rate": 2e-3},
+    {"city": "cologne3", "name": "gamma 0.98", "gamma": 0.98},
+    {"city": "cologne3", "name": "lr 2e-3", "learning_rate": 2e-3},
+    {"city": "cologne3", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
+    {"city": "cologne3", "name": "reach", "network": "reach"},
+    {"city": "grid4x4", "name": "1-level", "network": "1-level"},
+    {"city": "grid4x4", "name": "8 epochs", "n_epochs": 8},
+    {"city": "cologne8", "name": "gamma 0.9", "gamma": 0.9},
+    {"city": "cologne8", "name": "gamma 0.98", "gamma": 0.98},
+    {"city": "cologne8", "name": "entropy 0.003", "ent_coef": 0.003},
+    {"city": "cologne8", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
+    {"city": "cologne8", "name": "hidden 64 64", "hidden": [64, 64]},
+    {"city": "cologne8", "name": "8 epochs", "n_epochs": 8},
+    {"city": "cologne8", "name": "identity 0", "identity": 0},
+    {"city": "cologne1", "name": "gamma 0.98", "gamma": 0.98},
+]
+CONTROLLERS = "max-pressure", "greedy", "fixed", "actuated", "delay-based"
+FINAL: dict[str, dict[str, Any]] = {name: {"episodes": 200} for name in EPISODES}
+_OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run."""
+
+    round: tyro.conf.Positional[Literal["tune", "final", "controllers"]]
+    out: Path = Path("study")
+    """Folder for results."""
+    workers: int = 2
+    """Trainings at the same time."""
+    minutes: float = 8.0
+    """Time for everything: no training is started that could not end."""
+    limit: int = 0
+    """Run only the first so many jobs; 0: all."""
+    only: str = ""
+    """Run only jobs with this text in their names."""
+    seconds: float = 0.0
+    """Time limit of one training; 0: one that lets all jobs finish in time."""
+
+
+def jobs(options: Options) -> list[tuple[str, list[str]]]:
+    """Names and commands of all jobs."""
+    if options.round == "controllers":
+        module = "factorax.experiments.harness.city_controllers"
+        return [
+            (f"{city}-{name}", [module, "--city", city, "--names", name])
+            for name in CONTROLLERS
+            for city in reversed(EPISODES)
+            if options.only in f"{city}-{name}"
+        ]
+    if options.round == "tune":
+        rows = [BASE | row for row in CONFIGURATIONS]
+        rows = [row | {"episodes": row.get("episodes", EPISODES[row["city"]]), "seed": 0} for row in rows]
+        evaluation = ["--evaluations", "4", "--every", "4", "--seeds", "5", "--early", "10"]
+    else:
+        rows = [
+            BASE | row | {"city": city, "name": "final", "seed": s} for s in range(5) for city, row in FINAL.items()
+        ]
+        evaluation = ["--evaluations", "10", "--every", "1", "--seeds", "10", "--early", "10"]
+    rows = [row for row in rows if options.only in _name(row)][: options.limit or None]
+    waves = -(-len(rows) // options.workers)
+    seconds = options.seconds or (options.minutes * 60 - 40) / waves - 20
+    return [_command(row, [*evaluation, "--seconds", f"{seconds:.0f}"]) for row in rows]
+
+
+def _command(row: dict[str, Any], arguments: list[str]) -> tuple[str, list[str]]:
+    settings = {name: value for name, value in row.items() if name not in (*_OTHERS, "seed")}
+    command = ["factorax.experiments.harness.city_training", "--city", row["city"], "--seed", str(row["seed"])]
+    command += ["--episodes", str(row["episodes"]), "--network", row.get("network", "section"), *arguments]
+    command += ["--settings", json.dumps(settings), "--environment", json.dumps(row.get("environment", {}))]
+    return _name(row), command + (["--transfer", *row["transfer"]] if "transfer" in row else [])
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['city']}-{row['name']}-{row['seed']}".replace(" ", "-").replace(",", "")
+
+
+def collect(options: Options, names: list[str], began: float) -> None:
+    """Write one file of all results so far."""
+    results = {}
+    for name in names:
+        path = options.out / options.round / name / "result.json"
+        if path.exists():
+            results[name] = json.loads(path.read_text())
+    path = options.out / f"results-{options.round}.json"
+    path.write_text(json.dumps({"seconds": round(time.monotonic() - began, 1), "results": results}))
+
+
+def main(options: Options) -> None:
+    """Run all jobs, so many at a time, until the time is over."""
+    began = time.monotonic()
+    until = began + 60 * options.minutes
+    folder = options.out / options.round
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = jobs(options)
+    names = [name for name, _ in waiting]
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    environment = os.environ | one | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+    running: dict[str, subprocess.Popen] = {}
+    while waiting or running:
+        while waiting and len(running) < options.workers and time.monotonic() < until - 40:
+            name, command = waiting.pop(0)
+            with (folder / f"{name}.log").open("w") as log:
+                command = [sys.executable, "-m", *command, "--out", str(folder / name)]
+                running[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        time.sleep(0.5)
+        ended = [name for name, process in running.items() if process.poll() is not None]
+        for name in ended:
+            code = running.pop(name).returncode
+            print(
+                f"{time.monotonic() - began:6.0f} s  {name}: {'done' if code == 0 else f'failed with {code}'}",
+                flush=True,
+            )
+            collect(options, names, began)
+        if time.monotonic() > until:
+            for process in running.values():
+                process.terminate()
+            break
+    for process in running.values():
+        process.wait()
+    collect(options, names, began)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Options))

@@ -1,0 +1,175 @@
+"""One training on a network of RESCO, with evaluations on seeds that are not trained on; run with ``python -m``.
+
+The environment that is trained in is in a worker process, so that this process has room for the one that evaluates.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from ..._files import write_whole
+from ...learning import FactoredPPO
+from ...problems.traffic.city import CityEnv
+from ...problems.traffic.city.controllers import play_in
+from ...problems.traffic.city.resco import maker
+
+EVALUATION_SEEDS = tuple(range(900_001, 900_011))
+"""Ten seeds that no training uses: those of episodes in training are below 2³¹ and drawn; a chance of 10⁻⁵ that one is
+among them."""
+GRIDLOCK = 100.0
+"""Seconds of mean delay from which an episode counts as gridlock: more than any fixed programme has."""
+SETTINGS: dict[str, Any] = {
+    "policy": "shared",
+    "architecture": "choices",
+    "critic": "factor",
+    "hidden": (32, 32),
+    "identity": 4,
+    "n_epochs": 4,
+    "batch_size": 90,
+    "learning_rate": 3e-3,
+    "gamma": 0.95,
+    "gae_lambda": 0.9,
+    "ent_coef": 0.01,
+    "anneal": ("learning_rate", "ent_coef"),
+    "check_network": False,
+}
+"""What trainings start from."""
+
+
+@dataclass(frozen=True)
+class CityTraining:
+    """What to train, and how to evaluate it."""
+
+    city: str = "cologne8"
+    """Name of a network of RESCO."""
+    out: Path = Path("city")
+    """Folder for the result and the model."""
+    network: str = "incident"
+    """Preset of the influence network."""
+    episodes: int = 100
+    seed: int = 0
+    settings: str = "{}"
+    """Settings of `FactoredPPO` that differ from those here, as JSON."""
+    environment: str = "{}"
+    """Settings of `CityEnv`, as JSON."""
+    evaluations: int = 10
+    """Number of evaluations at the end of training, after every `every` episodes; each plays all evaluation seeds."""
+    every: int = 1
+    early: int = 0
+    """Also evaluate on one seed after every so many episodes before; 0: do not."""
+    seeds: int = 10
+    """Evaluation seeds of each of the last evaluations."""
+    seconds: float = 0.0
+    """Stop training after this time, with what there is; 0: do not."""
+    workers: int = 1
+    transfer: tuple[str, ...] = ()
+    """Networks on which the trained policy is evaluated without further training."""
+
+
+@dataclass
+class Result:
+    """What a training gave."""
+
+    training: dict[str, Any]
+    trips: int = 0
+    episodes: list[float] = field(default_factory=list)
+    """Mean delay of the training episodes, seconds, from the sum of targets."""
+    evaluated: list[dict[str, Any]] = field(default_factory=list)
+    """Evaluations: after how many episodes, and delays, collisions and teleports by seed."""
+    transfer: dict[str, list[float]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    entropy: list[float] = field(default_factory=list)
+    kl: list[float] = field(default_factory=list)
+    explained: list[float] = field(default_factory=list)
+    done: bool = False
+
+    def write(self, out: Path) -> None:
+        """Write ``result.json``."""
+        rounded = json.loads(json.dumps(asdict(self), default=str), parse_float=lambda text: round(float(text), 4))
+        write_whole(out / "result.json", lambda file: file.write(json.dumps(rounded).encode()))
+
+
+def trained(model: FactoredPPO) -> Callable[[CityEnv], Callable[[np.ndarray], np.ndarray]]:
+    """Return the controller that takes the most probable phases of a trained policy."""
+    return lambda env: lambda obs: np.asarray(model.predict(obs, deterministic=True)[0])
+
+
+def main(training: CityTraining) -> Result:
+    """Train, evaluate and write the result."""
+    t = training
+    t.out.mkdir(parents=True, exist_ok=True)
+    make = maker(t.city, network=t.network, **json.loads(t.environment))
+    own = json.loads(t.settings)
+    env = make()
+    decisions = env.horizon // env.interval
+    settings = SETTINGS | {"n_envs": t.workers, "n_steps": decisions} | own
+    model = FactoredPPO(make, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
+    result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
+    begun = time.perf_counter()
+    spent = {"learning": 0.0, "evaluating": 0.0}
+    last_ones = {t.episodes - i * t.every for i in range(t.evaluations)}
+
+    def evaluate(seeds: tuple[int, ...], final: bool) -> None:
+        before = time.perf_counter()
+        scores = [play_in(env, trained(model), seed) for seed in seeds]
+        result.trips = scores[0].trips
+        result.evaluated.append(
+            {
+                "episode": len(result.episodes),
+                "final": final,
+                "delays": [score.delay for score in scores],
+                "arrived": [score.arrived for score in scores],
+                "collisions": sum(score.collisions for score in scores),
+                "teleports": sum(score.teleports for score in scores),
+            }
+        )
+        spent["evaluating"] += time.perf_counter() - before
+
+    def after_update(model: FactoredPPO, metrics: dict[str, Any]) -> bool:
+        previous = len(result.episodes)
+        loss = -float(metrics["rollout/ep_rew_mean"]) / env.scale
+        result.episodes += [loss / max(result.trips, 1)] * t.workers
+        result.entropy.append(float(metrics.get("train/entropy_loss", np.nan)))
+        result.kl.append(float(metrics.get("train/kl", np.nan)))
+        result.explained.append(float(metrics.get("train/explained_variance", np.nan)))
+        for episode in range(previous + 1, len(result.episodes) + 1):
+            if episode in last_ones:
+                evaluate(EVALUATION_SEEDS[: t.seeds], True)
+            elif t.early and episode % t.early == 0:
+                evaluate((EVALUATION_SEEDS[episode // t.early % 10],), False)
+        spent["learning"] = time.perf_counter() - begun - spent["evaluating"]
+        result.seconds = dict(spent)
+        if len(result.episodes) % 5 < t.workers:
+            result.write(t.out)
+        return not t.seconds or time.perf_counter() - begun < t.seconds
+
+    try:
+        evaluate(EVALUATION_SEEDS[:1], False)  # before training; also counts the trips
+        model.learn(t.episodes * decisions, callback=after_update, progress_bar=False)
+        if not any(row["final"] and row["episode"] == len(result.episodes) for row in result.evaluated):
+            evaluate(EVALUATION_SEEDS[: t.seeds], True)  # stopped before the end
+        result.write(t.out)
+        model.save(t.out / "model")
+        env.close()
+        for city in t.transfer:
+            make_other = maker(city, network=t.network, **json.loads(t.environment))
+            moved = model.on(make_other)
+            other = make_other()
+            result.transfer[city] = [play_in(other, trained(moved), seed).delay for seed in EVALUATION_SEEDS[: t.seeds]]
+            other.close()
+        result.done = True
+    finally:
+        result.write(t.out)
+        model.close()
+        env.close()
+    return result
+
+
+if __name__ == "__main__":
+    main(tyro.cli(CityTraining))

@@ -1,0 +1,135 @@
+"""What detectors at every light read: queues, approaching cars, waiting times and speeds on its lanes.
+
+The detectors of a lane reach `reach` metres back from the stop line: along the lane, and along the lanes before it up
+to the light before. A car on a lane that leads to several lanes of a light counts in equal shares on each.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from .roads import Roads
+
+STANDING = 0.1
+"""Cars at this speed (m/s) or less are queued, as SUMO counts halting cars."""
+CARS, SECONDS = 0.1, 0.01
+"""Units of observations: ten cars, and a hundred seconds."""
+
+
+OTHERS = 3
+"""Readings that are not numbers of cars on the lane: waiting, speed, and queued ahead. They are the last."""
+
+
+class Cars(NamedTuple):
+    """All cars on streets: number of the lane, metres along it, speed, seconds since the car last moved."""
+
+    lane: np.ndarray
+    position: np.ndarray
+    speed: np.ndarray
+    waiting: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Detectors:
+    """Which places are within reach of which detectors. Rows are lights, columns the lanes of each, as many as the
+    light with most has."""
+
+    roads: Roads
+    reach: float = 200.0
+    zones: int = 3
+    extended: bool = True
+    """Whether they reach beyond the begin of the lane, as far as the light before."""
+
+    @property
+    def n_lanes(self) -> int:
+        """Columns: lanes of the light with most."""
+        return max(len(light.lanes) for light in self.roads.lights)
+
+    @property
+    def n_features(self) -> int:
+        """Numbers that are read on each lane."""
+        return 1 + self.zones + OTHERS
+
+    @cached_property
+    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """For every lane of the network where its row of cells begins and how many it has; then of every cell its
+        column, the metres from the begin of the lane to the stop line, and the share: ``(first, many)``, ….
+
+        A lane belongs to no cell, or to one for each lane of a light that it leads to within reach.
+        """
+        roads, width = self.roads, self.n_lanes
+        before = roads.following.T.tocsr()
+        after = np.diff(roads.following.indptr)
+        controlled = {link.origin for light in roads.lights for link in light.links}
+        cells: dict[int, list[tuple[int, float, float]]] = {}
+        for i, light in enumerate(roads.lights):
+            for j, lane in enumerate(light.lanes):
+                waiting_list = [(lane, float(roads.lengths[lane]), 1.0)]
+                visited = set()
+                while waiting_list:
+                    now, metres, share = waiting_list.pop()
+                    if now in visited:
+                        continue
+                    visited.add(now)
+                    cells.setdefault(now, []).append((i * width + j, metres, share))
+                    if self.extended and metres < self.reach:
+                        for earlier in before.indices[before.indptr[now] : before.indptr[now + 1]].tolist():
+                            if earlier not in controlled:
+                                longer = metres + float(roads.lengths[earlier])
+                                waiting_list.append((earlier, longer, share / max(int(after[earlier]), 1)))
+        many = np.array([len(cells.get(lane, ())) for lane in range(len(roads.lanes))])
+        first = np.cumsum(many) - many
+        rows = [cell for lane in range(len(roads.lanes)) for cell in cells.get(lane, ())]
+        column, metres, share = (np.array(part) for part in zip(*rows, strict=True))
+        return np.stack([first, many]), column.astype(int), metres, share
+
+    @cached_property
+    def _ahead(self) -> np.ndarray:
+        """Shares of lanes that leave a light among those ahead of a lane that leads to it, ``(lights · width, lanes)``,
+        by which queued cars on them are weighted."""
+        matrix = np.zeros((len(self.roads.lights) * self.n_lanes, len(self.roads.lanes)))
+        for i, light in enumerate(self.roads.lights):
+            for j, lane in enumerate(light.lanes):
+                exits = [link.destination for link in light.links if link.origin == lane]
+                for destination in exits:
+                    matrix[i * self.n_lanes + j, destination] += 1 / len(exits)
+        return matrix
+
+    @cached_property
+    def _ahead_entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        row, lane = self._ahead.nonzero()
+        return row, lane, self._ahead[row, lane]
+
+    def read(self, cars: Cars) -> np.ndarray:
+        """Readings ``(lights, lanes, features)``: queued cars, approaching cars in each zone from the stop line on,
+        seconds that the queued cars have waited, mean speed over the limit, and cars queued on the lanes ahead.
+
+        Cars are in units of ten, seconds of a hundred.
+        """
+        size = len(self.roads.lights) * self.n_lanes
+        (first, many), column, metres, share = self._cells
+        of_car = many[cars.lane]
+        index = np.repeat(np.arange(len(cars.lane)), of_car)
+        start = np.repeat(first[cars.lane] - np.cumsum(of_car) + of_car, of_car)
+        cell = start + np.arange(len(index))
+        distance = metres[cell] - cars.position[index]
+        near = distance <= self.reach
+        index, cell, distance = index[near], cell[near], distance[near]
+        at, weight, speed = column[cell], share[cell], cars.speed[index]
+        queued = speed <= STANDING
+        out = np.empty((size, self.n_features))
+        standing = weight * queued
+        out[:, 0] = CARS * np.bincount(at, standing, size)
+        zone = np.minimum((distance * (self.zones / self.reach)).astype(int), self.zones - 1)
+        moving = np.bincount(at * self.zones + np.maximum(zone, 0), weight * ~queued, size * self.zones)
+        out[:, 1 : 1 + self.zones] = CARS * moving.reshape(size, self.zones)
+        out[:, -3] = SECONDS * np.bincount(at, standing * cars.waiting[index], size)
+        total = np.bincount(at, weight, size)
+        limit = self.roads.speeds[cars.lane[index]]
+        out[:, -2] = np.bincount(at, weight * speed / limit, size) / np.maximum(total, 1e-6)
+        row, lane, part = self._ahead_entries
+        standing_on = np.bincount(cars.lane, cars.speed <= STANDING, len(self.roads.lanes))
+        out[:, -1] = CARS * np.bincount(row, part * standing_on[lane], size)
+        return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)

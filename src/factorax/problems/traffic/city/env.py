@@ -1,0 +1,297 @@
+"""Traffic lights of any SUMO network as a Gymnasium environment: each light chooses its next green phase."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import gymnasium as gym
+import numpy as np
+
+from ...._temporary import TemporaryFolder
+from ....structure import BaseNetwork
+from ....structure.checks import as_network
+from ..sumo.safe_xml import copy_checked
+from ..sumo.simulation import Simulation, SumoBackend
+from .demand import Demand
+from .detectors import Cars, Detectors
+from .influence import influence
+from .phases import yellow_between
+from .programmes import write_programmes
+from .roads import Roads
+from .views import PhaseView
+
+Programme = Literal["chosen", "fixed", "actuated", "delay_based"]
+Targets = Literal["street", "lane"]
+LARGEST_ELAPSED = 120.0
+"""Seconds in a phase beyond which observations say no more."""
+
+
+class Score(NamedTuple):
+    """How an episode went, as the RESCO benchmark counts: over all trips that wanted to depart in it."""
+
+    delay: float
+    """Mean seconds of delay per trip: time loss and departure delay, of trips under way and not departed as well."""
+    trips: int
+    arrived: int
+    waiting: int
+    """Cars that never found room to depart."""
+    collisions: int
+    teleports: int
+
+
+class CityEnv(gym.Env[np.ndarray, np.ndarray]):
+    """Traffic lights of a SUMO network, with the demand of a file of routes.
+
+    - **Observation**: for every light, its lanes (as many as the light with most has) with the readings of
+      `Detectors`, its current phase one-hot, and the time in it. `local` makes what a light sees of each phase.
+    - **Action**: ``MultiDiscrete``, the next green phase of every light. Where it differs from the current one, the
+      light first shows `yellow` seconds of yellow.
+    - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ, one for every street or lane, are in ``info["vector_reward"]``: minus
+      the seconds of delay that its cars have had since the last decision, times `scale`. Cars that wait to depart
+      count on the street where they want to. The sum over targets and steps is `scale` times the total delay, but for
+      the last seconds of each trip, less than a decision interval, which SUMO no longer tells.
+    - **End**: truncated after `horizon` seconds. ``info["score"]`` of the last step is a `Score`. Collisions and
+      teleports are counted in ``info["collisions"]`` and ``info["teleports"]``. Cars are never teleported out of a jam.
+
+    **Arguments**
+
+    - `net`, `routes`: files of SUMO, not compressed.
+    - `network`: a preset of `influence`, or an influence network.
+    - `horizon`, `begin`: seconds of an episode, and the second of the demand that it begins with.
+    - `interval`: seconds between decisions; `yellow`: of them without green; `min_green`: seconds that green lasts at
+      least: until then, other requests are ignored.
+    - `reach`, `zones`: metres covered by detectors, and in how many zones they tell approaching cars apart; `extended`:
+      whether they reach beyond the begin of the lane that leads to the light.
+    - `travel_time`: seconds of free-flow travel within which presets of `network` look up- and downstream.
+    - `programme`: ``"chosen"`` by actions, or the network's own ``"fixed"`` one, or SUMO's ``"actuated"`` and
+      ``"delay_based"`` lights. Actions are then ignored.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        net: str | Path,
+        routes: str | Path,
+        *,
+        network: str | BaseNetwork = "incident",
+        horizon: int = 3600,
+        begin: int = 0,
+        interval: int = 10,
+        yellow: int = 3,
+        min_green: int = 5,
+        reach: float = 200.0,
+        zones: int = 3,
+        extended: bool = True,
+        targets: Targets = "street",
+        scale: float = 0.01,
+        travel_time: float = 30.0,
+        programme: Programme = "chosen",
+        backend: SumoBackend = "libsumo",
+        gui: bool = False,
+    ):
+        _check(interval=interval, yellow=yellow, min_green=min_green, horizon=horizon, reach=reach, zones=zones,
+               targets=targets, scale=scale, programme=programme)  # fmt: skip
+        net, routes = Path(net).expanduser(), Path(routes).expanduser()
+        self.roads = Roads.read(net)
+        self.demand = Demand.read(routes, self.roads)
+        self.demand.check_window(begin, begin + horizon)
+        self.horizon, self.begin, self.interval, self.yellow, self.min_green = (
+            horizon,
+            begin,
+            interval,
+            yellow,
+            min_green,
+        )
+        self.scale, self.programme, self.travel_time = scale, programme, travel_time
+        self.targets: Targets = targets
+        self.detectors = Detectors(self.roads, reach, zones, extended)
+        self.network = self.influence(network) if isinstance(network, str) else as_network(network, "network")
+        names = self.roads.streets if targets == "street" else self.roads.lanes
+        m = self.reward_dim = len(names)
+        self.weights = np.ones(m)
+        self._lane = {name: i for i, name in enumerate(self.roads.lanes)}
+        of_street = range(len(self.roads.streets)) if targets == "street" else _first_lanes(self.roads)
+        self._crossed = {edge: of_street[street] for edge, street in self.roads.crossed_from.items()}
+        self._target_of_lane = self.roads.street_of if targets == "street" else np.arange(m)
+        self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
+        self.view = PhaseView.of(self.detectors)
+        self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
+        self.observation_space = gym.spaces.Box(0.0, np.inf, (self.view.n_inputs,), np.float32)
+        self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
+        self.neighbours = _neighbours(self.roads)
+        self._files = TemporaryFolder("city")
+        folder = self._files.path
+        copy_checked(net, "net", folder / "streets.net.xml")
+        copy_checked(routes, "routes", folder / "demand.rou.xml")
+        arguments = ["-n", str(folder / "streets.net.xml"), "-r", str(folder / "demand.rou.xml")]
+        arguments += ["--begin", str(begin), "--tripinfo-output", str(folder / "trips.xml")]
+        if programme in ("actuated", "delay_based"):
+            write_programmes(net, programme, folder / "lights.add.xml", yellow)
+            arguments += ["-a", str(folder / "lights.add.xml")]
+        self.simulation = Simulation(arguments, backend=backend, gui=gui)
+        self.time = 0
+
+    def influence(self, preset: str, *, n: int = 0) -> BaseNetwork:
+        """The influence network of a preset, see `factorax.problems.traffic.city.influence`."""
+        return influence(self.roads, self.demand, preset, n=n, targets=self.targets, travel_time=self.travel_time,
+                         interval=self.interval)  # fmt: skip
+
+    def local(self, obs: Any) -> Any:
+        """What every light sees, ``(..., n, l)``, from joint observations."""
+        return self.view.local(obs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start an episode: every light in its first green phase."""
+        super().reset(seed=seed)
+        self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
+        n = len(self.roads.lights)
+        self.phase, self.since = np.zeros(n, int), np.zeros(n)
+        self.time, self.collisions, self.teleports, self.loaded = 0, 0, 0, 0
+        self._before: dict[str, tuple[float, int]] = {}
+        self._waiting: set[str] = set()
+        if self.programme == "chosen":
+            for i, light in enumerate(self.roads.lights):
+                self._show(i, light.greens[0])
+        self.cars, _ = self._read()
+        return self.observe(self.cars), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Simulate one decision interval."""
+        requested = np.asarray(action)
+        if requested.shape != self.phase.shape:
+            raise ValueError(f"action: got shape {requested.shape}, want {self.phase.shape}, one phase for each light")
+        if self.programme == "chosen":
+            self._choose(requested.astype(int))
+        else:
+            self._run(self.interval)
+        self.time += self.interval
+        self.cars, psi = self._read()
+        truncated = self.time >= self.horizon
+        info: dict[str, Any] = {
+            "vector_reward": psi,
+            "cars": len(self._before),
+            "collisions": self.collisions,
+            "teleports": self.teleports,
+        }
+        if truncated:
+            info["score"] = self.score()
+        return self.observe(self.cars), float(psi.sum()), False, truncated, info
+
+    def _choose(self, requested: np.ndarray) -> None:
+        """Show yellow, then green, where the requested phase differs and green has lasted long enough."""
+        if (requested < 0).any() or (requested >= self.roads.n_phases).any():
+            raise ValueError(
+                f"action: got {requested.tolist()}, want for each light a phase from 0 to below {self.roads.n_phases}"
+            )
+        switching = ((requested != self.phase) & ((self.since >= self.min_green) | (self.time == 0))).nonzero()[0]
+        for i in switching.tolist():
+            light = self.roads.lights[i]
+            self._show(i, yellow_between(light.greens[self.phase[i]], light.greens[requested[i]]))
+        self.phase[switching] = requested[switching]
+        if len(switching):
+            self._run(self.yellow)
+            for i in switching.tolist():
+                self._show(i, self.roads.lights[i].greens[self.phase[i]])
+        self._run(self.interval - (self.yellow if len(switching) else 0))
+        self.since += self.interval
+        self.since[switching] = self.interval - self.yellow
+
+    def _run(self, seconds: int) -> None:
+        step, api = self.simulation.step, self.simulation.api.simulation
+        for _ in range(seconds):
+            step()
+            self.collisions += api.getCollidingVehiclesNumber()
+            self.teleports += api.getStartingTeleportNumber()
+            self.loaded += api.getLoadedNumber()
+
+    def _read(self) -> tuple[Cars, np.ndarray]:
+        """Cars on lanes, and the targets since the last decision."""
+        names, lanes, position, speed, loss, waiting = self.simulation.delays()
+        lane_number, crossed = self._lane, self._crossed
+        number = [lane_number.get(lane, -1) for lane in lanes]
+        on_lane = np.array(number, int)
+        of_lane = self._target_of_lane
+        before, now = self._before, {}
+        place, lost = [], []
+        for name, lane, lane_name, total in zip(names, number, lanes, loss, strict=True):
+            target = int(of_lane[lane]) if lane >= 0 else crossed.get(lane_name.rpartition("_")[0], -1)
+            earlier = before.get(name)
+            if earlier is not None:
+                place.append(earlier[1] if earlier[1] >= 0 else target)  # where it was held up
+                lost.append(total - earlier[0])
+            else:
+                place.append(target)
+                lost.append(total)
+            now[name] = total, target
+        self._before = now
+        pending = self.simulation.api.simulation.getPendingVehicles()
+        if pending:
+            first = self.simulation.api.vehicle.getRoute
+            for name in pending:
+                place.append(self._target_of_street.get(first(name)[0], -1))
+                lost.append(self.interval)
+        at = np.array(place, int)
+        psi = np.bincount(np.maximum(at, 0), np.array(lost), self.reward_dim) if len(at) else np.zeros(self.reward_dim)
+        there = on_lane >= 0
+        cars = Cars(on_lane[there], position[there], speed[there], waiting[there])
+        return cars, (-self.scale * psi).astype(np.float32)
+
+    def observe(self, cars: Cars) -> np.ndarray:
+        """The joint observation, ``(d,)``."""
+        return self.view.observation(self.detectors.read(cars), self.phase, np.minimum(self.since, LARGEST_ELAPSED))
+
+    def score(self) -> Score:
+        """How the episode has gone so far."""
+        api = self.simulation.api
+        ask = lambda name: float(api.simulation.getParameter("", f"device.tripinfo.{name}"))  # noqa: E731
+        arrived = int(ask("count"))
+        total = arrived * (ask("timeLoss") + ask("departDelay")) if arrived else 0.0
+        total += sum(api.vehicle.getTimeLoss(name) + api.vehicle.getDepartDelay(name) for name in self._before)
+        pending = api.simulation.getPendingVehicles()
+        total += sum(max(api.vehicle.getDepartDelay(name), 0.0) for name in pending)
+        trips = arrived + len(self._before) + len(pending)
+        return Score(total / max(trips, 1), trips, arrived, len(pending), self.collisions, self.teleports)
+
+    def _show(self, i: int, state: str) -> None:
+        self.simulation.api.trafficlight.setRedYellowGreenState(self.roads.lights[i].name, state)
+
+    def close(self) -> None:
+        """Close SUMO and remove its files."""
+        self.simulation.close()
+        self._files.remove()
+
+
+def _first_lanes(roads: Roads) -> Sequence[int]:
+    return np.unique(roads.street_of, return_index=True)[1].tolist()
+
+
+def _neighbours(roads: Roads) -> np.ndarray:
+    """Which lights are joined by a street, booleans ``(n, n)``."""
+    into = [{int(roads.street_of[lane]) for lane in light.lanes} for light in roads.lights]
+    out = [{int(roads.street_of[lane]) for lane in light.exits} for light in roads.lights]
+    joined = np.array([[bool(a & b) for b in into] for a in out])
+    return joined | joined.T
+
+
+def _check(**settings: Any) -> None:
+    """Raise ValueError for a setting that makes no sense."""
+    whole = {"interval": 1, "yellow": 0, "min_green": 0, "horizon": 1, "zones": 1}
+    for name, least in whole.items():
+        value = settings[name]
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name}: got {value!r}, want a whole number of at least {least}")
+    for name in ("reach", "scale"):
+        if not 0 < settings[name] < math.inf:
+            raise ValueError(f"{name}: got {settings[name]!r}, want a number above 0")
+    if settings["interval"] <= settings["yellow"]:
+        raise ValueError(
+            f"interval: got {settings['interval']} s between decisions with {settings['yellow']} s of yellow, which "
+            "leaves no green; want an interval longer than yellow"
+        )
+    for name, kind in (("targets", Targets), ("programme", Programme)):
+        if settings[name] not in get_args(kind):
+            raise ValueError(f"{name}: got {settings[name]!r}, want one of {', '.join(get_args(kind))}")

@@ -1,0 +1,49 @@
+"""The networks of RESCO (Ault and Sharon, 2021) by name, from an installed sumo-rl."""
+
+import importlib.util
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .env import CityEnv
+
+NAMES = {
+    "cologne1": 25200,
+    "cologne3": 25200,
+    "cologne8": 25200,
+    "grid4x4": 0,
+    "arterial4x4": 0,
+    "ingolstadt1": 57600,
+    "ingolstadt7": 57600,
+    "ingolstadt21": 57600,
+}
+"""Networks, and the second at which the hour of their demand begins."""
+
+
+def resco_files(name: str) -> tuple[Path, Path]:
+    """Return the files of a network of RESCO: streets and demand."""
+    if name not in NAMES:
+        raise ValueError(f"resco: got {name!r}, want one of {', '.join(NAMES)}")
+    spec = importlib.util.find_spec("sumo_rl")
+    places = [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
+    for place in places:
+        folder = place / "nets" / "RESCO" / name
+        net, routes = folder / f"{name}.net.xml", sorted(folder.glob("*.rou.xml"))
+        if net.exists() and routes:
+            return net, routes[0]
+    lacks = f"sumo-rl is installed in {places[0]}, without that network" if places else "sumo-rl is not installed"
+    raise ValueError(
+        f"resco: got {name!r}, and {lacks}; its wheel has the networks of RESCO: pip install --no-deps sumo-rl==1.4.5"
+    )
+
+
+def resco(name: str, **settings: Any) -> CityEnv:
+    """Return the environment of a network of RESCO with its protocol: an hour, a decision every 10 s, 3 s of yellow."""
+    net, routes = resco_files(name)
+    settings.setdefault("begin", NAMES[name])
+    return CityEnv(net, routes, **settings)
+
+
+def maker(name: str, **settings: Any) -> partial[CityEnv]:
+    """Return a function that makes `resco` environments; it can be sent to workers."""
+    return partial(resco, name, **settings)

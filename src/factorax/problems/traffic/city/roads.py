@@ -1,0 +1,228 @@
+"""Read a SUMO network for signal control: streets, lanes, the links of every light and its green phases."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+from scipy import sparse
+
+from ..sumo.files import parse
+from .phases import green_phases
+
+VERSIONS = "1"
+"""Major version of the format of networks that is read."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way through a junction that a light controls: from a lane to a lane, by their numbers."""
+
+    index: int
+    """Which letter of a phase is for it."""
+    origin: int
+    destination: int
+
+
+@dataclass(frozen=True)
+class Light:
+    """A light with at least two green phases, between which a controller chooses."""
+
+    name: str
+    greens: tuple[str, ...]
+    """What it shows in every green phase, one letter per link."""
+    links: tuple[Link, ...]
+    """Links of cars; those of pedestrians are letters of a phase without a link here."""
+
+    @cached_property
+    def lanes(self) -> tuple[int, ...]:
+        """Lanes that lead to the light, without repetition, in the order of their links."""
+        return tuple(dict.fromkeys(link.origin for link in self.links))
+
+    @cached_property
+    def exits(self) -> tuple[int, ...]:
+        """Lanes that lead away from it."""
+        return tuple(dict.fromkeys(link.destination for link in self.links))
+
+
+@dataclass(frozen=True, eq=False)
+class Roads:
+    """Streets, lanes and lights of a ``.net.xml`` file; streets and lanes have numbers in the order of the file."""
+
+    path: Path
+    streets: tuple[str, ...]
+    lanes: tuple[str, ...]
+    street_of: np.ndarray
+    """Number of the street of every lane."""
+    lengths: np.ndarray
+    """Metres of every lane."""
+    speeds: np.ndarray
+    """Speed limit of every lane, m/s."""
+    shapes: tuple[tuple[tuple[float, float], ...], ...]
+    """Points of the middle of every lane, for drawings."""
+    following: sparse.csr_array
+    """Which lane leads to which, booleans ``(lanes, lanes)``."""
+    crossed_from: dict[str, int]
+    """Number of the street that leads to each internal edge of a junction."""
+    lights: tuple[Light, ...]
+    uncontrolled: tuple[str, ...]
+    """Lights with fewer than two green phases; they follow the programme of the file."""
+
+    @classmethod
+    def read(cls, path: Path) -> "Roads":
+        """Read a network; a ValueError names the file and the element that is wrong."""
+        root = parse(path, "net")
+        version = root.get("version", "")
+        if version.partition(".")[0] != VERSIONS:
+            raise ValueError(f"{path}: got version {version!r}, want {VERSIONS}.x; convert it with SUMO's netconvert")
+        elements = [
+            (edge, lane) for edge in root.iter("edge") if edge.get("function") is None for lane in edge.iter("lane")
+        ]
+        if not elements:
+            raise ValueError(f"{path}: has no <edge> with a <lane>, want a network with streets")
+        streets = tuple(dict.fromkeys(_attribute(path, edge, "id") for edge, _ in elements))
+        lanes = tuple(_attribute(path, lane, "id") for _, lane in elements)
+        street, lane_number = ({name: i for i, name in enumerate(names)} for names in (streets, lanes))
+        links, following = _connections(path, root, lane_number)
+        lights, uncontrolled = _lights(path, root, links)
+        return cls(
+            path=path,
+            streets=streets,
+            lanes=lanes,
+            street_of=np.array([street[edge.get("id", "")] for edge, _ in elements]),
+            lengths=np.array([_number(path, lane, "length") for _, lane in elements]),
+            speeds=np.array([_number(path, lane, "speed") for _, lane in elements]),
+            shapes=tuple(_shape(path, lane) for _, lane in elements),
+            following=following,
+            crossed_from=_crossed_from(root, street),
+            lights=lights,
+            uncontrolled=uncontrolled,
+        )
+
+    @cached_property
+    def next_streets(self) -> sparse.csr_array:
+        """Which street leads to which, booleans ``(streets, streets)``."""
+        origin, destination = self.following.nonzero()
+        shape = len(self.streets), len(self.streets)
+        pairs = self.street_of[origin], self.street_of[destination]
+        return sparse.csr_array((np.ones(len(origin), bool), pairs), shape)
+
+    @cached_property
+    def connected(self) -> frozenset[tuple[int, int]]:
+        """Pairs of streets of which the first leads to the second."""
+        origin, destination = self.next_streets.nonzero()
+        return frozenset(zip(origin.tolist(), destination.tolist(), strict=True))
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        """Free-flow travel time of every street, ``(streets,)``."""
+        first = np.unique(self.street_of, return_index=True)[1]
+        return self.lengths[first] / self.speeds[first]
+
+    @property
+    def n_phases(self) -> tuple[int, ...]:
+        """Number of green phases of every light."""
+        return tuple(len(light.greens) for light in self.lights)
+
+
+def _connections(path: Path, root: Xml.Element, lane: dict[str, int]) -> tuple[dict[str, list[Link]], sparse.csr_array]:
+    links: dict[str, list[Link]] = {}
+    origins, destinations = [], []
+    for connection in root.iter("connection"):
+        ends = [f"{connection.get(end)}_{connection.get(which)}" for end, which in _ENDS]
+        if ends[0] not in lane or ends[1] not in lane:
+            continue  # internal edges, and crossings of pedestrians
+        origin, destination = lane[ends[0]], lane[ends[1]]
+        origins.append(origin)
+        destinations.append(destination)
+        if connection.get("tl") is not None:
+            index = int(_number(path, connection, "linkIndex"))
+            links.setdefault(connection.get("tl", ""), []).append(Link(index, origin, destination))
+    shape = len(lane), len(lane)
+    return links, sparse.csr_array((np.ones(len(origins), bool), (origins, destinations)), shape)
+
+
+_ENDS = ("from", "fromLane"), ("to", "toLane")
+
+
+def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tuple[tuple[Light, ...], tuple[str, ...]]:
+    """The lights that have a choice, and the names of the others. A light may have several programmes: all their green
+    phases are choices."""
+    shown: dict[str, list[str]] = {}
+    for logic in root.iter("tlLogic"):
+        states = [_attribute(path, phase, "state") for phase in logic.iter("phase")]
+        shown.setdefault(_attribute(path, logic, "id"), []).extend(states)
+    for name in links:
+        if name not in shown:
+            raise ValueError(
+                f"{path}: a <connection> has tl={name!r}, and there is no <tlLogic id={name!r}>; want a network with "
+                "its programmes, as netconvert writes it"
+            )
+    lights, uncontrolled = [], []
+    for name, states in shown.items():
+        if name not in links:
+            uncontrolled.append(name)
+            continue
+        last = max(link.index for link in links[name])
+        short = next((state for state in states if len(state) <= last), None)
+        if short is not None:
+            raise ValueError(
+                f"{path}: <tlLogic id={name!r}> has a phase {short!r} of {len(short)} letters, and a connection with "
+                f"linkIndex={last}; want at least {last + 1} letters"
+            )
+        greens = green_phases(states)
+        if not greens:
+            raise ValueError(
+                f"{path}: <tlLogic id={name!r}> has no green phase (a state with G or g, and without y); want at least "
+                "one; netconvert --tls.rebuild makes new programmes"
+            )
+        if len(greens) == 1:
+            uncontrolled.append(name)
+        else:
+            lights.append(Light(name, greens, tuple(sorted(links[name], key=lambda link: link.index))))
+    if not lights:
+        raise ValueError(
+            f"{path}: has no light with two green phases or more, so nothing to choose; netconvert --tls.guess adds "
+            "lights"
+        )
+    return tuple(lights), tuple(uncontrolled)
+
+
+def _crossed_from(root: Xml.Element, street: dict[str, int]) -> dict[str, int]:
+    """Streets by the internal edges that they lead to; a way through a junction may be in several parts."""
+    crossed: dict[str, int] = {}
+    parts = [(c.get("from", ""), c.get("via", "").rpartition("_")[0]) for c in root.iter("connection") if c.get("via")]
+    for _ in range(3):
+        for origin, internal in parts:
+            if origin in street or origin in crossed:
+                crossed.setdefault(internal, street[origin] if origin in street else crossed[origin])
+    return crossed
+
+
+def _attribute(path: Path, element: Xml.Element, name: str) -> str:
+    value = element.get(name)
+    if not value:
+        raise ValueError(f"{path}: <{element.tag}> {dict(element.attrib)!r:.120} has no {name}, want one")
+    return value
+
+
+def _number(path: Path, element: Xml.Element, name: str) -> float:
+    text = _attribute(path, element, name)
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not 0 <= value < np.inf:
+        raise ValueError(f"{path}: <{element.tag} id={element.get('id')!r}> has {name}={text!r}, want a number ≥ 0")
+    return value
+
+
+def _shape(path: Path, lane: Xml.Element) -> tuple[tuple[float, float], ...]:
+    text = lane.get("shape", "")
+    try:
+        return tuple((float(x), float(y)) for x, y, *_ in (point.split(",") for point in text.split()))
+    except ValueError:
+        raise ValueError(
+            f"{path}: <lane id={lane.get('id')!r}> has shape={text!r:.80}, want points x,y with spaces between them"
+        ) from None

@@ -1,0 +1,117 @@
+"""What a light sees of each of its phases: readings of the lanes that get green in it, and of those that do not."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .detectors import OTHERS, Detectors
+
+ELAPSED = 1 / 60
+"""Unit of the time in a phase."""
+SPREAD = 5.0
+"""Sums x of readings are seen as log(1 + 5x): two cars, or twenty seconds of waiting, are 0.7."""
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseView:
+    """From the readings of lanes to joint observations, and from these to what a light sees of every phase.
+
+    A phase is described by the cars that it would serve, queued or approaching, in tens; by the readings of its lanes,
+    summed over those with protected green (G) and over those with permissive green (g), and the largest of a lane; by
+    the sums of the current phase, the largest of all phases and the total of the light; by whether it is the current
+    one, and for how long there has been green. This is the competition of phases of FRAP (Zheng et al., 2019) as
+    features: one network scores one phase after another, so that lights may have any lanes and any phases.
+    """
+
+    protected: np.ndarray
+    """Shares of links with G among those of every lane, ``(n, phases, lanes)``."""
+    permissive: np.ndarray
+    """Shares of links with g, ``(n, phases, lanes)``."""
+    n_features: int
+    """Readings of each lane."""
+
+    @classmethod
+    def of(cls, detectors: Detectors) -> "PhaseView":
+        """The view of a network's lights."""
+        lights = detectors.roads.lights
+        shape = len(lights), max(len(light.greens) for light in lights), detectors.n_lanes
+        protected, permissive = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        for i, light in enumerate(lights):
+            number = {lane: j for j, lane in enumerate(light.lanes)}
+            links = np.bincount([number[link.origin] for link in light.links], minlength=shape[2])
+            for p, state in enumerate(light.greens):
+                for link in light.links:
+                    share = 1 / links[number[link.origin]]
+                    if state[link.index] == "G":
+                        protected[i, p, number[link.origin]] += share
+                    elif state[link.index] == "g":
+                        permissive[i, p, number[link.origin]] += share
+        return cls(protected, permissive, detectors.n_features)
+
+    @cached_property
+    def served(self) -> np.ndarray:
+        """Which lanes have green in each phase, ones and zeros ``(n, phases, lanes)``."""
+        return (self.protected + self.permissive > 0).astype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Lights, phases of the light with most, lanes of the light with most."""
+        n, phases, lanes = self.protected.shape
+        return n, phases, lanes
+
+    @property
+    def width(self) -> int:
+        """Numbers in the observation that are a light's."""
+        _, phases, lanes = self.shape
+        return lanes * self.n_features + phases + 1
+
+    @property
+    def n_inputs(self) -> int:
+        """Numbers in a joint observation."""
+        return self.shape[0] * self.width
+
+    @property
+    def n_seen(self) -> int:
+        """Numbers that a light sees of each phase."""
+        return 6 * self.n_features + 4
+
+    def observation(self, readings: np.ndarray, phase: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """The joint observation from readings ``(n, lanes, features)``, phases ``(n,)`` and seconds in them."""
+        n, _, lanes = self.shape
+        rows = np.zeros((n, self.width), np.float32)
+        rows[:, : lanes * self.n_features] = readings.reshape(n, -1)
+        rows[np.arange(n), lanes * self.n_features + phase] = 1.0
+        rows[:, -1] = elapsed * ELAPSED
+        return rows.ravel()
+
+    def local(self, obs: Any) -> Any:
+        """What lights see, ``(..., n, phases · seen)``, from joint observations ``(..., d)`` of NumPy or JAX."""
+        n, phases, lanes = self.shape
+        xp = np if isinstance(obs, np.ndarray) else _jax_numpy()
+        lead = obs.shape[:-1]
+        rows = obs.reshape(*lead, n, self.width)
+        readings = rows[..., : lanes * self.n_features].reshape(*lead, n, lanes, self.n_features)
+        current = rows[..., lanes * self.n_features : -1]
+        elapsed = rows[..., -1:]
+        strong, weak = xp.matmul(self.protected, readings), xp.matmul(self.permissive, readings)  # (..., n, p, f)
+        now = xp.matmul(current[..., None, :], strong)
+        shape = strong.shape
+        most, total = strong.max(axis=-2, keepdims=True), readings.sum(axis=-2)[..., None, :]
+        seconds = xp.broadcast_to(elapsed[..., None, :], (*shape[:-1], 1))
+        is_current = current[..., None]
+        wide = [xp.broadcast_to(part, shape) for part in (now, most, total)]
+        longest = (self.served[..., None] * readings[..., None, :, :]).max(axis=-2)
+        sums = xp.log1p(
+            SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1)
+        )  # a jam is not a hundred queues
+        present = xp.matmul(self.served, readings[..., :-OTHERS]).sum(axis=-1, keepdims=True)
+        seen = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
+        return seen.reshape(*lead, n, phases * self.n_seen)
+
+
+def _jax_numpy() -> Any:
+    import jax.numpy as jnp
+
+    return jnp

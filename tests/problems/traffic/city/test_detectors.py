@@ -1,0 +1,58 @@
+"""Readings of cars at known places."""
+
+import numpy as np
+import pytest
+
+from factorax.problems.traffic.city.detectors import Cars, Detectors
+from factorax.problems.traffic.city.roads import Roads
+
+pytestmark = pytest.mark.sumo
+
+
+@pytest.fixture(scope="module")
+def roads(network_files):
+    return Roads.read(network_files[0])
+
+
+def cars(roads, *rows):
+    lane, before_stop, speed, waiting = zip(*rows, strict=True)
+    number = np.array([roads.lanes.index(name) for name in lane])
+    return Cars(number, roads.lengths[number] - np.array(before_stop), np.array(speed), np.array(waiting, float))
+
+
+def test_queued_and_approaching_cars_are_told_apart(roads):
+    detectors = Detectors(roads, reach=90.0, zones=3)
+    light = [light.name for light in roads.lights].index("B0")
+    lane = roads.lights[light].lanes.index(roads.lanes.index("A0B0_0"))
+    read = detectors.read(
+        cars(
+            roads,
+            ("A0B0_0", 5, 0.0, 30),
+            ("A0B0_0", 12, 0.1, 10),
+            ("A0B0_0", 40, 8.0, 0),
+            ("A0B0_0", 89, 4.0, 0),
+            ("A0B0_0", 91, 9.0, 0),
+            ("B0C0_0", 60, 0.0, 5),
+        )
+    )
+    limit = roads.speeds[roads.lanes.index("A0B0_0")]
+    assert read[light, lane, :4] == pytest.approx([0.2, 0.0, 0.1, 0.1])
+    assert read[light, lane, 4] == pytest.approx(0.4)
+    assert read[light, lane, 5] == pytest.approx((0.1 + 8 + 4) / 4 / limit)
+    exits = [link.destination for link in roads.lights[light].links if link.origin == roads.lanes.index("A0B0_0")]
+    share = exits.count(roads.lanes.index("B0C0_0")) / len(exits)
+    assert read[light, lane, 6] == pytest.approx(0.1 * share)
+    assert not detectors.read(cars(roads, ("A0B0_0", 95, 5.0, 0))).any()
+
+
+def test_nobody_is_counted_twice_at_a_light_and_lights_are_barriers(roads):
+    far = Detectors(roads, reach=1000.0, zones=1)
+    count = far.read(cars(roads, ("left0A0_0", 30, 5.0, 0)))[..., 1].sum(axis=1)
+    assert count == pytest.approx([0.1, 0, 0])
+    short = Detectors(roads, reach=1000.0, zones=1, extended=False)
+    assert np.array_equal(short.read(cars(roads, ("left0A0_0", 30, 5.0, 0)))[..., 1].sum(axis=1) > 0, count > 0)
+
+
+def test_an_empty_network(roads):
+    empty = Cars(np.zeros(0, int), np.zeros(0), np.zeros(0), np.zeros(0))
+    assert not Detectors(roads).read(empty).any()

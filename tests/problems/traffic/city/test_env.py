@@ -1,0 +1,113 @@
+"""Lights that choose their next green phase, in SUMO."""
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import factorax as fx
+from factorax.problems.traffic.city import CityEnv
+
+pytestmark = pytest.mark.sumo
+
+
+@pytest.fixture
+def env(network_files):
+    city = CityEnv(*network_files, horizon=300)
+    yield city
+    city.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*Box.*")
+def test_gymnasiums_own_check_and_ours(env, network_files):
+    check_env(env, skip_render_check=True)
+    env.close()
+    fx.check_problem(lambda: CityEnv(*network_files, horizon=100), steps=12)
+
+
+def shown(env, light):
+    return env.simulation.api.trafficlight.getRedYellowGreenState(light)
+
+
+def test_yellow_is_inserted_and_green_lasts(env):
+    env.reset(seed=0)
+    greens, states = env.roads.lights[0].greens, []
+    run = env.simulation.step
+    env.simulation.step = lambda: (run(), states.append(shown(env, "A0")))[0]
+    env.step(np.array([0, 0, 0]))
+    assert set(states) == {greens[0]}
+    states.clear()
+    env.step(np.array([1, 0, 0]))
+    assert all("y" in state for state in states[:3])
+    assert states[3:] == [greens[1]] * 7
+    assert env.since.tolist() == [7, 20, 20]
+
+
+def test_a_request_within_the_minimum_green_is_ignored(network_files):
+    env = CityEnv(*network_files, horizon=60, interval=4, yellow=3, min_green=5)
+    env.reset(seed=0)
+    env.step(np.array([1, 0, 0]))
+    env.step(np.array([0, 0, 0]))
+    assert env.phase[0] == 1
+    env.step(np.array([0, 0, 0]))
+    assert env.phase[0] == 0
+    env.close()
+
+
+def test_targets_add_up_to_the_delay(env):
+    env.reset(seed=0)
+    total, rng = np.zeros(env.reward_dim), np.random.default_rng(0)
+    truncated = False
+    while not truncated:
+        _, reward, _, truncated, info = env.step(rng.integers(0, env.action_space.nvec))
+        assert reward == pytest.approx(info["vector_reward"].sum(), rel=1e-5)
+        total += info["vector_reward"]
+    score = info["score"]
+    assert score.trips == 80
+    assert score.collisions == score.teleports == 0
+    assert -total.sum() / env.scale == pytest.approx(score.delay * score.trips, rel=0.05)
+    assert -total.sum() / env.scale <= score.delay * score.trips + 1
+
+
+def test_lanes_as_targets_sum_to_streets(network_files):
+    sums = []
+    for targets in ("street", "lane"):
+        env = CityEnv(*network_files, horizon=60, targets=targets)
+        env.reset(seed=3)
+        psi = sum(env.step(np.array([k % 2, 0, 1]))[4]["vector_reward"] for k in range(6))
+        sums.append(psi if targets == "street" else np.bincount(env.roads.street_of, psi))
+        env.close()
+    assert np.allclose(*sums, atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_episode(env):
+    def play():
+        obs, _ = env.reset(seed=5)
+        return [obs] + [env.step(np.array([k % 2, 1, 0]))[0] for k in range(10)]
+
+    first, second = play(), play()
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"interval": 3}, "interval: got 3 s between decisions with 3 s of yellow"),
+        ({"interval": 0}, "interval: got 0, want a whole number"),
+        ({"reach": 0.0}, "reach: got 0"),
+        ({"targets": "car"}, "targets: got 'car', want one of street, lane"),
+        ({"programme": "own"}, "programme: got 'own'"),
+        ({"begin": 5000}, "no trip departs from second 5000"),
+        ({"network": "all"}, "network: got 'all'"),
+    ],
+)
+def test_settings_that_make_no_sense(network_files, settings, message):
+    with pytest.raises(ValueError, match=message):
+        CityEnv(*network_files, **settings)
+
+
+def test_actions_that_make_no_sense(env):
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action: got shape \(2,\), want \(3,\)"):
+        env.step(np.zeros(2, int))
+    with pytest.raises(ValueError, match=r"action: got .*want for each light a phase from 0 to below"):
+        env.step(np.array([0, 9, 0]))
