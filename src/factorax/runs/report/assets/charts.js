@@ -306,7 +306,7 @@
     });
   }
 
-  // The same numbers for those who do not see the chart; node when it is opened.
+  // The same numbers for those who do not see the chart; written when it is opened.
   function table(root, chart, chosen) {
     const details = root.appendChild(element("details"));
     details.appendChild(element("summary", {}, "Values as a table"));
