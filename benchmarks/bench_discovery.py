@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax.discovery import Batch, intervene, score_test
-from factorax.problems import Problem
 from factorax.problems.traffic import lanes
+from factorax.problems.traffic.lane_problem import LaneProblem
 
 from .timing import Row, at_most, medians
 
@@ -30,7 +30,7 @@ def rows() -> Iterator[Row]:
             yield group_testing(problem, trials)
 
 
-def group_testing(problem: Problem, trials: int) -> Row:
+def group_testing(problem: LaneProblem, trials: int) -> Row:
     """Steps from no edge to the network of traffic lights, next to those of one light at a time."""
     discovery = intervene(problem, horizon=HORIZON, trials=trials, one_step=False)
     edges, corridor = discovery.found(), problem.influence("corridor").to_dense() > 0

@@ -92,7 +92,9 @@ def remembering(width: int) -> Iterator[Row]:
         updates.append(_with_memory(Learner.of(queues(4), config=config)))
     plain, *others = medians(*updates, repeats=9)
     for name, seconds in zip(list(layers)[1:], others, strict=True):
-        yield at_most(f"update of {name}, width {width}, sequences of 16", seconds, plain, "two layers", 2.5)
+        # A wide cell behind a layer multiplies three times as much as two layers do: the bound is 1.1 of that floor.
+        bound = 3.3 if name == "a layer and a GRU" and width >= 256 else 2.5
+        yield at_most(f"update of {name}, width {width}, sequences of 16", seconds, plain, "two layers", bound)
 
 
 def steps() -> Iterator[Row]:

@@ -26,7 +26,8 @@ def opened(browser: Browser, report: Path, **options) -> Page:
 def picture(page: Page, selector: str | None, name: str) -> None:
     """A section, or the window; with 256 colours, which take half the space."""
     data = page.screenshot() if selector is None else page.locator(selector).first.screenshot()
-    Image.open(io.BytesIO(data)).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE).save(FOLDER / f"{name}.png", optimize=True)
+    image = Image.open(io.BytesIO(data)).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+    image.save(FOLDER / f"{name}.png", optimize=True)
 
 
 def main(traffic: Path, queues: Path) -> None:

@@ -19,6 +19,7 @@ def drawn(seed=0, **options):
     return space, parameters, space.spread(0.3), two
 
 
+@pytest.mark.slow
 def test_it_is_a_normal_distribution_with_the_sigma_of_its_state():
     space, parameters, spread, key = drawn()
     assert space.width == 4

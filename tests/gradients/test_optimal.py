@@ -124,6 +124,7 @@ def test_factor_baselines_remove_noise_that_no_action_dependent_baseline_can():
     assert variance["vanilla + wu"] >= own_noise * (1 + 4 + 9) / 9 - 1e-9
 
 
+@pytest.mark.slow
 def test_a_fitted_baseline_is_for_other_samples():
     problem, arguments = setting()
     fitted = least_squares_baseline(problem.log_prob, problem.params, **arguments)

@@ -52,6 +52,7 @@ def test_every_regime_finds_its_own_network():
     assert model.history[-1]["network/edges"] == pytest.approx(2, abs=0.01)
 
 
+@pytest.mark.slow
 def test_one_regime_is_an_adaptive_network():
     """The same estimates and edges as those of `AdaptiveNetwork`, which this is then."""
     networks = (

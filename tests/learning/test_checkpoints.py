@@ -40,6 +40,7 @@ def test_a_host_resumes_from_a_file_bit_for_bit(tmp_path):
         model(make, hidden=(9,), **settings).restore(tmp_path / "m.safetensors")
 
 
+@pytest.mark.slow
 def test_a_jax_model_resumes_from_a_file_bit_for_bit(tmp_path):
     ppo = model(CHAIN, policy="shared", critic="factor").learn(48, progress_bar=False)
     ppo.save(tmp_path / "m.safetensors")

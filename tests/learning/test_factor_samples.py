@@ -71,6 +71,7 @@ def test_the_gradient_is_that_of_whole_steps(std, identity):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_choices_and_masks_are_split_too():
     mask = jax.random.bernoulli(jax.random.key(9), 0.6, (T, B, N))
     spec, agent, acted, batch = case(gym.spaces.MultiDiscrete([3] * N), STEPS, mask)
@@ -87,6 +88,7 @@ def test_choices_and_masks_are_split_too():
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_loop_of_minibatches_gives_back_an_agent():
     config = dataclasses.replace(STEPS, minibatch_of="factors", shuffle="rollout", batch_size=5, n_epochs=2)
     spec, agent, _, batch = case(gym.spaces.Box(-1, 1, (N,)), config)

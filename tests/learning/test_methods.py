@@ -237,6 +237,7 @@ def test_methods_are_what_their_names_say():
     assert learner("mappo").init(0).agent.critic(jnp.zeros(3), None).shape == (1,)
 
 
+@pytest.mark.slow
 def test_a_setting_by_name_replaces_that_of_the_method():
     model = FactoredPPO(queues(2, 2), method="mappo", critic="target", **SMALL)
     assert (model.config.critic, model.config.policy) == ("target", "shared")

@@ -58,6 +58,7 @@ def test_all_collectors_give_the_same_fields_and_shapes(normalize_obs):
         np.testing.assert_array_equal(np.asarray(transitions.episode_length)[:, 0], [0, 4, 0, 0, 0, 4])
 
 
+@pytest.mark.slow
 def test_who_steps_the_environments_makes_no_difference():
     """The same parameters to the bit, by two processes as by this one."""
     ppo = [model(partial(gym.make, "CartPole-v1"), rollouts=r, workers=2 * (r != "inline")) for r in BACKENDS]

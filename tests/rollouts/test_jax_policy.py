@@ -110,6 +110,7 @@ def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     program.close()
 
 
+@pytest.mark.slow
 def test_a_run_with_memory_resumes_bit_for_bit(tmp_path):
     whole = FactoredPPO(Watching, architecture="gru", **SETTINGS).learn(160, progress_bar=False)
     half = FactoredPPO(Watching, architecture="gru", **SETTINGS).learn(80, progress_bar=False)

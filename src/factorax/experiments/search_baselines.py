@@ -57,7 +57,7 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def _rewards(job: Job) -> str:
-    return "divided by n" if job.problem.scale is None else UNDIVIDED
+    return UNDIVIDED if isinstance(job.problem, Search) and job.problem.scale is not None else "divided by n"
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:

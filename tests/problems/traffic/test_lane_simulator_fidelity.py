@@ -78,7 +78,7 @@ def test_equal_cars_are_equal_to_rounding(size, sumo):
             if name != "never":  # as the recorded one
                 close_to(pair, make(pair.grid), 1e-9, 1e-6)
         rng = np.random.default_rng(0)
-        for i in range(20):
+        for i in range(8):
             probability = 10 ** rng.uniform(-2.3, 0)
             requests = rng.random((400, pair.grid.n_lights if i % 2 else 1)) < probability
             asked = np.broadcast_to(requests, (400, pair.grid.n_lights))

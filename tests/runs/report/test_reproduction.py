@@ -13,9 +13,9 @@ from factorax.runs.report.reproduction import reproduction_section
 from factorax.runs.report.sources import read_sources
 
 
-def section(folder, beside=None):
+def section(folder, relative_to=None):
     (group,) = grouped(read_sources([folder]))
-    return reproduction_section(group, beside=beside)
+    return reproduction_section(group, relative_to=relative_to)
 
 
 def test_settings_that_differ_come_first_and_are_marked(tmp_path):
@@ -55,7 +55,7 @@ def test_links_lead_from_the_report_to_checkpoints(tmp_path):
     (folder / "checkpoints").mkdir()
     (folder / "checkpoints" / "last.safetensors").write_bytes(b"x")
     (tmp_path / "out").mkdir()
-    (file,) = section(tmp_path / "runs", beside=tmp_path / "out")["checkpoints"]
+    (file,) = section(tmp_path / "runs", relative_to=tmp_path / "out")["checkpoints"]
     assert (tmp_path / "out" / unquote(file["href"])).resolve() == (
         folder / "checkpoints" / "last.safetensors"
     ).resolve()

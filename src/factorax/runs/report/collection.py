@@ -51,7 +51,7 @@ def collect(
     trusted: str | None = None,
     play: bool = True,
     played: Played | None = None,
-    beside: Path | None = None,
+    relative_to: Path | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Returns the data of a report.
@@ -60,7 +60,7 @@ def collect(
     - `trusted`: the name of a problem that leads to code or files and may be used.
     - `play`: whether policies act, for films and episodes, baselines and the variance decomposition.
     - `played`: what policies did earlier, used in place of acting where it is there; added to if `play` is true.
-    - `beside`: the folder of the report, for links to checkpoints; None for none.
+    - `relative_to`: the folder of the report, for links to checkpoints; None for none.
     - `tell`: called with what takes time before it starts.
     """
     played = Played() if played is None else played
@@ -120,7 +120,7 @@ def collect(
             "acting": acting,
             "films": films,
             "experiments": tables,
-            "reproduce": [reproduction_section(group, beside=beside) for group in groups[:_MOST_GROUPS]],
+            "reproduce": [reproduction_section(group, relative_to=relative_to) for group in groups[:_MOST_GROUPS]],
             "charts": charts,
         }
     )

@@ -12,10 +12,10 @@ from .verdict import RunGroup
 _MOST_COMMANDS = 10
 
 
-def reproduction_section(group: RunGroup, *, beside: Path | None) -> dict[str, Any]:
+def reproduction_section(group: RunGroup, *, relative_to: Path | None) -> dict[str, Any]:
     """Returns what is needed to train a group again, or to continue it.
 
-    - `beside`: the folder of the report, which links to checkpoints are relative to; None for no links.
+    - `relative_to`: the folder of the report, which links to checkpoints are relative to; None for no links.
     """
     first = group.runs[0]
     defaults = default_settings()
@@ -39,7 +39,9 @@ def reproduction_section(group: RunGroup, *, beside: Path | None) -> dict[str, A
         "resume": _command(group, 0, longer=True),
         "resume_note": _ends_with_the_steps(group),
         "checkpoints": [
-            {"label": str(file), "href": _link(file, beside)} for run in group.runs[:50] for file in run.checkpoints
+            {"label": str(file), "href": _link(file, relative_to)}
+            for run in group.runs[:50]
+            for file in run.checkpoints
         ],
     }
 
@@ -74,11 +76,11 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _link(file: Path, beside: Path | None) -> str:
+def _link(file: Path, relative_to: Path | None) -> str:
     """The address of a file relative to the report; empty where it has none, as on another drive."""
-    if beside is None:
+    if relative_to is None:
         return ""
     try:
-        return quote(Path(os.path.relpath(file.resolve(), beside.resolve())).as_posix())
+        return quote(Path(os.path.relpath(file.resolve(), relative_to.resolve())).as_posix())
     except ValueError:
         return ""

@@ -79,15 +79,13 @@ def read_sources(paths: Iterable[Any]) -> list[Source]:
     Raises FileNotFoundError or ValueError for what is none of these.
     """
     wanted = "folders of runs or experiments, or files of discoveries"
-    given = [path_of("what", each, wanted) for each in listed("what", paths, wanted)]
-    if not given:
+    arguments = [path_of("what", each, wanted) for each in listed("what", paths, wanted)]
+    if not arguments:
         raise ValueError(f"what: got nothing, want {wanted}")
-    found: list[Path] = []
-    for path in given:
-        found += _expanded(path)
-    if len(found) > _MOST_SOURCES:
-        raise ValueError(f"what: got {len(found):,} runs, want at most {_MOST_SOURCES:,}")
-    unique = list({path.resolve(): path for path in found}.values())
+    expanded = [path for argument in arguments for path in _expanded(argument)]
+    if len(expanded) > _MOST_SOURCES:
+        raise ValueError(f"what: got {len(expanded):,} runs, want at most {_MOST_SOURCES:,}")
+    unique = list({path.resolve(): path for path in expanded}.values())
     return [_read(path) for path in unique]
 
 

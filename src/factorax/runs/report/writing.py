@@ -52,7 +52,7 @@ def report(
     if tell is not None:
         check_function("tell", tell, "a function of a text")
     sources: Iterable[Any] = [what] if isinstance(what, str | os.PathLike) else what
-    data = collect(sources, trusted=trusted, play=play, beside=out.parent, tell=tell or (lambda text: None))
+    data = collect(sources, trusted=trusted, play=play, relative_to=out.parent, tell=tell or (lambda text: None))
     content = page(data).encode()
     write_whole(out, lambda file: file.write(content))
     if open_browser:

@@ -10,10 +10,10 @@
   const words = (text) => new Uint16Array(bytes(text).buffer);
 
   function element(tag, attributes = {}, text = "") {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.textContent = text;
-    return made;
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    node.textContent = text;
+    return node;
   }
 
   function colour(speed) {

@@ -11,10 +11,10 @@
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   function element(tag, attributes = {}, text = "") {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (text !== "") made.textContent = text;
-    return made;
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== "") node.textContent = text;
+    return node;
   }
 
   function shown(value) {
@@ -306,20 +306,20 @@
     });
   }
 
-  // The same numbers for those who do not see the chart; made when it is opened.
+  // The same numbers for those who do not see the chart; written when it is opened.
   function table(root, chart, chosen) {
     const details = root.appendChild(element("details"));
     details.appendChild(element("summary", {}, "Values as a table"));
     details.addEventListener("toggle", () => {
       if (!details.open || details.querySelector("table")) return;
       const box = details.appendChild(element("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": `Values of ${chart.title}` }));
-      const made = box.appendChild(element("table", { class: "numbers" }));
+      const node = box.appendChild(element("table", { class: "numbers" }));
       const axis = chosen.axis, grid = commonGrid(chart.series, axis), some = chart.series.slice(0, 30);
       const every = chart.labels ? 1 : Math.max(1, Math.ceil(grid.length / 25));
-      const head = made.appendChild(element("thead")).appendChild(element("tr"));
+      const head = node.appendChild(element("thead")).appendChild(element("tr"));
       head.appendChild(element("th", { scope: "col" }, chart.axes[axis]));
       for (const each of some) head.appendChild(element("th", { scope: "col" }, each.name));
-      const columns = some.map((each) => at(grid, each.x[axis], each.y)), body = made.appendChild(element("tbody"));
+      const columns = some.map((each) => at(grid, each.x[axis], each.y)), body = node.appendChild(element("tbody"));
       for (let k = grid.length - 1; k >= 0; k -= every) {
         const row = element("tr");
         row.appendChild(element("th", { scope: "row" }, chart.labels ? chart.labels[grid[k]] : shown(grid[k])));

@@ -7,10 +7,10 @@
   const chosen = { network: 0, view: "", time: {} };
 
   function shape(tag, attributes, parent, text) {
-    const made = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    if (text !== undefined) made.textContent = text;
-    return parent.appendChild(made);
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    return parent.appendChild(node);
   }
 
   const pair = (net, i, j) => i * net.targets.length + j;
