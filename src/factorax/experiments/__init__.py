@@ -22,7 +22,18 @@ DISCOVERY = ("discover-exact", "discover-samples", "discover-others")
 TRAFFIC = ("traffic-3x3", "traffic-2x6", "traffic-better", "traffic-gradients", "traffic-city")
 VARIANCE = ("variance-growth", "noise-ball", "kappa-hop")
 UAV = ("uav-4", "uav-5")
-NAMES = (*BANDITS, *VARIANCE, *TRAFFIC, *UAV, *DISCOVERY, "learning-networks", "curriculum", "market", "relatives")
+NAMES = (
+    *BANDITS,
+    *VARIANCE,
+    *TRAFFIC,
+    *UAV,
+    *DISCOVERY,
+    "learning-networks",
+    "curriculum",
+    "market",
+    "relatives",
+    "cities",
+)
 
 
 def find(name: str) -> "Experiment":

@@ -1,5 +1,7 @@
 import functools
 import shutil
+import subprocess
+import sys
 
 import jax
 import pytest
@@ -55,3 +57,23 @@ def copied(finished, tmp_path):
 def undrawn(monkeypatch):
     """Most of the time goes into figures."""
     monkeypatch.setattr(experiment, "_save_figure", lambda figure, out: None)
+
+
+@pytest.fixture
+def resco_package(tmp_path, monkeypatch):
+    """A folder with a package like sumo-rl, with two networks that stand for those of RESCO."""
+    from factorax.problems.traffic.sumo.network import program
+
+    for name, count in (("cologne1", "2"), ("cologne3", "3")):
+        folder = tmp_path / "sumo_rl" / "nets" / "RESCO" / name
+        folder.mkdir(parents=True)
+        command = [program("netgenerate"), "--grid", "--grid.x-number", count, "--grid.y-number", "1"]
+        command += ["--grid.length", "150", "--grid.attach-length", "100", "--default-junction-type", "traffic_light"]
+        command += ["-o", str(folder / f"{name}.net.xml"), "--no-warnings"]
+        subprocess.run(command, check=True, capture_output=True)
+        (folder / f"{name}.rou.xml").write_text(
+            """<routes><flow id="a" from="left0A0" to="A0B0" begin="25200" end="25300" period="4"/>
+            <flow id="b" from="bottom0A0" to="A0B0" begin="25200" end="25300" period="7"/></routes>"""
+        )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    return tmp_path

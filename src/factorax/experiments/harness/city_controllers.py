@@ -11,7 +11,7 @@ import tyro
 from ..._files import write_whole
 from ...problems.traffic.city.controllers import Named, play
 from ...problems.traffic.city.resco import maker
-from .city_training import EVALUATION_SEEDS
+from .city_training import FIRST_SEED, evaluation_seeds
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class CityControllers:
     city: str = "cologne8"
     out: Path = Path("controllers")
     seeds: int = 10
+    first_seed: int = FIRST_SEED
+    """First evaluation seed; the others follow it."""
     names: tuple[Named, ...] = get_args(Named)
     """Controllers to play."""
     environment: str = "{}"
@@ -34,7 +36,7 @@ def main(options: CityControllers) -> dict[str, dict[str, object]]:
     make = maker(options.city, **json.loads(options.environment))
     for name in options.names:
         begun = time.perf_counter()
-        scores = [play(make, name, seed) for seed in EVALUATION_SEEDS[: options.seeds]]
+        scores = [play(make, name, seed) for seed in evaluation_seeds(options.first_seed, options.seeds)]
         result[name] = {
             "delays": [round(score.delay, 3) for score in scores],
             "collisions": sum(score.collisions for score in scores),

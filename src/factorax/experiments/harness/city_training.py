@@ -15,30 +15,17 @@ import tyro
 
 from ..._files import write_whole
 from ...learning import FactoredPPO
+from ...learning.presets import read_preset
 from ...problems.traffic.city import CityEnv
 from ...problems.traffic.city.controllers import play_in
 from ...problems.traffic.city.resco import maker
 
-EVALUATION_SEEDS = tuple(range(900_001, 900_011))
-"""Ten seeds that no training uses: those of episodes in training are below 2³¹ and drawn; a chance of 10⁻⁵ that one is
-among them."""
+FIRST_SEED = 900_001
+"""First of the evaluation seeds: those of episodes in training are below 2³¹ and drawn, so that an evaluation seed is
+among them with a chance of about 10⁻⁶."""
 GRIDLOCK = 100.0
 """Seconds of mean delay from which an episode counts as gridlock: more than any fixed programme has."""
-SETTINGS: dict[str, Any] = {
-    "policy": "shared",
-    "architecture": "choices",
-    "critic": "factor",
-    "hidden": (32, 32),
-    "identity": 4,
-    "n_epochs": 4,
-    "batch_size": 90,
-    "learning_rate": 3e-3,
-    "gamma": 0.95,
-    "gae_lambda": 0.9,
-    "ent_coef": 0.01,
-    "anneal": ("learning_rate", "ent_coef"),
-    "check_network": False,
-}
+PRESET = "resco"
 """What trainings start from."""
 
 
@@ -65,6 +52,8 @@ class CityTraining:
     """Also evaluate on one seed after every so many episodes before; 0: do not."""
     seeds: int = 10
     """Evaluation seeds of each of the last evaluations."""
+    first_seed: int = FIRST_SEED
+    """First evaluation seed; the others follow it."""
     seconds: float = 0.0
     """Stop training after this time, with what there is; 0: do not."""
     workers: int = 1
@@ -95,6 +84,15 @@ class Result:
         write_whole(out / "result.json", lambda file: file.write(json.dumps(rounded).encode()))
 
 
+def evaluation_seeds(first: int, count: int) -> tuple[int, ...]:
+    """Return the seeds of the episodes of an evaluation.
+
+    >>> evaluation_seeds(900_001, 3)
+    (900001, 900002, 900003)
+    """
+    return tuple(range(first, first + count))
+
+
 def trained(model: FactoredPPO) -> Callable[[CityEnv], Callable[[np.ndarray], np.ndarray]]:
     """Return the controller that takes the most probable phases of a trained policy."""
     return lambda env: lambda obs: np.asarray(model.predict(obs, deterministic=True)[0])
@@ -108,7 +106,10 @@ def main(training: CityTraining) -> Result:
     own = json.loads(t.settings)
     env = make()
     decisions = env.horizon // env.interval
-    settings = SETTINGS | {"n_envs": t.workers, "n_steps": decisions} | own
+    preset = {name: value for name, value in read_preset(PRESET).settings.items() if name != "total_timesteps"}
+    sizes = {"n_envs": t.workers, "n_steps": decisions, "batch_size": min(preset["batch_size"], decisions)}
+    settings = preset | sizes | own
+    seeds = evaluation_seeds(t.first_seed, max(t.seeds, 10))
     model = FactoredPPO(make, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
     result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
     begun = time.perf_counter()
@@ -140,9 +141,9 @@ def main(training: CityTraining) -> Result:
         result.explained.append(float(metrics.get("train/explained_variance", np.nan)))
         for episode in range(previous + 1, len(result.episodes) + 1):
             if episode in last_ones:
-                evaluate(EVALUATION_SEEDS[: t.seeds], True)
+                evaluate(seeds[: t.seeds], True)
             elif t.early and episode % t.early == 0:
-                evaluate((EVALUATION_SEEDS[episode // t.early % 10],), False)
+                evaluate((seeds[episode // t.early % 10],), False)
         spent["learning"] = time.perf_counter() - begun - spent["evaluating"]
         result.seconds = dict(spent)
         if len(result.episodes) % 5 < t.workers:
@@ -150,10 +151,10 @@ def main(training: CityTraining) -> Result:
         return not t.seconds or time.perf_counter() - begun < t.seconds
 
     try:
-        evaluate(EVALUATION_SEEDS[:1], False)  # before training; also counts the trips
+        evaluate(seeds[:1], False)  # before training; also counts the trips
         model.learn(t.episodes * decisions, callback=after_update, progress_bar=False)
         if not any(row["final"] and row["episode"] == len(result.episodes) for row in result.evaluated):
-            evaluate(EVALUATION_SEEDS[: t.seeds], True)  # stopped before the end
+            evaluate(seeds[: t.seeds], True)  # stopped before the end
         result.write(t.out)
         model.save(t.out / "model")
         env.close()
@@ -161,7 +162,7 @@ def main(training: CityTraining) -> Result:
             make_other = maker(city, network=t.network, **json.loads(t.environment))
             moved = model.on(make_other)
             other = make_other()
-            result.transfer[city] = [play_in(other, trained(moved), seed).delay for seed in EVALUATION_SEEDS[: t.seeds]]
+            result.transfer[city] = [play_in(other, trained(moved), seed).delay for seed in seeds[: t.seeds]]
             other.close()
         result.done = True
     finally:

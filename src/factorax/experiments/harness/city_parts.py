@@ -1,0 +1,117 @@
+"""Parts of an experiment on cities: every training, and the controllers of every city, is a process."""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._files import MIB, read_json
+from ...problems.traffic.city.resco import resco_files
+from .city_training import GRIDLOCK as GRIDLOCK
+from .parts import Arrays, Part
+from .trainings import run_process
+
+FIRST_SEED = 910_001
+"""First evaluation seed: neither of training nor of the trainings in which settings were chosen."""
+
+
+@dataclass(frozen=True)
+class CityRun:
+    """A training on a city with its evaluations."""
+
+    city: str
+    method: str
+    network: str
+    seed: int
+    episodes: int
+    evaluations: int
+    evaluation_seeds: int
+    horizon: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `FactoredPPO` that differ from those of the preset."""
+    moved_to: str = ""
+    """City on which the trained policy is also played; none if empty."""
+
+    @property
+    def name(self) -> str:
+        """Name of its part and its folder."""
+        return f"{self.city}-{self.method}-{self.seed}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of `city_training`, without the folder."""
+        values = {
+            "city": self.city,
+            "network": self.network,
+            "seed": self.seed,
+            "episodes": self.episodes,
+            "evaluations": self.evaluations,
+            "seeds": self.evaluation_seeds,
+            "first-seed": FIRST_SEED,
+            "settings": json.dumps(dict(self.settings)),
+            "environment": json.dumps({"horizon": self.horizon}),
+        }
+        arguments = [text for name, value in values.items() for text in (f"--{name}", str(value))]
+        return [*arguments, *(("--transfer", self.moved_to) if self.moved_to else ())]
+
+
+def check_installed(cities: Iterable[str]) -> None:
+    """Raise ValueError if SUMO or the files of a city are missing."""
+    if find_spec("libsumo") is None:
+        raise ValueError("cities: SUMO is not installed, want libsumo; pip install 'factorax[sumo]'")
+    for city in cities:
+        resco_files(city)
+
+
+def training_part(run: CityRun) -> Part:
+    """Return the part that trains: delays of training episodes, of the last evaluations, and in the other city."""
+
+    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+        out = checkpoint.parent.parent / "runs" / run.name
+        _process("city_training", run.name, run.arguments, out, stop, lambda: tick(_episodes(out) / run.episodes))
+        result = read_json(out / "result.json", 64 * MIB)
+        final = [row for row in result["evaluated"] if row["final"]]
+        return {
+            "training": np.array(result["episodes"], float),
+            "episode": np.array([row["episode"] for row in final], int),
+            "delays": np.array([row["delays"] for row in final], float),
+            "moved": np.array(result["transfer"].get(run.moved_to, ()), float),
+        }
+
+    return Part(run.name, run.episodes + run.evaluations * run.evaluation_seeds, compute)
+
+
+def controllers_part(city: str, names: Sequence[str], seeds: int, horizon: int) -> Part:
+    """Return the part that plays controllers: delays ``(controllers, seeds)``."""
+
+    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+        out = checkpoint.parent.parent / "runs" / f"{city}-controllers"
+        arguments = ["--city", city, "--seeds", str(seeds), "--first-seed", str(FIRST_SEED), "--names", *names]
+        arguments += ["--environment", json.dumps({"horizon": horizon})]
+        _process("city_controllers", out.name, arguments, out, stop, lambda: None)
+        result = read_json(out / "result.json", MIB)
+        return {"delays": np.array([result[name]["delays"] for name in names], float)}
+
+    return Part(f"{city}-controllers", len(names) * seeds, compute)
+
+
+def _process(
+    module: str, name: str, arguments: list[str], out: Path, stop: threading.Event, look: Callable[[], Any]
+) -> None:
+    out.parent.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", f"{__package__}.{module}", *arguments, "--out", str(out)]
+    run_process(name, command, out.parent / f"{name}.log", stop=stop, look=look, variables={"JAX_PLATFORMS": "cpu"})
+
+
+def _episodes(out: Path) -> int:
+    """Episodes that a training has written so far."""
+    try:
+        return len(read_json(out / "result.json", 64 * MIB)["episodes"])
+    except FileNotFoundError:
+        return 0
