@@ -99,12 +99,13 @@ def watch(
     gui: bool = False,
     problem: str = "own",
 ) -> None:
-    """Make a film of cars and lights in the lane simulator, or show them in SUMO's window.
+    """Make a film of cars and lights, in the lane simulator or of a city in SUMO, or show them in SUMO's window.
 
     Args:
         what: Folders of runs on traffic, or controllers: always, never, every-10, every-20, fixed-time, actuated,
-            gap-out. Several are shown side by side.
-        out: The file of the film: gif, mp4 or html.
+            gap-out. Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy,
+            max-pressure, actuated, delay-based.
+        out: The file of the film: gif, mp4 or html; gif or mp4 of cities.
         grid: Rows and columns, as in 3x3; those of the first run if left out, else 3x3. Shared policies can be shown
             on another grid than they were trained on.
         seconds: Simulated time.
@@ -112,11 +113,22 @@ def watch(
         sampled: Draw actions from policies instead of taking the most probable ones.
         seed: Random seed of the first cars, and of sampled actions.
         gui: Open sumo-gui (extra sumo) instead of writing a film.
-        problem: The problem of the runs, again, if its name leads to code or files and you trust it.
+        problem: The problem of the runs, again, if its name leads to code or files and you trust it. Or the city to
+            show controllers in, and policies that were trained in another one, such as resco:cologne8.
     """
+    from ..runs.city_film import city_of, write_city_film
     from ..runs.film import show_in_gui, write_film
 
     console = Console()
+    city = "" if gui else city_of(what, problem)
+    if city:
+        delays = write_city_film(
+            what, out, city, seconds=seconds, speed=speed, sampled=sampled, seed=seed, trusted=problem
+        )
+        for title, value in delays.items():
+            console.print(f"{printable(title)}: mean delay {value:.4g} s", highlight=False, markup=False)
+        console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
+        return
     if gui:
         if len(what) != 1:
             raise ValueError(f"what: got {len(what)} with --gui, want one")

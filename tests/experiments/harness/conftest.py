@@ -62,6 +62,7 @@ def undrawn(monkeypatch):
 @pytest.fixture
 def resco_package(tmp_path, monkeypatch):
     """A folder with a package like sumo-rl, with two networks that stand for those of RESCO."""
+    pytest.importorskip("libsumo")
     from factorax.problems.traffic.sumo.network import program
 
     for name, count in (("cologne1", "2"), ("cologne3", "3")):

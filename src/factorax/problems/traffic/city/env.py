@@ -1,7 +1,7 @@
 """Traffic lights of any SUMO network as a Gymnasium environment: each light chooses its next green phase."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -132,6 +132,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             arguments += ["-a", str(folder / "lights.add.xml")]
         self.simulation = Simulation(arguments, backend=backend, gui=gui)
         self.time = 0
+        self.every_second: Callable[[], None] | None = None
 
     def influence(self, preset: str, *, n: int = 0) -> BaseNetwork:
         """The influence network of a preset, see `factorax.problems.traffic.city.influence`."""
@@ -207,6 +208,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             self.collisions += api.getCollidingVehiclesNumber()
             self.teleports += api.getStartingTeleportNumber()
             self.loaded += api.getLoadedNumber()
+            if self.every_second is not None:
+                self.every_second()
 
     def _read(self) -> tuple[Cars, np.ndarray]:
         """Cars on lanes, and the targets since the last decision."""

@@ -1,0 +1,89 @@
+"""Films of cities under controllers and trained policies."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from .._checks import did_you_mean
+from ..learning.factored_ppo import FactoredPPO
+from ..problems.registry import find_problem
+from ..problems.traffic.city.controllers import DETECTORS, PROGRAMMES, Controller, Named
+from ..problems.traffic.city.env import CityEnv
+from ..problems.traffic.city.film import CityScene, animate_city, record
+from .folder import load, read_config
+
+NAMES: tuple[str, ...] = get_args(Named)
+
+
+def is_city(problem: str) -> bool:
+    """Return whether a problem is a network of files, in which lights choose phases.
+
+    >>> is_city("resco:cologne8"), is_city("sumo:town.net.xml,town.rou.xml"), is_city("sumo:3x3")
+    (True, True, False)
+    """
+    prefix, _, text = problem.partition(":")
+    files = prefix == "sumo" and text.partition(",")[0].endswith(".xml")
+    return prefix == "resco" or (files and "actions=switch" not in text.split(","))
+
+
+def city_of(what: Sequence[str], problem: str | None) -> str:
+    """Return the city that a film is of: `problem`, or that of the first run; empty if there is none."""
+    if problem is not None and is_city(problem):
+        return problem
+    for name in what:
+        if isinstance(name, str) and name not in NAMES and Path(name).is_dir():
+            own = read_config(Path(name))["problem"]
+            return own if is_city(own) else ""
+    return ""
+
+
+def write_city_film(
+    what: Sequence[str],
+    out: Path,
+    city: str,
+    *,
+    seconds: int,
+    speed: int,
+    sampled: bool,
+    seed: int,
+    trusted: str | None = None,
+) -> dict[str, float]:
+    """Write a film of controllers and runs in a city; return the mean delay of each in seconds, by its title.
+
+    `trusted`: the name of a problem that runs may be loaded with although it leads to files; see `load`.
+    """
+    if out.suffix == ".html":
+        raise ValueError(f"out: got {out.name!r}, and films of cities are .gif or .mp4; want one of these")
+    if not what or len(set(what)) != len(what):
+        raise ValueError(f"what: got {list(what)!r}, want different folders of runs, or some of {', '.join(NAMES)}")
+    for name in what:
+        if name not in NAMES and not Path(name).is_dir():
+            raise FileNotFoundError(
+                f"what: got {name!r}, want the folder of a run or one of {', '.join(NAMES)}{did_you_mean(name, NAMES)}"
+            )
+    # All runs before the city is opened: its name may be that of a folder from a stranger, which `load` refuses.
+    models = {name: load(Path(name), trusted=trusted) for name in what if name not in NAMES}
+    make: Any = find_problem(city)
+    scenes = {}
+    for name in what:
+        controller: str | Callable[[CityEnv], Controller] = name
+        settings: dict[str, Any] = {"programme": PROGRAMMES.get(name, "chosen"), **DETECTORS}
+        if name in models:
+            own = read_config(Path(name))["problem"]
+            controller, settings = _policy(models[name] if own == city else models[name].on(make), sampled), {}
+        scenes[Path(name).name] = _recorded(make(**settings), controller, seed, seconds)
+    animate_city(scenes, out, speed=speed)
+    return {title: scene.score.delay for title, scene in scenes.items()}
+
+
+def _recorded(env: CityEnv, controller: Any, seed: int, seconds: int) -> CityScene:
+    try:
+        return record(env, controller, seed, seconds)
+    finally:
+        env.close()
+
+
+def _policy(model: FactoredPPO, sampled: bool) -> Callable[[CityEnv], Controller]:
+    return lambda env: lambda obs: np.asarray(model.predict(obs, deterministic=not sampled)[0])
