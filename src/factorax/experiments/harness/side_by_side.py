@@ -74,7 +74,7 @@ def _hashable(value: Any) -> Any:
 
 
 def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean return of the episodes that ended in the last tenth of training, and of the first that ended.
+    """Return the mean return of the episodes that ended in the last tenth of training, and of the first that ended.
 
     - `returns`, `episodes`: mean return and number of the episodes that ended in every rollout, ``(rollouts, runs)``.
 
@@ -91,7 +91,7 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def train(grid: Grid) -> Arrays:
-    """Returns ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run."""
+    """Return ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run."""
     return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid)
 
 
@@ -128,7 +128,7 @@ def _at_once(grid: Grid) -> Arrays:
 
 
 def _initial(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
-    """The states of all runs as one."""
+    """Return the states of all runs as one."""
 
     def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
         return learner.init(seed, learning_rate=rate, ent_coef=bonus)
@@ -171,7 +171,7 @@ def _one_by_one(grid: Grid) -> Arrays:
 
 
 def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
-    """Trains one run after the other in this process; returns what `_NAMES` says of each."""
+    """Train one run after the other in this process; return what `_NAMES` says of each."""
     model = FactoredPPO(find_problem(grid.problem), grid.learner.spec.network, **dataclasses.asdict(grid.config))
     rows = []
     for rate, bonus, seed in runs:
@@ -191,7 +191,7 @@ def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Trains what the first argument describes, and writes the results to the second."""
+    """Train what the first argument describes, and write the results to the second."""
     described = json.loads(arguments[0])
     grid = Grid(**{name: _hashable(value) for name, value in described.items()})
     result = train(grid)
