@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -162,12 +163,20 @@ def _one_by_one(grid: Grid) -> Arrays:
         return sorted(rows, key=lambda row: runs.index(row[:3]))
 
     # Every process has its own JAX, which a fork of this one would not.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
         tuning = rows_of([(*trial, grid.first + i) for trial in grid.trials for i in range(grid.tuning)])
         tuned = np.array([row[3] for row in tuning]).reshape(len(grid.trials), grid.tuning).mean(axis=1)
         best = grid.trials[int(np.nanargmax(tuned))]
         rows = tuning + rows_of([(*best, grid.first + i) for i in range(grid.tuning, grid.tuning + grid.seeds)])
     return {name: np.array(column) for name, column in zip(_NAMES, zip(*rows, strict=True), strict=True)}
+
+
+def end_with_parent() -> None:
+    """Let this process of a pool end when the one that started it does; a pool whose owner is killed works on."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
