@@ -272,7 +272,11 @@ def _model(domain: Any, instance: Any) -> Any:
     reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
     parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
     # Else it warns of tokens that RDDL does not use, and leaves a file open.
-    parser.build(debug=False, errorlog=_import("ply.yacc").NullLogger())
+    options: dict[str, Any] = {"debug": False, "errorlog": _import("ply.yacc").NullLogger()}
+    try:
+        parser.build(**options)
+    except (AttributeError, SyntaxError):  # read while another process was writing the tables of the parser
+        parser.build(**options, tabmodule="tables_in_memory", write_tables=False)
     return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
 
 
