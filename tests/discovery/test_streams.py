@@ -131,3 +131,9 @@ def test_steps_after_the_end_are_not_compared():
     first = np.array([1, 2, 3, 0, 9])
     longer, shorter, other, another = [1, 2, 3, 4, 9], [1, 2, 0, 0, 9], [1, 5, 3, 0, 9], [8, 2, 3, 0, 9]
     assert held_steps(first, np.array([longer, shorter, other, another])).tolist() == [3, 3, 0, 0]
+
+
+def test_random_numbers_of_the_system_have_no_state_to_compare():
+    env = Steady()
+    env.names = random.SystemRandom()
+    assert not [name for name in generators_of(env) if name.endswith("names")]

@@ -47,6 +47,8 @@ def generators_of(env: Any) -> dict[str, Any]:
             if id(thing) in visited or len(visited) > _MOST_OBJECTS:
                 continue
             visited.add(id(thing))
+            if isinstance(thing, random.SystemRandom):
+                continue  # it has no state to compare
             if isinstance(thing, np.random.Generator | np.random.RandomState | np.random.BitGenerator | random.Random):
                 generators[name] = thing
             else:

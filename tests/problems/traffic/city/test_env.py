@@ -1,5 +1,7 @@
 """Lights that choose their next green phase, in SUMO."""
 
+import warnings
+
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -111,3 +113,20 @@ def test_actions_that_make_no_sense(env):
         env.step(np.zeros(2, int))
     with pytest.raises(ValueError, match=r"action: got .*want for each light a phase from 0 to below"):
         env.step(np.array([0, 9, 0]))
+
+
+@pytest.mark.marl
+def test_as_a_pettingzoo_environment(network_files):
+    with warnings.catch_warnings(action="ignore"):  # of what it imports
+        from pettingzoo.test import parallel_api_test
+
+    from factorax.integrations import to_pettingzoo
+
+    view = to_pettingzoo(lambda: CityEnv(*network_files, horizon=60))
+    assert view.possible_agents == ["A0", "B0", "C0"]
+    assert [view.action_space(agent).n for agent in view.possible_agents] == list(view.env.unwrapped.roads.n_phases)
+    parallel_api_test(view, num_cycles=8)
+    view.reset(seed=0)
+    _, rewards, *_ = view.step(dict.fromkeys(view.agents, 1))
+    assert rewards.keys() == set(view.possible_agents)
+    view.close()

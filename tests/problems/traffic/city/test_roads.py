@@ -1,6 +1,7 @@
 """Lanes, links and lights of a network, and what is wrong with which element."""
 
 import re
+import subprocess
 
 import numpy as np
 import pytest
@@ -70,3 +71,42 @@ def test_a_light_without_a_choice_keeps_its_programme(network_files, tmp_path):
     roads = Roads.read(path)
     assert roads.uncontrolled == ("A0",)
     assert [light.name for light in roads.lights] == ["B0", "C0"]
+
+
+def test_all_programmes_of_a_light_are_choices(network_files, roads, tmp_path):
+    light = roads.lights[0]
+    other = light.greens[0].replace("g", "r")
+    assert other not in light.greens
+    text = network_files[0].read_text()
+    end = text.index("</tlLogic>") + len("</tlLogic>")
+    second = '<tlLogic id="A0" type="static" programID="night" offset="0"><phase duration="9" state="{}"/></tlLogic>'
+    both = tmp_path / "both.net.xml"
+    both.write_text(text[:end] + second.format(other) + text[end:])
+    assert Roads.read(both).lights[0].greens == (*light.greens, other)
+
+
+def test_letters_of_pedestrians_belong_to_no_lane(tmp_path):
+    from factorax.problems.traffic.city import CityEnv
+    from factorax.problems.traffic.sumo.network import program
+
+    net, routes = tmp_path / "walk.net.xml", tmp_path / "walk.rou.xml"
+    command = [program("netgenerate"), "--grid", "--grid.x-number", "2", "--grid.y-number", "1", "--grid.length", "150"]
+    command += ["--grid.attach-length", "100", "--tls.set", "A0,B0", "--sidewalks.guess", "--crossings.guess"]
+    command += ["--sidewalks.guess.max-speed", "50", "-o", str(net), "--no-warnings"]
+    subprocess.run(command, check=True, capture_output=True)
+    assert 'function="crossing"' in net.read_text()
+    routes.write_text(
+        """<routes><flow id="a" from="left0A0" to="A0B0" begin="0" end="60" period="6"/>
+        <person id="w" depart="1"><walk edges="left0A0 A0B0"/></person></routes>"""
+    )
+    env = CityEnv(net, routes, horizon=30)
+    try:
+        light = env.roads.lights[0]
+        assert len(light.greens[0]) > 1 + max(link.index for link in light.links)
+        env.reset(seed=0)
+        for _ in range(3):
+            *_, truncated, info = env.step(np.ones(2, int))
+        assert truncated
+        assert info["score"].trips == 5  # cars, and no pedestrian
+    finally:
+        env.close()
