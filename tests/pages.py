@@ -1,5 +1,7 @@
 """What tests in a browser look at: how much is drawn on a canvas, and what went wrong on a page."""
 
+import pytest
+
 _COLOURS = """canvas => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data, found = new Set();
   for (let i = 0; i < pixels.length; i += 4)
@@ -11,6 +13,14 @@ _COLOURS = """canvas => {
 def colours(page, selector):
     """The number of colours on the first canvas that a selector finds; 1 if nothing is drawn."""
     return page.locator(selector).first.evaluate(_COLOURS)
+
+
+def serious_violations(page):
+    """What axe-core finds serious or critical: for each rule, an element that breaks it."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
+    violations = axe.Axe().run(page).response["violations"]
+    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
+    return {each["id"]: each["nodes"][0]["html"][:200] for each in serious}
 
 
 def watched(page):

@@ -24,7 +24,7 @@ def script_json(content: Any) -> str:
 
 
 def content_security_policy(scripts: Sequence[str], styles: Sequence[str], *, connect: bool = False) -> str:
-    """Returns a policy under which a page runs these scripts and uses these styles, and loads nothing.
+    """Return a policy under which a page runs these scripts and uses these styles, and loads nothing.
 
     - `connect`: whether it may fetch from where it came from, as a live view does.
     """

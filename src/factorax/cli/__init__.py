@@ -23,7 +23,7 @@ _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirector
 
 
 def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
-    """Returns the function of every command; that of train has the defaults that these arguments choose."""
+    """Return the function of every command; that of train has the defaults that these arguments choose."""
     return {
         "reproduce": reproduce,
         "claims": claims,
@@ -38,7 +38,7 @@ def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
 
 
 def main() -> int:
-    """Parses the command line and runs the command; errors that the user can mend, and warnings, are one line each.
+    """Parse the command line and run the command; errors that the user can fix, and warnings, are one line each.
 
     Returns the exit code: 2 if the command, or a file that it names, cannot be used as it is; 1 if the command failed
     on the way, as on a full disk; 130 if it was stopped.
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _each_once() -> Any:
-    """Returns a hook that shows each warning once, on the error stream, without its place in the code."""
+    """Return a hook that shows each warning once, on the error stream, without its place in the code."""
     shown: set[str] = set()
 
     def show(message: Warning | str, *where: Any, **options: Any) -> None:

@@ -54,7 +54,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[CityRun]:
-    """Returns the trainings: every network on every city with every seed, and those for the transfer."""
+    """Return the trainings: every network on every city with every seed, and those for the transfer."""
     s = settings
     first = seed * s.seeds
 
@@ -71,12 +71,12 @@ def plan(settings: Settings, seed: int) -> list[CityRun]:
 
 
 def cities_played(settings: Settings) -> tuple[str, ...]:
-    """Returns the cities on which controllers are played: those trained on, and that of the transfer."""
+    """Return the cities on which controllers are played: those trained on, and that of the transfer."""
     return tuple(dict.fromkeys((*settings.cities, *settings.transfer)))
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """Returns a part for every training and for the controllers on every city."""
+    """Return a part for every training and for the controllers on every city."""
     check_installed(cities_played(settings))
     played = [
         controllers_part(city, CONTROLLERS, settings.evaluation_seeds, settings.horizon)
@@ -86,7 +86,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each training episode, each episode of an evaluation, and each episode of a controller."""
+    """Return a row for each training episode, each episode of an evaluation, and each episode of a controller."""
     runs = plan(settings, seed)
     rows = []
 
@@ -110,7 +110,8 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Mean delays with 95 % intervals over seeds, episodes in gridlock, and near streets less the global reward."""
+    """Return mean delays with 95 % intervals over seeds, episodes in gridlock, and near streets less the global
+    reward."""
     summary: dict[str, Any] = {"cities": {}, "transfer": {}}
     for city in cities_played(settings):
         played = where(table, city=city, kind="controller")
@@ -159,7 +160,7 @@ def _shown(interval: dict[str, Any]) -> str:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: the delays to reach, near streets against the global reward, and the transfer."""
+    """Return the claims: the delays to reach, near streets against the global reward, and the transfer."""
     s = settings
     note = (
         f"{s.seeds} seeds, {s.episodes} episodes, the last {s.evaluations} evaluations of {s.evaluation_seeds} episodes"
@@ -217,7 +218,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """A panel for each city: delay of training episodes, median and range of seeds; dashed, the controllers."""
+    """Draw a panel for each city: delay of training episodes, median and range of seeds; dashed, the controllers."""
     columns = min(2, len(settings.cities))
     lines = -(-len(settings.cities) // columns)
     figure = Figure(figsize=(4.2 * columns + 0.6, 3.1 * lines + 0.5), layout="constrained")
@@ -246,7 +247,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def print_table(summary: dict[str, Any]) -> rich.table.Table:
-    """Returns the table of delays: controllers (median), trainings (mean), and the published columns."""
+    """Return the table of delays: controllers (median), trainings (mean), and the published columns."""
     table = rich.table.Table(title="mean delay per trip, s (episodes in gridlock)")
     networks = list(next(iter(summary["cities"].values()))["methods"])
     published = ("greedy, published", "IDQN (100)", "IPPO (1400)", "FMA2C (1400)")

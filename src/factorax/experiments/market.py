@@ -83,12 +83,12 @@ class Case:
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Returns the markets: assets on their own, and assets that are tied together."""
+    """Return the markets: assets on their own, and assets that are tied together."""
     return [Case(n, False) for n in settings.assets] + [Case(n, True) for n in settings.tied]
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Returns the runs: every method on every market, all seeds in one program."""
+    """Return the runs: every method on every market, all seeds in one program."""
     runs = []
     for case in cases(settings):
         rollout = case.n_envs * 50
@@ -112,7 +112,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def value_of(model: Any) -> float:
-    """Returns what the most probable quotes of a trained model are worth: exactly where assets are on their own."""
+    """Return what the most probable quotes of a trained model are worth: exactly where assets are on their own."""
     problem: Market = model.spec.problem
     market = problem.model
     if not market.is_independent:
@@ -130,7 +130,7 @@ def value_of(model: Any) -> float:
 
 
 def learned_quotes(model: Any) -> np.ndarray:
-    """Returns the most probable quotes where all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
+    """Return the most probable quotes where all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
 
     A policy that sees an asset's own inventory alone quotes the same whatever the others have.
     """
@@ -144,13 +144,13 @@ def learned_quotes(model: Any) -> np.ndarray:
 
 
 def measured(out: Path) -> Arrays:
-    """Returns the value of every seed's final policy."""
+    """Return the value of every seed's final policy."""
     folders = sorted(out.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-"))) or [out]
     return {"value": np.array([value_of(load(folder)) for folder in folders])}
 
 
 def yardstick(case: Case) -> float:
-    """Returns the best value, or, for assets that are tied together, the return of the closed form."""
+    """Return the best value, or, for assets that are tied together, the return of the closed form."""
     problem: Market = find_problem(case.problem)
     if problem.model.is_independent:
         return optimum(problem.model).value
@@ -158,7 +158,7 @@ def yardstick(case: Case) -> float:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """A row for each run and point of its curve; percentages are of the optimum, or of the closed form."""
+    """Return a row for each run and point of its curve; percentages are of the optimum, or of the closed form."""
     rows = []
     outcomes = iter(zip(plan(settings, seed), results, strict=True))
     for case in cases(settings):
@@ -183,20 +183,20 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def finals(table: Table, case: Case, method: str) -> np.ndarray:
-    """Returns the final percentage of every seed."""
+    """Return the final percentage of every seed."""
     rows = where(table, market=case.name, method=method)
     return np.array([where(rows, seed=seed)["final"][0] for seed in np.unique(rows["seed"])])
 
 
 def training(table: Table, case: Case, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the steps of a curve, and the percentages of every seed there, ``(seeds, points)``."""
+    """Return the steps of a curve, and the percentages of every seed there, ``(seeds, points)``."""
     rows = where(table, market=case.name, method=method)
     by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
     return by_seed[0]["steps"], np.stack([each["training"] for each in by_seed])
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Interquartile means over seeds of final percentages and of all of training, and leads over singletons."""
+    """Return interquartile means over seeds of final percentages and of all of training, and leads over singletons."""
     summary: dict[str, Any] = {}
     for case in cases(settings):
         final = {method: finals(table, case, method) for method in METHODS}
@@ -216,7 +216,8 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """A panel for each market: percentages of the optimum during training, and those of final policies at the right."""
+    """Draw a panel for each market: percentages of the optimum during training, and those of final policies at the
+    right."""
     shown = cases(settings)
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -251,7 +252,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Returns the claims: what a factored policy reaches, that a joint one falls behind, and what a covariance does."""
+    """Return the claims: what a factored policy reaches, that a joint one falls behind, and what a covariance does."""
     budget = f"{settings.seeds} seeds, interquartile means with 95 % intervals"
     chosen = "we chose the market, its parameters, networks and budgets; the paper has no such experiment"
 

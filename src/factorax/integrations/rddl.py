@@ -27,7 +27,7 @@ def influence(
     merge_constants: bool = False,
     python_functions: dict[str, Any] | None = None,
 ) -> Influence:
-    """The influence networks of a model, without an environment; arguments as those of `make`."""
+    """Return the influence networks of a model, without an environment; arguments as those of `make`."""
     simulator: Any = _import("pyRDDLGym.core.simulator").RDDLSimulator(
         _model(domain, instance), python_functions=python_functions
     )
@@ -36,7 +36,7 @@ def influence(
 
 
 def named(text: str) -> "Callable[[], RDDLEnvironment]":
-    """Returns a function that makes the environment ``rddl:DOMAIN/INSTANCE``, from the text after the colon."""
+    """Return a function that makes the environment ``rddl:DOMAIN/INSTANCE``, from the text after the colon."""
     domain, _, instance = text.partition("/")
     return partial(make, domain, instance)
 
@@ -51,7 +51,7 @@ def make(
     merge_constants: bool = False,
     python_functions: dict[str, Any] | None = None,
 ) -> "RDDLEnvironment":
-    """An environment from an RDDL model.
+    """Return an environment from an RDDL model.
 
     **Arguments**
 
@@ -142,7 +142,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         return (*self.influence.observed, *(["time left"] if self.time_left else []))
 
     def local(self, obs: Any) -> Any:
-        """What the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, padded with zeros."""
+        """Return what the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, padded with zeros."""
         index, mask = self._local
         return obs[..., index] * mask
 
@@ -181,7 +181,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         return self.rddl.timestep
 
     def _to_simulator(self, action: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The action as arrays of the simulator's shapes and types."""
+        """Return the action as arrays of the simulator's shapes and types."""
         try:
             return {
                 name: np.asarray(action[name], default.dtype).reshape(default.shape)
@@ -225,7 +225,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
 
 
 def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
-    """The Gymnasium space of an action fluent."""
+    """Return the Gymnasium space of an action fluent."""
     kind, model = simulation.model.action_ranges[name], simulation.model
     low, high = (np.broadcast_to(bound, default.shape) for bound in simulation._bounds[name])
     if kind == "real":
@@ -253,7 +253,7 @@ def _import(module: str) -> Any:
 
 
 def _model(domain: Any, instance: Any) -> Any:
-    """A model from names, from files, or unchanged."""
+    """Return a model from names, from files, or unchanged."""
     compiler = _import("pyRDDLGym.core.compiler.model")
     if isinstance(domain, compiler.RDDLLiftedModel):
         if instance is not None:
@@ -272,7 +272,11 @@ def _model(domain: Any, instance: Any) -> Any:
     reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
     parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
     # Else it warns of tokens that RDDL does not use, and leaves a file open.
-    parser.build(debug=False, errorlog=_import("ply.yacc").NullLogger())
+    options: dict[str, Any] = {"debug": False, "errorlog": _import("ply.yacc").NullLogger()}
+    try:
+        parser.build(**options)
+    except (AttributeError, SyntaxError):  # read while another process was writing the tables of the parser
+        parser.build(**options, tabmodule="tables_in_memory", write_tables=False)
     return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
 
 

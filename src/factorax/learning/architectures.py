@@ -40,14 +40,14 @@ def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
-    """Whether NumPy can compute the policy in rollout workers: layers of ours, and nothing but them."""
+    """Return whether NumPy can compute the policy in rollout workers: layers of ours, and nothing but them."""
     c = config
     plain = c.architecture in ("mlp", "choices") and c.identity_by == "input" and not c.layer_norm
     return own.policy is None and plain and c.activation in ("tanh", "relu")
 
 
 def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Array, for_critic: jax.Array) -> Agent:
-    """A policy and a critic of the shapes that settings and network want, randomly initialised."""
+    """Return a policy and a critic of the shapes that settings and network need, randomly initialised."""
     c, components = config, spec.components
     shape = len(components), components.width
     if own.policy is None:
@@ -79,13 +79,13 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
 
 
 def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
-    """Whether the critic of factors with several components sees what each of them sees, as the policy does."""
+    """Return whether the critic of factors with several components sees what each of them sees, as the policy does."""
     plain = config.architecture in ("mlp", "choices") and not config.shares_trunk
     return plain and config.policy != "joint" and spec.local is not None
 
 
 def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Array) -> ActionValues:
-    """The critic of actions: a value for each action of every factor, or for one that is asked for."""
+    """Return the critic of actions: a value for each action of every factor, or for one that is asked for."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -108,12 +108,13 @@ def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Arr
 
 
 def looks_at_local(spec: Spec, config: Config, own: OwnModules) -> bool:
-    """Whether a network looks at local observations, if there are any: all but those of a joint policy of ours."""
+    """Return whether a network looks at local observations, if there are any: all but those of a joint policy of
+    ours."""
     return spec.local is not None and (config.policy != "joint" or own != NO_MODULES)
 
 
 def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeStruct:
-    """The shape of what the last layer of a policy sees for one observation, ``(1, c or 1, h)``.
+    """Return the shape of what the last layer of a policy sees for one observation, ``(1, c or 1, h)``.
 
     `local`: whether it looks at local observations.
     """
@@ -133,8 +134,8 @@ def make_network(
     gain: float,
     of_groups: bool = False,
 ) -> Any:
-    """A network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c, width)``;
-    with `of_groups`, applied to factors of several components, ``(n, width)``."""
+    """Return a network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c,
+    width)``; with `of_groups`, applied to factors of several components, ``(n, width)``."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -171,20 +172,21 @@ def make_network(
 
 
 def component_graph(spec: Spec) -> np.ndarray:
-    """Which components are neighbours, booleans ``(c, c)``: those of neighbouring factors, and of the same one."""
+    """Return which components are neighbours, booleans ``(c, c)``: those of neighbouring factors, and of the same
+    one."""
     of = np.arange(spec.n_factors) if spec.factors is None else spec.factors
     return spec.graph[np.ix_(of, of)]
 
 
 def module_names(agent: Agent) -> dict[str, str]:
-    """The classes of the user's own modules in an agent, for a file: a name, never code."""
+    """Return the classes of the user's own modules in an agent, for a file: a name, never code."""
     nets = {"policy": agent.policy.net, "critic": agent.critic and agent.critic.net}
     kinds = {name: type(net.module) for name, net in nets.items() if isinstance(net, Custom)}
     return {name: f"{kind.__module__}.{kind.__qualname__}" for name, kind in kinds.items()}
 
 
 def memory_of(state: Any, episode_start: Any, shape: tuple[int, int]) -> np.ndarray:
-    """What a recurrent policy remembers, ``(B, h)``, as the caller of `predict` gave it."""
+    """Return what a recurrent policy remembers, ``(B, h)``, as the caller of `predict` gave it."""
     if state is None:
         return np.zeros(shape, np.float32)
     memory = real_array("state", state).astype(np.float32)

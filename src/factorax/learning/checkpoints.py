@@ -51,13 +51,13 @@ def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.n
 
 
 def about(path: Path) -> dict[str, Any]:
-    """The JSON object of a checkpoint; its arrays are not read."""
+    """Return the JSON object of a checkpoint; its arrays are not read."""
     with open_plain(path) as file:
         return _about(path, _header(path, file)[1])
 
 
 def arrays(path: Path, prefix: str, *, limit: int = _BESIDE_BYTES) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint whose names begin with `prefix`, by what follows it; no model is made for them.
+    """Return the arrays of a checkpoint whose names begin with `prefix`, by what follows it; no model is made for them.
 
     Raises ValueError for a file that is none, is damaged, or has more than `limit` bytes.
     """
@@ -116,7 +116,7 @@ def _plain(leaf: Any) -> np.ndarray:
 
 
 def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
-    """The arrays of a file, by the names of this version, if the file is what was written."""
+    """Return the arrays of a file, by the names of this version, if the file is what was written."""
     with open_plain(path) as file:
         header, metadata = _header(path, file)
         size = os.fstat(file.fileno()).st_size
@@ -143,7 +143,7 @@ def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
-    """The start of a file: the length of its header and the header, as bytes; and the metadata in it.
+    """Return the start of a file: the length of its header and the header, as bytes; and the metadata in it.
 
     The arrays have to end where the file does. So a file of few bytes cannot declare large ones.
     """
@@ -164,7 +164,7 @@ def _header(path: Path, file: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
 
 
 def _about(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
-    """The JSON object in the metadata of a file, if its format is known."""
+    """Return the JSON object in the metadata of a file, if its format is known."""
     try:
         content = parse_json(metadata["factorax"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -184,7 +184,7 @@ def _about(path: Path, metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _digest(header: bytes, rest: memoryview) -> str:
-    """The SHA-256 of a file without its signature."""
+    """Return the SHA-256 of a file without its signature."""
     digest = hashlib.sha256(header)
     digest.update(rest)
     return digest.hexdigest()

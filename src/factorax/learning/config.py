@@ -101,7 +101,7 @@ SYNONYMS = {
 
 
 def unknown_setting(name: str) -> str:
-    """The message for a setting that does not exist."""
+    """Return the message for a setting that does not exist."""
     close = nearest(name, (field.name for field in fields(Config)))
     if name in NOT_HERE:
         return f"{name}: no such setting; use {NOT_HERE[name]}"
@@ -343,7 +343,8 @@ class Config:
         return Hyper(*(1.0 if isinstance(value, Schedule) else value for value in values))
 
     def annealed(self, hyper: Hyper, timesteps: Any) -> Hyper:
-        """The hyper-parameters after this many steps, with those in `anneal` decayed, and schedules evaluated."""
+        """Return the hyper-parameters after this many steps, with those in `anneal` decayed, and schedules
+        evaluated."""
         left = 1 - timesteps / hyper.total_timesteps
         scheduled = {name: getattr(hyper, name) * left for name in self.anneal}
         for name in Hyper._fields:
@@ -355,5 +356,5 @@ class Config:
 
 @cache
 def _field_types() -> dict[str, Any]:
-    """The type of every setting."""
+    """Return the type of every setting."""
     return get_type_hints(Config, include_extras=True)

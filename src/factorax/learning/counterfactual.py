@@ -62,7 +62,8 @@ class CounterfactualUpdate(Update):
         return FactorActions.of(self.spec, critic=self.config.critic)
 
     def values_of(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
-        """The critic's value of what every factor did, given the others, ``(..., n)``, for raw actions ``(..., c)``."""
+        """Return the critic's value of what every factor did, given the others, ``(..., n)``, for raw actions ``(...,
+        c)``."""
         if self.config.default_action:
             assert agent.critic is not None
             encoded = encoded_actions(self.spec, action)
@@ -71,16 +72,16 @@ class CounterfactualUpdate(Update):
         return jnp.take_along_axis(values, self.actions.number(action)[..., None], axis=-1)[..., 0]
 
     def values_of_all(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The critic's value of everything that a factor can do, given the others, and its probability,
-        ``(..., n, B)``."""
+        """Return the critic's value of everything that a factor can do, given the others, and its probability, ``(...,
+        n, B)``."""
         assert agent.critic is not None
         probabilities = jax.lax.stop_gradient(self.actions.probabilities(*agent.policy(obs, local)))
         encoded = encoded_actions(self.spec, action)
         return agent.critic.net(obs, local, encoded, probabilities=probabilities), probabilities
 
     def instead(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
-        """The critic's value of what every factor might have done instead, ``(..., n)``: of its default action, or of
-        its policy on average. It does not depend on what the factor did."""
+        """Return the critic's value of what every factor might have done instead, ``(..., n)``: of its default action,
+        or of its policy on average. It does not depend on what the factor did."""
         if self.config.default_action:
             assert agent.critic is not None
             default = default_actions(self.spec, self.config.default_action)
@@ -90,13 +91,13 @@ class CounterfactualUpdate(Update):
         return (probabilities * values).sum(axis=-1)
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
-        """The output of the policy, and the critic's values of the actions of samples, ``(N, n)``."""
+        """Return the output of the policy, and the critic's values of the actions of samples, ``(N, n)``."""
         return self.outputs(agent.policy, samples, length), self.values_of(
             agent, samples.obs, samples.local, samples.action
         )
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
-        """The counterfactual credit of every factor as its advantage, and what the critic should have said."""
+        """Return the counterfactual credit of every factor as its advantage, and what the critic should have said."""
         if agent.critic is None:  # asked for the returns of targets
             return super().estimates(agent, batch, k, hyper)
         c = self.config
@@ -142,8 +143,8 @@ class CounterfactualUpdate(Update):
     def with_critic_of(
         self, batch: TrainingBatch, agent: Agent, optimiser_state: Any, *, key: jax.Array, k: Any, hyper: Hyper
     ) -> tuple[Agent, Any]:
-        """The agent with a critic that has learnt from a rollout, in as many passes as the policy makes; and the state
-        of the optimiser after it, with the policy's moments as they were.
+        """Return the agent with a critic that has learnt from a rollout, in as many passes as the policy makes; and the
+        state of the optimiser after it, with the policy's moments as they were.
 
         The moments of the critic are kept from one rollout to the next. Those of a new optimiser are of its first few
         gradients alone, and its steps of full size in all directions: the differences between actions, which are all

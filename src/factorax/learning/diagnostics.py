@@ -58,7 +58,7 @@ def signal_to_noise(second: jax.Array, mean_squared: jax.Array, samples: int) ->
 def variance_terms(
     squared: jax.Array, kept: jax.Array, dropped: jax.Array, factored: jax.Array, vanilla: jax.Array
 ) -> dict[str, jax.Array]:
-    """The decomposition of Prop. 2 of every factor, ``(n,)``, on a batch: what the network saves, and why.
+    """Return the decomposition of Prop. 2 of every factor, ``(n,)``, on a batch: what the network saves, and why.
 
         ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ] E[bᵢ] + 2 Cov(|zᵢ|² kᵢ, bᵢ) + residual
 
@@ -161,7 +161,7 @@ class Evidence:
 
 
 def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> Scores:
-    """Scores of samples, at the parameters ``(N, c, width)`` of the policy's distribution that they hold."""
+    """Return scores of samples, at the parameters ``(N, c, width)`` of the policy's distribution that they hold."""
     spread, mask = agent.policy.spread, samples.factor_mask
     log_prob = lambda parameters: spec.components.log_prob(parameters, spread, samples.action).sum()  # noqa: E731
     outer = jax.grad(log_prob)(samples.parameters)
@@ -171,7 +171,7 @@ def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> S
 
 
 def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., Any], jax.Array]:
-    """A function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
+    """Return a function from credits to |E[zᵢ cᵢ]|² and E|zᵢ cᵢ|², both ``(n,)``; and |zᵢ|², ``(N, n)``."""
     scores = scores_of(spec, agent, samples)
     squared = by_factor(spec, scores.squared)
 
@@ -184,14 +184,14 @@ def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., 
 
 
 def gradient_snr(spec: Spec, agent: Agent, samples: Samples, factor_credit: jax.Array) -> jax.Array:
-    """Signal to noise of every factor's gradient at the policy that acted, ``(n,)``, for credits ``(N, n)``."""
+    """Return signal to noise of every factor's gradient at the policy that acted, ``(n,)``, for credits ``(N, n)``."""
     moments, _ = _moments(spec, agent, samples)
     mean, second = moments(factor_credit)
     return signal_to_noise(second, mean, len(samples.credit))
 
 
 def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.Array, k: Any) -> dict[str, Any]:
-    """The variance decomposition of every factor's gradient, with and without the network, and its squared bias.
+    """Return the variance decomposition of every factor's gradient, with and without the network, and its squared bias.
 
     - `advantage`: of every target, ``[T, B, m]``; `k`: the K that holds for the rollout.
     """
@@ -209,7 +209,7 @@ def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.A
 def rollout_metrics(
     spec: Spec, config: Config, agent: Agent, samples: Samples, factor_credit: jax.Array
 ) -> dict[str, Any]:
-    """What is measured of a rollout before it is learnt from, for credits as the loss has them, ``(N, n)``."""
+    """Return what is measured of a rollout before it is learnt from, for credits as the loss has them, ``(N, n)``."""
     c, returns, error = config, samples.returns, samples.returns - samples.value
     metrics = {
         "factor/gradient_snr": gradient_snr(spec, agent, samples, factor_credit),
@@ -236,7 +236,7 @@ def policy_metrics(
     acted: jax.Array,
     actions: jax.Array,
 ) -> dict[str, jax.Array]:
-    """Metrics of the policy on a minibatch.
+    """Return metrics of the policy on a minibatch.
 
     - `entropy`, `kl`: of every factor, ``(N, n)``, zero where it did not act.
     - `actions`: how often every factor acted, ``(n,)``.

@@ -72,7 +72,7 @@ def run_until(
 
 
 def shuffled(key: jax.Array, size: int) -> jax.Array:
-    """The numbers below `size` in random order.
+    """Return the numbers below `size` in random order.
 
     Sorts one array with random bits in front and the number behind them: XLA takes several times as long for the sort
     of pairs in `jax.random.permutation`. Two numbers whose random bits agree, 16 of them at least, stay in order.
@@ -85,7 +85,7 @@ def shuffled(key: jax.Array, size: int) -> jax.Array:
 
 
 def fixed_minibatches(samples: jax.Array, batch_size: int) -> Callable[[jax.Array], jax.Array]:
-    """From shuffled numbers of samples to a function from a key to the same minibatches in another order.
+    """Map shuffled numbers of samples to a function from a key to the same minibatches in another order.
 
     What the last minibatch lacks samples for is dropped.
 
@@ -99,7 +99,7 @@ def fixed_minibatches(samples: jax.Array, batch_size: int) -> Callable[[jax.Arra
 
 
 def sequence_order(key: jax.Array, n_envs: int, n_steps: int, length: int, batch_size: int) -> jax.Array:
-    """The indices of minibatches of sequences in random order, ``(minibatches, batch_size)``.
+    """Return the indices of minibatches of sequences in random order, ``(minibatches, batch_size)``.
 
     Sample t B + b is step t of environment b. A sequence is `length` steps of one environment; within a minibatch
     indices are ordered by time, then by sequence.

@@ -33,7 +33,7 @@ class MissingEdges(NamedTuple):
 
     @classmethod
     def start(cls, c: int, p: int, m: int) -> "MissingEdges | None":
-        """Sums of no samples; None where there are too many pairs to test."""
+        """Return sums of no samples; None where there are too many pairs to test."""
         if c * m > LARGEST:
             return None
         shape = c, p if c * p * m <= LARGEST else 1, m
@@ -51,13 +51,14 @@ class MissingEdges(NamedTuple):
 
 
 def look(rollouts: int) -> int:
-    """The number of the look that falls on this rollout, 1, 2, …; 0 if none does. There are few: 8, 16, 32, …"""
+    """Return the number of the look that falls on this rollout, 1, 2, …; 0 if none does. There are few: 8, 16, 32, …"""
     power = rollouts // _FIRST
     return power.bit_length() if rollouts % _FIRST == 0 and power & (power - 1) == 0 and power else 0
 
 
 def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
-    """The p-value of every pair of a component and a target without an edge, ``(c, m)``; NaN where nothing is tested.
+    """Return the p-value of every pair of a component and a target without an edge, ``(c, m)``; NaN where nothing is
+    tested.
 
     - `present`: which pairs have an edge, booleans ``(c, m)``.
     """
@@ -71,7 +72,7 @@ def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
 
 
 def last_look(rollouts: int) -> int:
-    """The number of the last look at or before this rollout; 0 if there was none.
+    """Return the number of the last look at or before this rollout; 0 if there was none.
 
     >>> last_look(7), last_look(8), last_look(31)
     (0, 1, 2)
@@ -80,7 +81,7 @@ def last_look(rollouts: int) -> int:
 
 
 def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[int, int]]:
-    """Pairs of components and targets that lack an edge although the data show one, the surest first.
+    """Return pairs of components and targets that lack an edge although the data show one, the surest first.
 
     Uses the Benjamini–Hochberg rule at the level `LEVEL` / (k (k + 1)) in the k-th look, so that all looks together
     spend `LEVEL`.

@@ -25,7 +25,7 @@ class Policy(eqx.Module):
     """Whether the spread is learnt; otherwise it stays, and the network says how actions deviate from it."""
 
     def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
-        """Parameters ``(..., c, width)`` and the spread."""
+        """Return parameters ``(..., c, width)`` and the spread."""
         return self._masked(self.net(obs, local), obs), self.usable_spread
 
     @property
@@ -42,7 +42,7 @@ class Policy(eqx.Module):
         return getattr(self.net, "memory", 0)
 
     def step(self, obs: jax.Array, local: Any, memory: Any) -> tuple[tuple[jax.Array, Spread], Any]:
-        """What a call returns, and the memory after it, for the memory before it ``(..., h)``, None if there is
+        """Return what a call returns, and the memory after it, for the memory before it ``(..., h)``, None if there is
         none."""
         if not self.memory:
             return self(obs, local), memory
@@ -50,23 +50,24 @@ class Policy(eqx.Module):
         return (self._masked(parameters, obs), self.usable_spread), memory
 
     def at(self, obs: jax.Array, local: Any, memory: Any) -> tuple[jax.Array, Spread]:
-        """What a call returns, for a memory ``(..., h)``; None if it has none."""
+        """Return what a call returns, for a memory ``(..., h)``; None if it has none."""
         return self.step(obs, local, memory)[0]
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, Spread]:
-        """What a recurrent policy returns for sequences ``(L, S, ...)``, from the memory before them ``(S, h)``;
+        """Return what a recurrent policy returns for sequences ``(L, S, ...)``, from the memory before them ``(S, h)``;
         `starts` says where new episodes begin, ``(L, S)``."""
         return self._masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Parameters of sequences ``(L, S, c, width)``, and the input of the last layer ``(L, S, c or 1, h)``."""
+        """Return parameters of sequences ``(L, S, c, width)``, and the input of the last layer ``(L, S, c or 1,
+        h)``."""
         parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
         return self._masked(parameters, obs), features
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
-        """The input of the last layer, ``(..., c or 1, h)``."""
+        """Return the input of the last layer, ``(..., c or 1, h)``."""
         return self.net.features(obs, local, memory) if self.memory else self.net.features(obs, local)
 
     def fitted_to(self, other: "Policy", components: int) -> "Policy":
@@ -79,7 +80,8 @@ class Policy(eqx.Module):
         return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
 
     def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
-        """The same policy as NumPy arrays, for workers; with the mean and scale that normalise observations, if any."""
+        """Return the same policy as NumPy arrays, for workers; with the mean and scale that normalise observations, if
+        any."""
         log_std, colour = self.spread_in_numpy()
         return PolicyArrays(
             kernels=tuple(np.asarray(kernel) for kernel in self.net.layers.kernels),
@@ -92,7 +94,8 @@ class Policy(eqx.Module):
         )
 
     def spread_in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
-        """log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``."""
+        """Return log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of every factor with a covariance, ``(f, g,
+        g)``."""
         spread = jax.tree.map(np.asarray, self.spread)
         whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
         return spread.log_std, np.linalg.inv(whiten) if whiten.size else whiten
@@ -104,24 +107,26 @@ class Critic(eqx.Module):
     net: Any
 
     def __call__(self, obs: jax.Array, local: Any, policy: Any = None) -> jax.Array:
-        """Values ``(..., m)``; of a critic that shares the trunk of a policy, beside that policy."""
+        """Return values ``(..., m)``; of a critic that shares the trunk of a policy, next to that policy."""
         if isinstance(self.net, TrunkHead):
             return self.net(policy.features(obs, local))
         return self._values(self.net(obs, local))
 
     def step(self, obs: jax.Array, local: Any, memory: Any, policy: Any = None) -> tuple[jax.Array, Any]:
-        """Values of a critic that remembers, and its memory after them; that of the policy, if it shares its trunk."""
+        """Return values of a critic that remembers, and its memory after them; that of the policy, if it shares its
+        trunk."""
         if isinstance(self.net, TrunkHead):
             return self.net(policy.features(obs, local, memory)), policy.step(obs, local, memory)[1]
         values, memory = self.net.step(obs, local, memory)
         return self._values(values), memory
 
     def of_features(self, features: jax.Array) -> jax.Array:
-        """Values from the features of a policy whose trunk it shares."""
+        """Return values from the features of a policy whose trunk it shares."""
         return self.net(features)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Values for sequences ``(L, S, ...)``, and the memory after every time, of a critic with its own memory."""
+        """Return values for sequences ``(L, S, ...)``, and the memory after every time, of a critic with its own
+        memory."""
         values, after = self.net.unroll(obs, local, memory, starts)
         return self._values(values), after
 
@@ -131,7 +136,7 @@ class Critic(eqx.Module):
         return getattr(self.net, "memory", 0)
 
     def remembers(self, policy: Policy) -> bool:
-        """Whether it has a memory, or shares that of the policy."""
+        """Return whether it has a memory, or shares that of the policy."""
         return bool(policy.memory if isinstance(self.net, TrunkHead) else self.own_memory)
 
     def _values(self, out: jax.Array) -> jax.Array:

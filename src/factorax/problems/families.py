@@ -23,37 +23,37 @@ MOST_STEPS = 100_000
 
 
 def contextual_bandit(text: str) -> Problem:
-    """Returns the problem that ``contextual-bandit:8`` names."""
+    """Return the problem that ``contextual-bandit:8`` names."""
     _check_size("contextual-bandit", text, factors=MOST_FACTORS)
     return _in_jax(toy_problems.contextual_bandit, "contextual-bandit", text)
 
 
 def chain(text: str) -> Problem:
-    """Returns the problem that ``chain:16,delay=8`` names."""
+    """Return the problem that ``chain:16,delay=8`` names."""
     _check_size("chain", text, factors=MOST_FACTORS, delay=MOST_STEPS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.chain, "chain", text)
 
 
 def queues(text: str) -> Problem:
-    """Returns the problem that ``queues:4x4`` names."""
+    """Return the problem that ``queues:4x4`` names."""
     _check_size("queues", text, factors=MOST_FACTORS, hops=MOST_FACTORS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.queues, "queues", text)
 
 
 def market(text: str) -> Problem:
-    """Returns the problem that ``market:10,risk_aversion=0.5`` names: a dealer who quotes on ten assets."""
+    """Return the problem that ``market:10,risk_aversion=0.5`` names: a dealer who quotes on ten assets."""
     _check_size("market", text, factors=MOST_FACTORS // 2, horizon=MOST_STEPS, largest_inventory=MOST_STEPS)
     return _in_jax(make_market, "market", text)
 
 
 def traffic(text: str) -> Problem:
-    """Returns the problem that ``traffic:3x3,norm=fixed`` names: traffic lights in the lane simulator."""
+    """Return the problem that ``traffic:3x3,norm=fixed`` names: traffic lights in the lane simulator."""
     _check_size("traffic", text, slots=MOST_STEPS, horizon=MOST_STEPS)
     return _in_jax(traffic_lights.lanes, "traffic", text)
 
 
 def sumo(text: str) -> Callable[[], Any]:
-    """Returns what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names.
+    """Return what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names.
 
     Of a network of files each light chooses its next green phase; with ``actions=switch`` it is asked every second
     whether to go on to its next phase.
@@ -75,7 +75,7 @@ def sumo(text: str) -> Callable[[], Any]:
 
 
 def resco(text: str) -> Callable[[], Any]:
-    """Returns what makes the environment that ``resco:cologne8`` names: a network of the RESCO benchmark."""
+    """Return what makes the environment that ``resco:cologne8`` names: a network of the RESCO benchmark."""
     _check_size("resco", text, horizon=MOST_STEPS)
     name, *rest = text.split(",")
     resco_files(name)  # a wrong name, or a missing package, is an error at once
@@ -83,7 +83,7 @@ def resco(text: str) -> Callable[[], Any]:
 
 
 def _made(make: Callable[..., Any], problem: str, *files: str, **settings: Any) -> Any:
-    """The environment of a problem by name; a setting that does not exist is a ValueError with that name."""
+    """Return the environment of a problem by name; a setting that does not exist is a ValueError with that name."""
     try:
         return make(*files, **settings)
     except TypeError as error:
@@ -91,7 +91,7 @@ def _made(make: Callable[..., Any], problem: str, *files: str, **settings: Any) 
 
 
 def _check_size(prefix: str, text: str, *, factors: int | None = None, **most: int) -> None:
-    """Raises ValueError if a name asks for more than any problem needs, before it takes memory: names are also in files
+    """Raise ValueError if a name asks for more than any problem needs, before it takes memory: names are also in files
     from others. The functions that make problems have no such limits."""
     size, *pairs = text.split(",")
     if factors is not None and math.prod(parse_size(size, prefix, text)) > factors:
@@ -121,7 +121,7 @@ def _in_jax(make: Callable[..., Problem], prefix: str, text: str) -> Problem:
 
 
 def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
-    """Returns the numbers of a size.
+    """Return the numbers of a size.
 
     >>> parse_size("4x4", "queues", "4x4")
     (4, 4)
@@ -142,7 +142,7 @@ def _name(prefix: str, text: str) -> str:
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """Returns the keyword arguments that ``name=value`` pairs stand for.
+    """Return the keyword arguments that ``name=value`` pairs stand for.
 
     >>> parse_settings(["slots=16", "norm=fixed", "flow_inflows=true"])
     {'slots': 16, 'norm': 'fixed', 'flow_inflows': True}
@@ -157,7 +157,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> int | float | bool | str:
-    """Returns the number or truth value that a text stands for, else the text itself."""
+    """Return the number or truth value that a text stands for, else the text itself."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

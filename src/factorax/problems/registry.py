@@ -34,7 +34,7 @@ _DOWNLOADED = ("MNISTBandit-bsuite", "Sokoban-v0")
 
 
 def register(prefix: str, entry_point: str) -> None:
-    """Adds a family of problems: afterwards `find_problem` understands ``prefix:text``.
+    """Add a family of problems: afterwards `find_problem` understands ``prefix:text``.
 
     **Arguments**
 
@@ -60,7 +60,7 @@ def register(prefix: str, entry_point: str) -> None:
 
 
 def find_problem(name: str) -> Any:
-    """Returns the problem of this name: a `Problem`, or a function that makes a Gymnasium environment.
+    """Return the problem of this name: a `Problem`, or a function that makes a Gymnasium environment.
 
     - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a JAX problem of the library, with its size;
     - ``market:10``, ``market:10,risk_aversion=0.5,correlation=0.5``: a dealer who quotes on ten assets, with the
@@ -95,7 +95,7 @@ def find_problem(name: str) -> Any:
 
 
 def leads_to(name: str) -> str:
-    """Returns what finding this problem leads to outside of factorax and Gymnasium.
+    """Return what finding this problem leads to outside of factorax and Gymnasium.
 
     That is ``"code to be run"``, ``"files to be read"``, or nothing, an empty text. A name in a file from someone else
     is used only if it leads to nothing.
@@ -124,7 +124,7 @@ def leads_to(name: str) -> str:
 
 
 def in_sumo(name: str) -> str:
-    """Returns the name of the same traffic in SUMO.
+    """Return the name of the same traffic in SUMO.
 
     >>> in_sumo("traffic:3x3,slots=16,norm=fixed")
     'sumo:3x3,norm=fixed'

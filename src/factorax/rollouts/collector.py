@@ -48,19 +48,19 @@ class Collector(ABC):
 
     @abstractmethod
     def init(self, key: Any) -> Any:
-        """The state of the environments before the first step; None if the collector holds it."""
+        """Return the state of the environments before the first step; None if the collector holds it."""
 
     @abstractmethod
     def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
-        """One rollout: the state of the environments after it, the key to continue with, and the transitions."""
+        """Return one rollout: the state of the environments after it, the key to continue with, and the transitions."""
 
     @abstractmethod
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
-        """The targets summed over whole episodes, ``(episodes, m)``, in environments of their own."""
+        """Return the targets summed over whole episodes, ``(episodes, m)``, in separate environments."""
 
     def compiled_act(self, behaviour: Behaviour, deterministic: bool) -> Callable[..., Any]:
-        """The policy for a loop on the host: from the data of a key and raw observations ``(B, d)`` to flat actions; of
-        a recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
+        """Return the policy for a loop on the host: from the data of a key and raw observations ``(B, d)`` to flat
+        actions; of a recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
         import jax
 
         return lambda key, obs, *memory: jax.tree.map(
@@ -83,7 +83,7 @@ class Collector(ABC):
         self._act = other._act
 
     def metrics(self) -> dict[str, Any]:
-        """What is worth logging of the last rollout."""
+        """Return what is worth logging of the last rollout."""
         return {}
 
     @abstractmethod
@@ -133,7 +133,7 @@ class SteppedEnvironments(Protocol):
         ...
 
     def step(self, actions: np.ndarray) -> Transition:
-        """One transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
+        """Return one transition of all environments, ``[1, B, ...]``, for flat actions ``(B, c)``."""
         ...
 
     def close(self) -> None:

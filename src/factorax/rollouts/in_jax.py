@@ -61,7 +61,7 @@ class JaxEnvironments:
         return state, self._row(obs)
 
     def _row(self, obs: Any) -> jax.Array:
-        """An observation as a row of numbers."""
+        """Return an observation as a row of numbers."""
         return obs if self.observations.is_plain and obs.ndim == 1 else self.observations.row(obs, jnp)
 
     def init(self, key: jax.Array) -> Any:
@@ -130,7 +130,7 @@ class SteppedJaxEnvironments:
         self._state = self._environments.init(key)
 
     def step(self, actions: np.ndarray) -> Transition:
-        """One transition of all environments, ``[1, B, ...]``."""
+        """Return one transition of all environments, ``[1, B, ...]``."""
         self._key, key = jax.random.split(self._key)
         self._state, transitions = self._step(self._state, key, jnp.asarray(actions))
         return jax.tree.map(np.asarray, transitions)
@@ -154,13 +154,13 @@ class JaxCollector(Collector):
         return self.environments.init(key)
 
     def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
-        """One rollout. Pure."""
+        """Return one rollout. Pure."""
         key, for_rollout = jax.random.split(key)
         environments, transitions = self.environments.collect(environments, behaviour.act, for_rollout, self.n_steps)
         return environments, key, transitions
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
-        """All episodes side by side, in a program that is compiled once for their number."""
+        """Return all episodes side by side, in a program that is compiled once for their number."""
         environments = self.environments
         evaluation = self._evaluations.get(
             (episodes, deterministic),

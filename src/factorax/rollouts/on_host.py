@@ -61,7 +61,7 @@ class HostCollector(Collector):
         self._restored = episodes
 
     def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
-        """One rollout; with `overlap`, of the policy before the last update, while the next one is started."""
+        """Return one rollout; with `overlap`, of the policy before the last update, while the next one is started."""
         backend = self.backend
         if not self.settings.overlap:
             return None, key, backend.collect(self.iteration(behaviour, key))
@@ -73,7 +73,7 @@ class HostCollector(Collector):
         return None, key, transitions
 
     def iteration(self, behaviour: Behaviour, key: Any, ahead: int = 0) -> Iteration:
-        """What workers need to continue with this policy; `ahead` counts rollouts that are started early."""
+        """Return what workers need to continue with this policy; `ahead` counts rollouts that are started early."""
         from jax import random
 
         words = np.asarray(random.key_data(key)).ravel()  # different after every update
@@ -82,7 +82,7 @@ class HostCollector(Collector):
         return Iteration(behaviour.arrays(), (*(int(word) for word in words), ahead), seed)
 
     def metrics(self) -> dict[str, Any]:
-        """How many updates old the policy of the last rollout was, with `overlap`."""
+        """Return how many updates old the policy of the last rollout was, with `overlap`."""
         return {} if self._policy_lag is None else {"rollout/policy_lag": np.int32(self._policy_lag)}
 
     @property
@@ -188,7 +188,7 @@ class Remembering:
         self.memory = np.zeros((n_envs, memory), np.float32)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
-        """Actions ``(B, c)``, each time drawn with another key."""
+        """Return actions ``(B, c)``, each time drawn with another key."""
         import jax
 
         self.key, for_step = jax.random.split(self.key)

@@ -10,7 +10,7 @@ from .compare import default_settings
 def train_command(
     settings: Mapping[str, Any], *, seed: int, network: str, estimator: str, out: str = "", extra: Sequence[str] = ()
 ) -> str:
-    """Returns the command that trains with these settings, those of a `Config` and ``"problem"``.
+    """Return the command that trains with these settings, those of a `Config` and ``"problem"``.
 
     A schedule that only Python takes is named in a comment after the command.
 

@@ -58,7 +58,8 @@ class Group:
 
 
 def group_runs(folders: Sequence[Path]) -> list[Group]:
-    """Groups runs by their settings; a group is named by the problem and the settings in which the groups differ."""
+    """Group runs by their settings; a group is named by the problem and the settings in which the groups
+    differ."""
     folders = [path_of("folders", each, "folders of runs") for each in listed("folders", folders, "folders of runs")]
     if not folders:
         raise ValueError("folders: got none, want the folders of one or more runs")
@@ -76,7 +77,7 @@ def group_runs(folders: Sequence[Path]) -> list[Group]:
 
 
 def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
-    """Returns the indices of the runs of every group by its name, and the settings of every run without its seed.
+    """Return the indices of the runs of every group by its name, and the settings of every run without its seed.
 
     - `configs`: what `read_config` returns of each run.
     """
@@ -95,7 +96,7 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
 
 @cache
 def default_settings() -> dict[str, Any]:
-    """Returns the default of every setting, as it stands in a ``config.json``."""
+    """Return the default of every setting, as it stands in a ``config.json``."""
     return json.loads(json.dumps(dataclasses.asdict(Config())))
 
 
@@ -117,7 +118,7 @@ def _group(name: str, folders: list[Path]) -> Group:
 
 
 def checked_groups(groups: Any) -> list[Group]:
-    """A list of at least one group, each with a name of its own."""
+    """Return a list of at least one group, each with a unique name."""
     given = listed("groups", groups, "a list of groups of runs, which group_runs makes")
     for group in given:
         check_type("groups", group, Group, "groups of runs, which group_runs makes")
@@ -135,7 +136,7 @@ def check_different(argument: str, names: Sequence[str]) -> None:
 
 
 def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
-    """Returns interquartile means of the final returns, and for each ordered pair the probability of improvement."""
+    """Return interquartile means of the final returns, and for each ordered pair the probability of improvement."""
     groups = checked_groups(groups)
     return {
         "final": {g.name: vars(iqm(g.final)) | {"seeds": len(g.final)} for g in groups},
@@ -147,7 +148,7 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
 
 
 def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE) -> Figure:
-    """Draws learning curves: the interquartile mean over seeds, and its interval as a band."""
+    """Draw learning curves: the interquartile mean over seeds, and its interval as a band."""
     groups, colours = checked_groups(groups), listed("colours", colours, "a list of colours")
     if not colours or not all(is_color_like(colour) for colour in colours):
         raise ValueError(f"colours: got {shown(colours)}, want colours that matplotlib knows, such as ['#0072B2']")

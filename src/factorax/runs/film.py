@@ -31,7 +31,7 @@ def write_film(
     seed: int = 0,
     trusted: str | None = None,
 ) -> dict[str, float]:
-    """Writes a film of controllers and runs side by side; returns the return of each, by its title.
+    """Write a film of controllers and runs side by side; returns the return of each, by its title.
 
     **Arguments**
 
@@ -60,7 +60,7 @@ def play_scenes(
     seed: int = 0,
     trusted: str | None = None,
 ) -> tuple[Traffic, dict[str, tuple[TrafficEpisode, Lanes]]]:
-    """Plays controllers and runs on the same traffic; returns it, and the episode and states of each by its name.
+    """Play controllers and runs on the same traffic; returns it, and the episode and states of each by its name.
 
     Arguments as those of `write_film`.
     """
@@ -87,7 +87,7 @@ def show_in_gui(
     seed: int = 0,
     trusted: str | None = None,
 ) -> float:
-    """Shows a controller or a run in sumo-gui; returns the return of the episode."""
+    """Show a controller or a run in sumo-gui; returns the return of the episode."""
     from ..problems.traffic.sumo import TrafficEnv
 
     models, traffic = _open([what], grid, seconds, trusted)
@@ -102,7 +102,7 @@ def show_in_gui(
 def _open(
     what: Sequence[str], grid: str, seconds: int, trusted: str | None
 ) -> tuple[dict[str, FactoredPPO | None], Traffic]:
-    """Returns the models of runs, None for controllers, and the traffic they are shown on."""
+    """Return the models of runs, None for controllers, and the traffic they are shown on."""
     checked("grid", grid, str)
     checked("trusted", trusted, str | None)
     what = listed("what", what, f"a list of folders of runs or some of {', '.join(CONTROLLERS)}")

@@ -60,7 +60,7 @@ def train(
     progress_bar: bool = True,
     loggers: Sequence[str] = (),
 ) -> FactoredPPO:
-    """Trains into the folder `out`, or resumes the run there; returns the trained model.
+    """Train into the folder `out`, or resume the run there; return the trained model.
 
     `problem` and `network` are names, as for `find_problem` and `find_network`; a network that is a file is copied into
     the folder.
@@ -135,7 +135,7 @@ def opened(
 
 
 def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredPPO:
-    """Returns the model of a run folder, as of its last checkpoint, or of the one before if that is damaged.
+    """Return the model of a run folder, as of its last checkpoint, or of the one before if that is damaged.
 
     `settings` replace those of the run, as long as the shapes still fit.
 
@@ -162,7 +162,7 @@ def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredP
 
 
 def make_model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
-    """Returns an untrained model, from names and settings."""
+    """Return an untrained model, from names and settings."""
     return FactoredPPO(problem, network, **settings)
 
 
@@ -178,7 +178,7 @@ def check_training(problem: str, config: Config, outs: Sequence[Any], *, network
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Returns the metrics of a run, one entry per update."""
+    """Return the metrics of a run, one entry per update."""
     path = path_of("run", run, "the folder of a run") / METRICS
     if not path.exists():
         raise FileNotFoundError(f"{path}: no metrics; want the folder of a run")
@@ -194,7 +194,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def _resume(model: FactoredPPO, out: Path) -> Path | None:
-    """Restores the last intact checkpoint, whose path is returned, and cuts the metrics back to its step."""
+    """Restore the last intact checkpoint, whose path is returned, and cut the metrics back to its step."""
     restored = _restore(model, out / "checkpoints")
     path = out / METRICS
     if path.exists():
@@ -206,7 +206,7 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
 
 
 def _restore(model: FactoredPPO, folder: Path) -> Path | None:
-    """Restores the last checkpoint, or the one before it if a crash damaged the last; returns its path."""
+    """Restore the last checkpoint, or the one before it if a crash damaged the last; returns its path."""
     files = [path for name in ("last", "previous") if (path := folder / f"{name}.safetensors").exists()]
 
     def restore(path: Path) -> Path:
@@ -217,7 +217,7 @@ def _restore(model: FactoredPPO, folder: Path) -> Path | None:
 
 
 def read_config(run: Path) -> dict[str, Any]:
-    """Returns the format, the names of problem and network, and the settings of a run."""
+    """Return the format, the names of problem and network, and the settings of a run."""
     run = path_of("run", run, "the folder of a run")
     try:
         content = read_json(run / "config.json", LARGEST_CONFIG)
@@ -250,7 +250,7 @@ def _check_folder(out: Path) -> None:
 
 
 def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
-    """Compares the settings with those of the run in the folder, if there is one."""
+    """Compare the settings with those of the run in the folder, if there is one."""
     path = out / "config.json"
     requested = json.loads(json.dumps(requested))
     if path.exists() and not force:
@@ -273,7 +273,7 @@ def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
 
 
 def _check_network(network: InfluenceNetwork, path: Path, force: bool) -> None:
-    """Compares the edges with those of the copy in the folder: the file of a network may have been changed."""
+    """Compare the edges with those of the copy in the folder: the file of a network may have been changed."""
     if path.exists() and not force and InfluenceNetwork.load(path) != network:
         raise FileExistsError(
             f"network: has changed since the run in {str(path.parent)!r} began; give another folder, or --force to "

@@ -23,14 +23,15 @@ ENOUGH_SEEDS = 3
 
 
 def role_of(settings: Mapping[str, Any]) -> Role:
-    """What runs with these settings are in a comparison: vanilla PPO, factored with all edges, or factored with K."""
+    """Return what runs with these settings are in a comparison: vanilla PPO, factored with all edges, or factored with
+    K."""
     if settings["estimator"] == "vanilla":
         return "vanilla"
     return "complete" if settings["network"] == "complete" else "factored"
 
 
 def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Returns the gain over vanilla of every group that is trained with a K of its own, and which part is K's.
+    """Return the gain over vanilla of every group that is trained with its own K, and which part is K's.
 
     An entry has the names of the groups, and as far as they are there ``"gain"``, ``"per_factor_ratios"`` and ``"k"``:
     differences of interquartile means of the final returns, with 95 % bootstrap intervals. ``"differ"`` has settings,
@@ -76,7 +77,7 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
 
 
 def _differing(a: Group, b: Group) -> dict[str, list[Any]]:
-    """The settings in which two groups differ, other than their roles and who steps the environments."""
+    """Return the settings in which two groups differ, other than their roles and who steps the environments."""
     left, right = a.settings, b.settings
     ignored = {"estimator", "network", "seed", *WHO_STEPS}
     return {
@@ -87,7 +88,7 @@ def _differing(a: Group, b: Group) -> dict[str, list[Any]]:
 
 
 def commands(group: Group, role: Role) -> list[str]:
-    """Returns a command for every seed of a group that trains the same in another role.
+    """Return a command for every seed of a group that trains the same in another role.
 
     >>> settings = {"problem": "chain:8", "network": "own", "estimator": "factored", "n_steps": 64, "hidden": [32]}
     >>> group = Group("chain:8", steps=[0], returns=[[0.0]], settings=settings, folders=(Path("runs/a"),), seeds=(3,))
@@ -109,7 +110,7 @@ def commands(group: Group, role: Role) -> list[str]:
 
 
 def explain(entry: Mapping[str, Any]) -> list[str]:
-    """Returns what `compare` says about one entry of `split_gains`: sentences, and the commands to run."""
+    """Return what `compare` says about one entry of `split_gains`: sentences, and the commands to run."""
     lines = []
     for role, changed in entry.get("differ", {}).items():
         said = ", ".join(f"{key} {a!r} against {b!r}" for key, (a, b) in changed.items())

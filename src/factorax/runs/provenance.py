@@ -23,7 +23,7 @@ _LONGEST_WARNING = 2000
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of factorax and what it computes with, and the device."""
+    """Return the versions of factorax and what it computes with, and the device."""
     import jax
 
     device = jax.devices()[0]
@@ -37,12 +37,12 @@ def versions() -> dict[str, str]:
 
 
 def write_made_with(run: Path) -> None:
-    """Writes the versions that a run is trained with; those of its last resumption replace earlier ones."""
+    """Write the versions that a run is trained with; those of its last resumption replace earlier ones."""
     write_json(run / MADE_WITH, versions())
 
 
 def read_made_with(run: Path) -> dict[str, str]:
-    """Returns the versions that a run was made with; empty if the folder does not say, or is damaged."""
+    """Return the versions that a run was made with; empty if the folder does not say, or is damaged."""
     try:
         content = read_json(run / MADE_WITH, MIB)
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def read_made_with(run: Path) -> dict[str, str]:
 
 
 def read_warnings(run: Path) -> list[str]:
-    """Returns the warnings that training raised, each once; none if the folder has no record of them."""
+    """Return the warnings that training raised, each once; none if the folder has no record of them."""
     try:
         lines = read_bytes(run / WARNINGS, MIB).decode(errors="replace").splitlines()
     except (OSError, ValueError):
@@ -95,7 +95,7 @@ class WarningRecord:
         self._caught.__exit__(kind, error, trace)
 
     def write_to(self, folders: Sequence[Path]) -> None:
-        """Writes what was raised so far into these folders, and what follows."""
+        """Write what was raised so far into these folders, and what follows."""
         self._folders = list(folders)
         for message, category in self._messages.items():
             self._append(message, category)

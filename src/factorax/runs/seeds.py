@@ -41,7 +41,7 @@ def train_seeds(
     force: bool = False,
     progress_bar: bool = True,
 ) -> list[FactoredPPO]:
-    """Trains with the seeds `config.seed`, `config.seed` + 1, …, one for each folder, or resumes the runs there.
+    """Train with the seeds `config.seed`, `config.seed` + 1, …, one for each folder, or resume the runs there.
 
     The problem must be a JAX problem: `update` is mapped over the seeds, and the results of each agree with those of a
     separate run up to rounding.
@@ -84,7 +84,7 @@ def _train(
     force: bool,
     progress_bar: bool,
 ) -> list[FactoredPPO]:
-    """Trains runs of networks, folders and settings, as one program."""
+    """Train runs of networks, folders and settings, as one program."""
     networks = dict.fromkeys(network for network, _, _ in runs)
     firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in networks}
     first = firsts[runs[0][0]]
@@ -119,7 +119,7 @@ def _train(
 
 
 def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
-    """The network that stands for all of several; None if there is one."""
+    """Return the network that stands for all of several; None if there is one."""
     if len(firsts) == 1:
         return None
     networks = []
@@ -148,7 +148,7 @@ class _Seeds:
             self.program = Program(learner)
 
     def stack(self) -> TrainState:
-        """The states of all models as one."""
+        """Return the states of all models as one."""
         states = [model.state for model in self.models]
         if self.chosen is not None:
             order = list(dict.fromkeys(self.networks))
@@ -165,7 +165,7 @@ class _Seeds:
 
 
 def _check_steps(models: Sequence[FactoredPPO]) -> None:
-    """Raises if a crash between two checkpoints has left some seeds further than others."""
+    """Raise if a crash between two checkpoints has left some seeds further than others."""
     steps = [model.num_timesteps for model in models]
     if len(set(steps)) > 1:
         raise ValueError(

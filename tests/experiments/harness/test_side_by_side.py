@@ -2,6 +2,11 @@
 
 import dataclasses
 import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,3 +56,29 @@ def test_host_problems_tune_first():
     assert result["seed"].tolist() == [3, 3, 4]
     best = result["rate"][:2][result["score"][:2].argmax()]
     assert result["rate"][2] == best
+
+
+OWNER = """
+import multiprocessing, os, signal, time
+from concurrent.futures import ProcessPoolExecutor
+from factorax.experiments.harness.side_by_side import end_with_parent
+
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=end_with_parent)
+    print(pool.submit(os.getpid).result(), flush=True)
+    pool.submit(time.sleep, 60)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for a process in /proc")
+def test_a_pool_ends_with_its_owner(tmp_path):
+    (tmp_path / "owner.py").write_text(OWNER)
+    done = subprocess.run([sys.executable, str(tmp_path / "owner.py")], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == -signal.SIGKILL
+    worker = Path("/proc") / done.stdout.strip() / "cmdline"
+    until = time.monotonic() + 20
+    while time.monotonic() < until and worker.exists() and worker.read_bytes():
+        time.sleep(0.1)
+    assert not worker.exists() or not worker.read_bytes()

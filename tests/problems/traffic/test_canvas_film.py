@@ -7,7 +7,7 @@ import re
 import jax
 import numpy as np
 import pytest
-from pages import colours, watched
+from pages import colours, serious_violations, watched
 
 from factorax.problems.traffic import LaneSimulator, Traffic
 from factorax.problems.traffic.animation import animate
@@ -98,5 +98,6 @@ def test_the_film_plays_pauses_and_scrubs(browser, scene, tmp_path):
     assert captions.nth(1).inner_text().startswith(f"third, {SECONDS} s: ")
     assert colours(page, "canvas") > 10  # streets, lights and cars
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert serious_violations(page) == {}
     assert problems == []
     page.close()

@@ -83,12 +83,14 @@ def test_what_was_played_earlier_is_used_again(tmp_path):
 
 
 def test_details_of_many_groups_are_of_the_first(tmp_path):
-    for k in range(8):
-        write_run(tmp_path / f"{k}", gamma=0.9 + k / 100)
+    for k in range(14):
+        write_run(tmp_path / f"{k}", gamma=0.8 + k / 100)
     report = collect([tmp_path], play=False)
-    assert len(report["charts"][report["curves"][0]["chart"]]["series"]) == 8
+    assert len(report["charts"][report["curves"][0]["chart"]]["series"]) == 14
     assert len(report["reproduce"]) == 6
-    assert any("first 6 of 8 groups" in note for note in report["notes"])
+    assert any("first 6 of 14 groups" in note for note in report["notes"])
+    assert len(report["verdicts"]) == 12
+    assert any("first 12 of 14 groups" in note for note in report["notes"])
 
 
 @pytest.mark.parametrize(("text", "shown"), [("a\u202eb", "a\\u202eb"), ("a\x1b[2J", "a\\x1b[2J"), ("ä → b", "ä → b")])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pages import colours, watched
+from pages import colours, serious_violations, watched
 from runs.report.run_folders import improving, write_run
 from small_settings import SMALL
 from tiny_experiments import go
@@ -209,14 +209,9 @@ def test_the_data_can_be_downloaded(opened, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_hard_to_use(opened, scheme):
     """axe-core finds no serious violation, also with everything opened."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-playwright-python")
     opened.page.emulate_media(color_scheme=scheme)
     opened.page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
-    found = axe.Axe().run(opened.page).response["violations"]
-    serious = {
-        each["id"]: each["nodes"][0]["html"][:200] for each in found if each["impact"] in ("serious", "critical")
-    }
-    assert serious == {}
+    assert serious_violations(opened.page) == {}
 
 
 def test_a_phone_does_not_scroll_sideways(opened):

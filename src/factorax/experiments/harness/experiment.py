@@ -68,7 +68,7 @@ def reproduce(
     change: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Runs an experiment into the folder `out`, or resumes it there; returns the summary.
+    """Run an experiment into the folder `out`, or resume it there; return the summary.
 
     The folder then holds ``config.json``, ``data.csv``, ``summary.json``, ``figure.png`` and ``figure.pdf``; while it
     runs, ``parts/`` too. A folder that holds anything else is refused.
@@ -142,12 +142,12 @@ def reproduce(
 
 
 def _typed(value: Any) -> str:
-    """A changed setting as it is typed on the command line."""
+    """Return a changed setting as it is typed on the command line."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None, console: Console) -> None:
-    """Measures what is missing, and writes it into the data."""
+    """Measure what is missing, and write it into the data."""
     if not missing:
         return
     folder = out / "missing"
@@ -162,7 +162,7 @@ def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None
 
 
 def _claim_folder(out: Path, request: dict[str, Any]) -> None:
-    """Makes the folder, or checks that it holds this very experiment."""
+    """Make the folder, or check that it holds this very experiment."""
     config = out / "config.json"
     if out.exists() and not out.is_dir():
         raise FileExistsError(f"out: {str(out)!r} is a file; give a folder")

@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def _hashable(value: Any) -> Any:
 
 
 def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean return of the episodes that ended in the last tenth of training, and of the first that ended.
+    """Return the mean return of the episodes that ended in the last tenth of training, and of the first that ended.
 
     - `returns`, `episodes`: mean return and number of the episodes that ended in every rollout, ``(rollouts, runs)``.
 
@@ -91,7 +92,7 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def train(grid: Grid) -> Arrays:
-    """Returns ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run."""
+    """Return ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run."""
     return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid)
 
 
@@ -128,7 +129,7 @@ def _at_once(grid: Grid) -> Arrays:
 
 
 def _initial(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
-    """The states of all runs as one."""
+    """Return the states of all runs as one."""
 
     def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
         return learner.init(seed, learning_rate=rate, ent_coef=bonus)
@@ -162,7 +163,8 @@ def _one_by_one(grid: Grid) -> Arrays:
         return sorted(rows, key=lambda row: runs.index(row[:3]))
 
     # Every process has its own JAX, which a fork of this one would not.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
         tuning = rows_of([(*trial, grid.first + i) for trial in grid.trials for i in range(grid.tuning)])
         tuned = np.array([row[3] for row in tuning]).reshape(len(grid.trials), grid.tuning).mean(axis=1)
         best = grid.trials[int(np.nanargmax(tuned))]
@@ -170,8 +172,15 @@ def _one_by_one(grid: Grid) -> Arrays:
     return {name: np.array(column) for name, column in zip(_NAMES, zip(*rows, strict=True), strict=True)}
 
 
+def end_with_parent() -> None:
+    """Let this process of a pool end when the one that started it does; a pool whose owner is killed works on."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
 def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
-    """Trains one run after the other in this process; returns what `_NAMES` says of each."""
+    """Train one run after the other in this process; return what `_NAMES` says of each."""
     model = FactoredPPO(find_problem(grid.problem), grid.learner.spec.network, **dataclasses.asdict(grid.config))
     rows = []
     for rate, bonus, seed in runs:
@@ -191,7 +200,7 @@ def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Trains what the first argument describes, and writes the results to the second."""
+    """Train what the first argument describes, and write the results to the second."""
     described = json.loads(arguments[0])
     grid = Grid(**{name: _hashable(value) for name, value in described.items()})
     result = train(grid)

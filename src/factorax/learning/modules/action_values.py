@@ -78,7 +78,7 @@ class ActionValues(eqx.Module):
         own: jax.Array | None = None,
         probabilities: jax.Array | None = None,
     ) -> jax.Array:
-        """Values ``(..., n, outputs)``, for observations ``(..., d)`` and encoded actions ``(..., c, width)``.
+        """Return values ``(..., n, outputs)``, for observations ``(..., d)`` and encoded actions ``(..., c, width)``.
 
         - `local`: what every component observes itself, ``(..., c, l)``; not looked at without `of_local`.
         - `own`: encoded actions ``(..., c, width)`` that factors are valued for, each with the others as they are.
@@ -102,7 +102,7 @@ class ActionValues(eqx.Module):
 
 
 def _joined(x: jax.Array, probabilities: jax.Array | None) -> jax.Array:
-    """Values of actions from what they have in common, the first of the outputs, and what they differ by."""
+    """Return values of actions from what they have in common, the first of the outputs, and what they differ by."""
     if x.shape[-1] == 1:
         return x
     common, differences = x[..., :1], x[..., 1:]

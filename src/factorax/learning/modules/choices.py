@@ -38,11 +38,11 @@ class Choices(Shared):
         super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """From what each component sees, ``(..., c, choices · f)``, to logits ``(..., c, choices)``."""
+        """Map what each component sees, ``(..., c, choices · f)``, to logits ``(..., c, choices)``."""
         return super().__call__(obs, local).reshape(*local.shape[:-1], -1)
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """The input of the last layer for every component, ``(..., c, choices · h)``."""
+        """Return the input of the last layer for every component, ``(..., c, choices · h)``."""
         return super().features(obs, local).reshape(*local.shape[:-1], -1)
 
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:

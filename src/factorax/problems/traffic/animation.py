@@ -50,7 +50,7 @@ def animate(
 
 
 def film_writer(path: Path, speed: int) -> tuple[Any, Any]:
-    """What writes the film, None for a page with a canvas, and matplotlib's settings for it."""
+    """Return what writes the film, None for a page with a canvas, and matplotlib's settings for it."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"out: no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.suffix == ".gif":
@@ -78,7 +78,7 @@ def _ffmpeg() -> str:
 
 
 def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, Callable[[int], None]]:
-    """The figure, and what brings it to a second."""
+    """Return the figure, and what brings it to a second."""
     ways = Ways(grid)
     width, height = ways.extent
     per_metre = size / max(width, height)

@@ -42,7 +42,7 @@ _PAGE = """<!doctype html>
 
 
 def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) -> dict[str, Any]:
-    """Returns episodes as JSON: the map once, and per second the places and speeds of cars and the colours of lights.
+    """Return episodes as JSON: the map once, and per second the places and speeds of cars and the colours of lights.
 
     - `scenes`: what `play` returned, by the titles to be shown.
     """
@@ -61,7 +61,7 @@ def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) 
 
 
 def write_film_page(path: Path, film: Mapping[str, Any], *, speed: int = 10) -> None:
-    """Writes a page that plays a film; it needs no other file and no network.
+    """Write a page that plays a film; it needs no other file and no network.
 
     - `speed`: seconds of traffic per second at first; the page has a choice of others.
     """
@@ -78,12 +78,12 @@ def write_film_page(path: Path, film: Mapping[str, Any], *, speed: int = 10) -> 
 
 
 def film_script() -> str:
-    """Returns the script that plays films: the function ``factoraxFilm(element, film)``."""
+    """Return the script that plays films: the function ``factoraxFilm(element, film)``."""
     return _asset("film.js")
 
 
 def film_style() -> str:
-    """Returns the style of its controls."""
+    """Return the style of its controls."""
     return _asset("film.css")
 
 
@@ -117,7 +117,7 @@ def _scene(ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, un
 
 
 def _colours(ways: Ways, signals: np.ndarray) -> np.ndarray:
-    """What every stop line shows: 0 for red, 1 for yellow, 2 for green."""
+    """Return what every stop line shows: 0 for red, 1 for yellow, 2 for green."""
     axis = (ways.route >= 2 * ways.grid.columns).astype(int)
     green, yellow = green_and_yellow(Signals(*(x[ways.light] for x in signals)), axis)
     return np.where(green, 2, np.where(yellow, 1, 0)).astype(np.uint8)

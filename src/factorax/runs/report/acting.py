@@ -1,5 +1,6 @@
 """The policy in action: a film of traffic, or one episode of any other problem by the names of what is in it."""
 
+import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ _MOST_COLUMNS = 40
 
 def is_traffic(problem: str) -> bool:
     """Whether a problem is a grid of traffic lights."""
-    return problem.startswith(("traffic:", "sumo:")) and ".xml" not in problem
+    return re.fullmatch(r"(traffic|sumo)(:(\d+x\d+)?(,.*)?)?", problem) is not None
 
 
 def acting_section(
@@ -44,7 +45,8 @@ def acting_section(
     for name, run, spec in usable[:_MOST_POLICIES]:
         problem = run.config["problem"]
         if is_traffic(problem):
-            by_grid.setdefault(problem.partition(":")[2].split(",")[0], []).append((name, run.path))
+            size = problem.partition(":")[2].split(",")[0] or "3x3"
+            by_grid.setdefault(size, []).append((name, run.path))
         else:
             section = _episode_or_note(name, run, spec, trusted, notes)
             sections += [section] if section else []

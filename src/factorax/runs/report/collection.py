@@ -25,6 +25,7 @@ from .verdict import RunGroup, run_verdicts
 AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
 _MOST_GROUPS = 6
 """Groups whose gradients, targets and settings are shown; learning curves are shown of all."""
+_MOST_VERDICTS = 12
 _ROLES = ("factored", "complete", "vanilla")
 _MOST_NETWORKS = 12
 _MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
@@ -80,6 +81,9 @@ def collect(
     if play and groups:
         tell("scoring baselines")
     verdicts = run_verdicts(groups, play=play, baselines=played.baselines, notes=notes)
+    if len(verdicts) > _MOST_VERDICTS:
+        notes.append(f"verdicts are given on the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
+        del verdicts[_MOST_VERDICTS:]
     verdicts += [experiment_verdict(source) for source in experiments] + [*map(discovery_verdict, discoveries)]
     curves = _curve_charts(groups, played.baselines, charts)
     credit = []

@@ -56,7 +56,7 @@ class RunCurves:
 
 
 def read_curves(run: Path) -> RunCurves:
-    """Reads the metrics of a run, which may still be written to; raises as `read_metrics` does."""
+    """Read the metrics of a run, which may still be written to; raises as `read_metrics` does."""
     rows = read_metrics(run)
     steps = np.array([row["time/total_timesteps"] for row in rows], float)
     episodes = np.cumsum([_number(row.get("rollout/episodes"), 0.0) for row in rows])
@@ -99,7 +99,7 @@ def read_curves(run: Path) -> RunCurves:
 
 
 def thinning(length: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Returns the bounds of at most `most` buckets of nearly equal size, which cover `length` rows.
+    """Return the bounds of at most `most` buckets of nearly equal size, which cover `length` rows.
 
     >>> thinning(5, most=2).tolist()
     [0, 2, 5]
@@ -119,7 +119,7 @@ class GroupCurves:
     """Mean episode return of every run, ``(seeds, T)``."""
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the interquartile mean over seeds with its interval, and the single runs."""
+        """Return the interquartile mean over seeds with its interval, and the single runs."""
         centre, low, high = _intervals(self.runs)
         return {
             "name": self.name,
@@ -132,7 +132,7 @@ class GroupCurves:
 
 
 def group_curves(name: str, runs: Sequence[RunCurves]) -> GroupCurves | None:
-    """Returns the curves of a group; None if no run of it has a return to show."""
+    """Return the curves of a group; None if no run of it has a return to show."""
     runs = [run for run in runs if np.isfinite(run.returns).any()]
     if not runs:
         return None
@@ -150,7 +150,7 @@ def group_curves(name: str, runs: Sequence[RunCurves]) -> GroupCurves | None:
 
 
 def interpolated(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns a curve at other points, without the values of `y` that are NaN; NaN before the first of them."""
+    """Return a curve at other points, without the values of `y` that are NaN; NaN before the first of them."""
     finite = np.isfinite(y)
     if not finite.any():
         return np.full(len(at), np.nan)
@@ -158,7 +158,7 @@ def interpolated(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def numbers(values: Any, digits: int = 6) -> list[float | None]:
-    """Returns numbers for JSON, with few digits, and None for those that are not finite.
+    """Return numbers for JSON, with few digits, and None for those that are not finite.
 
     >>> numbers([1.23456789, float("nan")])
     [1.23457, None]
@@ -168,7 +168,8 @@ def numbers(values: Any, digits: int = 6) -> list[float | None]:
 
 
 def _intervals(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The interquartile mean of every point and its interval, ``(T,)`` each, from ``(seeds, T)``; as `iqm` of it."""
+    """Return the interquartile mean of every point and its interval, ``(T,)`` each, from ``(seeds, T)``; as `iqm` of
+    it."""
     if len(runs) == 1:
         return runs[0], runs[0], runs[0]
     points = np.full((3, runs.shape[1]), np.nan)
@@ -189,7 +190,8 @@ def _intervals(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _bucketed(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The mean of the finite values in every bucket, NaN if there are none; ``(T, ...)`` from ``(rows, ...)``."""
+    """Return the mean of the finite values in every bucket, NaN if there are none; ``(T, ...)`` from ``(rows,
+    ...)``."""
     if not len(values):
         return values
     finite = np.isfinite(values)
@@ -211,13 +213,13 @@ def _total_seconds(elapsed: Sequence[float]) -> np.ndarray:
 
 
 def _number(value: Any, default: float = float("nan")) -> float:
-    """A number of a file, or the default for anything else."""
+    """Return a number of a file, or the default for anything else."""
     usable = type(value) in (int, float) and abs(value) < 1e300  # nor NaN
     return float(value) if usable else default
 
 
 def _vector(value: Any) -> np.ndarray:
-    """The numbers of a metric that is a list, or the quartiles of a long one."""
+    """Return the numbers of a metric that is a list, or the quartiles of a long one."""
     if isinstance(value, dict):
         value = value.get("quartiles")
     return np.array([_number(x) for x in value]) if isinstance(value, list) else np.array([_number(value)])

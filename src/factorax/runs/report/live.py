@@ -85,12 +85,12 @@ class LiveReport:
         self._server.server_close()
 
     def wait(self) -> None:
-        """Waits until it is interrupted."""
+        """Wait until it is interrupted."""
         while not self._stopped.wait(3600):
             pass
 
     def current(self) -> tuple[str, dict[str, Any]]:
-        """Returns the version of the folders and the report of it, made again if they have changed."""
+        """Return the version of the folders and the report of it, made again if they have changed."""
         with self._lock:
             version = self._look()
             if version != self._version:
@@ -104,7 +104,7 @@ class LiveReport:
         return report
 
     def _look(self) -> str:
-        """A text that changes when what is reported on changes."""
+        """Return a text that changes when what is reported on changes."""
         return _digest(_files(self.what)) + f"-{self._played.number}"
 
     def _play_again(self) -> None:
@@ -169,11 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Prints nothing: a question every two seconds would hide what matters."""
+        """Print nothing: a question every two seconds would hide what matters."""
 
 
 def _files(what: Iterable[Path]) -> list[Path]:
-    """The files that a report reads, as far as they are there."""
+    """Return the files that a report reads, as far as they are there."""
     files: list[Path] = []
     for path in what:
         folders = [path, *(each.parent for depth in ("*", "*/*") for each in path.glob(f"{depth}/config.json"))]

@@ -31,7 +31,7 @@ _STAGES = 13
 
 
 def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
-    """Returns the problem of a run as training sees it, without its policy; raises if its name leads to code or files
+    """Return the problem of a run as training sees it, without its policy; raises if its name leads to code or files
     and is not trusted, or if the problem cannot be made here."""
     name, settings = run.config["problem"], run.config["config"]
     check_trusted(name, trusted, f"{run.path}:", "--problem {}")
@@ -45,7 +45,7 @@ def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
 
 
 def _named(network: Any, problem: Any) -> Any:
-    """A network without names of its own, such as the complete one, with those of the problem's own network."""
+    """Return a network without its own names, such as the complete one, with those of the problem's own network."""
     if not isinstance(network, InfluenceNetwork):
         return network
     if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
@@ -58,7 +58,7 @@ def _named(network: Any, problem: Any) -> Any:
 
 
 def quiet_spec(run: RunSource, trusted: str | None, notes: list[str]) -> Spec | None:
-    """Returns what `spec_of` does, or None with a note of why not; warnings were shown when it was trained."""
+    """Return what `spec_of` does, or None with a note of why not; warnings were shown when it was trained."""
     try:
         with warnings.catch_warnings(action="ignore"):
             return spec_of(run, trusted)
@@ -68,7 +68,7 @@ def quiet_spec(run: RunSource, trusted: str | None, notes: list[str]) -> Spec | 
 
 
 def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
-    """Returns the network of a run for the page, with what happened to it during training."""
+    """Return the network of a run for the page, with what happened to it during training."""
     static = spec.network.static
     view = _view(name, static)
     steps = int(run.curves.steps[-1]) if run.curves is not None and len(run.curves.steps) else 0
@@ -86,7 +86,7 @@ def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
 
 
 def discovered_network(name: str, discovery: Discovery) -> dict[str, Any]:
-    """Returns the network of a discovery for the page, with its evidence."""
+    """Return the network of a discovery for the page, with its evidence."""
     threshold = None if discovery.tested or discovery.method == "gated" else float(np.nanmax(discovery.effect)) / 2
     network = discovery.network(threshold=threshold)
     view = _view(name, network)
@@ -96,7 +96,7 @@ def discovered_network(name: str, discovery: Discovery) -> dict[str, Any]:
 
 
 def evidence(discovery: Discovery) -> dict[str, Any]:
-    """Returns what a discovery says of every pair: effect, p-value, confidence, samples, one row for each."""
+    """Return what a discovery says of every pair: effect, p-value, confidence, samples, one row for each."""
     n, m = discovery.shape
     pairs = np.argwhere(np.ones((n, m), bool) if n * m <= _MOST_EDGES else discovery.confidence > 0.5)[:_MOST_EDGES]
     rows, columns = pairs.T
@@ -112,7 +112,7 @@ def evidence(discovery: Discovery) -> dict[str, Any]:
 
 
 def fits(view: Mapping[str, Any], discovery: Discovery) -> bool:
-    """Whether a discovery is of the actions and targets of a network."""
+    """Return whether a discovery is of the actions and targets of a network."""
     return "edges" in view and view["actions"] == [*discovery.actions] and view["targets"] == [*discovery.targets]
 
 
@@ -157,7 +157,7 @@ def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, A
 
 
 def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
-    """Pairs without an edge that the test of training suspects, with their p-values; the surest first."""
+    """Return pairs without an edge that the test of training suspects, with their p-values; the surest first."""
     number = last_look(run.curves.updates) if run.curves is not None else 0
     if not run.checkpoints or not number:
         return []
@@ -180,7 +180,7 @@ def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
 
 
 def _on_the_map(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
-    """Where the lights and streets of a traffic problem are; None for other problems and targets."""
+    """Return where the lights and streets of a traffic problem are; None for other problems and targets."""
     match = re.fullmatch(r"(?:traffic|sumo):(\d{1,3})x(\d{1,3})(?:,.*)?", problem)
     if match is None:
         return None

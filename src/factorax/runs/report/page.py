@@ -15,7 +15,7 @@ _IN_SCRIPT = ("charts", "networks", "films")
 
 
 def page(report: Mapping[str, Any], *, live: bool = False) -> str:
-    """Returns the HTML of a report, which `collect` made.
+    """Return the HTML of a report, which `collect` made.
 
     - `live`: whether it is served while training runs, and asks for news.
     """
@@ -40,17 +40,17 @@ def page(report: Mapping[str, Any], *, live: bool = False) -> str:
 
 
 def sections(report: Mapping[str, Any], *, live: bool = False) -> Any:
-    """Returns the HTML of the sections alone, which a live view replaces."""
+    """Return the HTML of the sections alone, which a live view replaces."""
     return _safe(_environment().get_template("sections.html.j2").render(report=report, live=live))
 
 
 def script_data(report: Mapping[str, Any], *, live: bool = False) -> str:
-    """Returns what scripts draw, as JSON that can stand in a page."""
+    """Return what scripts draw, as JSON that can stand in a page."""
     return script_json({key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "live": live})
 
 
 def _safe(text: str) -> Any:
-    """A text of our own, which is not escaped again."""
+    """Return our own text, which is not escaped again."""
     from markupsafe import Markup
 
     return Markup(text)
@@ -74,7 +74,7 @@ def _environment() -> Any:
 
 
 def shown_number(value: Any) -> str:
-    """Returns a number with few digits and a minus sign, or a dash where there is none.
+    """Return a number with few digits and a minus sign, or a dash where there is none.
 
     >>> shown_number(-0.123456), shown_number(12345.6), shown_number(None)
     ('−0.1235', '12,346', '–')

@@ -74,7 +74,7 @@ Source = RunSource | ExperimentSource | DiscoverySource
 
 
 def read_sources(paths: Iterable[Any]) -> list[Source]:
-    """Reads folders and files; a folder that holds folders of runs stands for those.
+    """Read folders and files; a folder that holds folders of runs stands for those.
 
     Raises FileNotFoundError or ValueError for what is none of these.
     """
@@ -90,7 +90,7 @@ def read_sources(paths: Iterable[Any]) -> list[Source]:
 
 
 def _expanded(path: Path) -> list[Path]:
-    """A run, an experiment or a file itself; of any other folder, those in it or one level below."""
+    """Return a run, an experiment or a file itself; of any other folder, those in it or one level below."""
     if path.is_file() or (path / "config.json").exists():
         return [path]
     if not path.is_dir():

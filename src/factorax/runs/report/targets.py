@@ -12,7 +12,7 @@ _MOST_SERIES = 60
 def targets_section(
     name: str, runs: list[RunCurves], labels: tuple[str, ...] | None, weights: np.ndarray | None
 ) -> dict[str, Any] | None:
-    """Returns the mean over the runs of a group; None if there is one target, or none was logged.
+    """Return the mean over the runs of a group; None if there is one target, or none was logged.
 
     - `labels`, `weights`: names of the targets and λ; None if the problem cannot be made here.
     """
@@ -45,7 +45,8 @@ def targets_section(
 
 
 def _changes(names: tuple[str, ...], mean: np.ndarray, weights: np.ndarray | None) -> list[dict[str, Any]]:
-    """The return of each target in the first and the last tenth of training, and what it adds to the objective."""
+    """Return the return of each target in the first and the last tenth of training, and what it adds to the
+    objective."""
     ended = mean[np.isfinite(mean).any(axis=1)]
     tenth = max(1, len(ended) // 10)
     first, last = ended[:tenth].mean(axis=0), ended[-tenth:].mean(axis=0)

@@ -72,7 +72,7 @@ class RunGroup:
 def run_verdicts(
     groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, Interval], notes: list[str]
 ) -> list[Verdict]:
-    """Returns a verdict for every group that is factored with a K of its own; for every group if there is none.
+    """Return a verdict for every group that is factored with its own K; for every group if there is none.
 
     - `play`: whether the reference controller of traffic may be simulated.
     - `baselines`: its return by problem, where it is known; added to.
@@ -101,7 +101,7 @@ def run_verdicts(
 
 
 def with_minus(text: str) -> str:
-    """Returns a text with minus signs in place of hyphens before numbers.
+    """Return a text with minus signs in place of hyphens before numbers.
 
     >>> with_minus("seed-0 reached -105 [-114, -94.8]")
     'seed-0 reached −105 [−114, −94.8]'
@@ -129,7 +129,7 @@ def _trained(group: RunGroup, compared: Group) -> str:
 
 
 def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
-    """The final return with its interval, and what the interval is over."""
+    """Return the final return with its interval, and what the interval is over."""
     if len(compared.returns) > 1:
         return iqm(compared.final), f"interquartile mean of {len(compared.returns)} seeds, 95 % interval"
     run = next((run for run in group.runs if run.score is not None and len(run.score["episodes"]) > 1), None)
@@ -143,8 +143,8 @@ def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
 def _baseline(
     group: RunGroup, vanilla: Group | None, play: bool, baselines: dict[str, Interval], notes: list[str]
 ) -> str:
-    """What the return is compared with: vanilla PPO with the same settings and a controller, as far as there are such,
-    or else the untrained policy."""
+    """Return what the return is compared with: vanilla PPO with the same settings and a controller, as far as there are
+    such, or else the untrained policy."""
     said = []
     if vanilla is not None:
         seeds = counted(len(vanilla.final), "seed")
@@ -164,7 +164,7 @@ def _baseline(
 
 
 def _parts(entry: Mapping[str, Any], role: str) -> str:
-    """Which part of the gain over vanilla PPO is K's, and which comes from clipping a ratio per factor."""
+    """Return which part of the gain over vanilla PPO is K's, and which comes from clipping a ratio per factor."""
     if role == "vanilla":
         return "It has no influence network: train factored PPO on the same problem to see what K adds."
     if role == "complete":

@@ -21,7 +21,7 @@ def report(
     open_browser: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
-    """Writes one HTML file about runs, experiments or discoveries; returns its path.
+    """Write one HTML file about runs, experiments or discoveries; returns its path.
 
     The file stands alone: it loads nothing from elsewhere, opens from a disk, and can be sent to others. Runs that
     differ only in their seed are one group, with intervals.

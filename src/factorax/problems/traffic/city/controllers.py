@@ -47,7 +47,7 @@ def _cars(env: CityEnv, obs: np.ndarray) -> np.ndarray:
 
 
 def _largest(env: CityEnv, scores: np.ndarray) -> np.ndarray:
-    """The phase of the largest score, the first among equals, for scores ``(n, phases, 1)``."""
+    """Return the phase of the largest score, the first among equals, for scores ``(n, phases, 1)``."""
     missing = np.arange(scores.shape[1]) >= np.array(env.roads.n_phases)[:, None]
     return np.where(missing, -np.inf, scores[..., 0]).argmax(axis=1)
 

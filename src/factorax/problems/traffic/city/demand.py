@@ -126,7 +126,7 @@ def _streets(where: str, names: list[str], street: dict[str, int], roads: Roads)
 
 
 def _fastest(path: Path, between: dict[tuple[int, int], float], roads: Roads) -> dict[tuple[int, ...], float]:
-    """The fastest route in free flow between two streets, for every pair of ends."""
+    """Return the fastest route in free flow between two streets, for every pair of ends."""
     if not between:
         return {}
     origin, destination = roads.next_streets.nonzero()

@@ -103,8 +103,8 @@ class Detectors:
         return row, lane, self._ahead[row, lane]
 
     def read(self, cars: Cars) -> np.ndarray:
-        """Readings ``(lights, lanes, features)``: queued cars, approaching cars in each zone from the stop line on,
-        seconds that the queued cars have waited, mean speed over the limit, and cars queued on the lanes ahead.
+        """Return readings ``(lights, lanes, features)``: queued cars, approaching cars in each zone from the stop line
+        on, seconds that the queued cars have waited, mean speed over the limit, and cars queued on the lanes ahead.
 
         Cars are in units of ten, seconds of a hundred.
         """

@@ -147,8 +147,8 @@ _ENDS = ("from", "fromLane"), ("to", "toLane")
 
 
 def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tuple[tuple[Light, ...], tuple[str, ...]]:
-    """The lights that have a choice, and the names of the others. A light may have several programmes: all their green
-    phases are choices."""
+    """Return the lights that have a choice, and the names of the others. A light may have several programmes: all their
+    green phases are choices."""
     shown: dict[str, list[str]] = {}
     for logic in root.iter("tlLogic"):
         states = [_attribute(path, phase, "state") for phase in logic.iter("phase")]

@@ -34,7 +34,7 @@ class PhaseView:
 
     @classmethod
     def of(cls, detectors: Detectors) -> "PhaseView":
-        """The view of a network's lights."""
+        """Return the view of a network's lights."""
         lights = detectors.roads.lights
         shape = len(lights), max(len(light.greens) for light in lights), detectors.n_lanes
         protected, permissive = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
@@ -78,7 +78,7 @@ class PhaseView:
         return 6 * self.n_features + 4
 
     def observation(self, readings: np.ndarray, phase: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
-        """The joint observation from readings ``(n, lanes, features)``, phases ``(n,)`` and seconds in them."""
+        """Return the joint observation from readings ``(n, lanes, features)``, phases ``(n,)`` and seconds in them."""
         n, _, lanes = self.shape
         rows = np.zeros((n, self.width), np.float32)
         rows[:, : lanes * self.n_features] = readings.reshape(n, -1)
@@ -87,7 +87,7 @@ class PhaseView:
         return rows.ravel()
 
     def local(self, obs: Any) -> Any:
-        """What lights see, ``(..., n, phases · seen)``, from joint observations ``(..., d)`` of NumPy or JAX."""
+        """Return what lights see, ``(..., n, phases · seen)``, from joint observations ``(..., d)`` of NumPy or JAX."""
         n, phases, lanes = self.shape
         xp = np if isinstance(obs, np.ndarray) else _jax_numpy()
         lead = obs.shape[:-1]

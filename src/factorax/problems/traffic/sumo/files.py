@@ -82,7 +82,7 @@ class Streets:
         return dijkstra(sparse.csr_array(next_to | next_to.T), unweighted=True)
 
     def influence(self, preset: Preset = "incident", *, n: int = 0) -> InfluenceNetwork:
-        """Which light influences which street: as for grids, from the graph of the streets.
+        """Return which light influences which street: as for grids, from the graph of the streets.
 
         ``"n-level"``: the incident streets of all lights at most `n` streets away. ``"corridor"``: all streets of the
         routes that pass a light, which must be written out in the file of routes.

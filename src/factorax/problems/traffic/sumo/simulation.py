@@ -176,12 +176,12 @@ def _connect(traci: Any, command: Sequence[str]) -> Any:
 
 
 def version() -> str:
-    """Version of SUMO, for result files."""
+    """Return the version of SUMO, for result files."""
     return str(_import("libsumo").__version__)
 
 
 def _asked(vehicle: Any, names: Sequence[str]) -> list[Callable[[str], Any]]:
-    """What gives the properties of a car. Of libsumo the compiled functions themselves, without those of Python around
-    them: they are called for every car in every second."""
+    """Return what gives the properties of a car. Of libsumo the compiled functions themselves, without those of Python
+    around them: they are called for every car in every second."""
     compiled = getattr(sys.modules.get(vehicle.__module__), "_libsumo", None)
     return [getattr(compiled, f"vehicle_{name}", None) or getattr(vehicle, name) for name in names]
