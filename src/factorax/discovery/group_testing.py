@@ -119,7 +119,7 @@ def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.nd
     episode so far, the first of which changes nothing: then a new episode is worth more.
 
     >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8)), np.random.default_rng(0))
-    >>> bool(any_of(groups.T, ~any_of(groups, np.eye(8, dtype=bool))).mean() > 0.5)
+    >>> bool(any_of(groups.T, ~any_of(groups, np.eye(8, dtype=bool))).mean() > 0.4)  # two groups, half of all pairs
     True
     """
     n = len(known)
