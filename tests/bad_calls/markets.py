@@ -70,7 +70,7 @@ ROWS = [
             f"problems.market.{name}",
             getattr(market, name),
             {"model": MODEL},
-            model=[*NOT_MODELS, Given(TIED, "ties")],
+            model=[*NOT_MODELS, Given(TIED, "couples")],
             time_left=NOT_TIMES,
             asset=[*NOT_WHOLE, 2],
         )
@@ -80,7 +80,7 @@ ROWS = [
         "problems.market.value_of_quotes",
         market.value_of_quotes,
         {"model": MODEL, "quotes": np.zeros((3, 11, 2))},
-        model=[*NOT_MODELS, Given(TIED, "ties")],
+        model=[*NOT_MODELS, Given(TIED, "couples")],
         quotes=[None, "q", np.zeros((3, 11)), np.zeros((2, 11, 2)), Given(np.full((3, 11, 2), NAN), "nan")],
         asset=[*NOT_WHOLE, 2],
     ),

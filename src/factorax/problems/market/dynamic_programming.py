@@ -109,7 +109,7 @@ def value_of_quotes(model: MarketModel, quotes: Any, *, asset: int = 0) -> float
     """
     check_type("model", model, MarketModel, "a MarketModel, as `market(3).model`")
     if not model.is_independent:
-        raise ValueError("model: its portfolio term ties assets together; want risk_aversion 0")
+        raise ValueError("model: its portfolio term couples the assets; want risk_aversion 0")
     if checked("asset", asset, Whole) >= model.n:
         raise ValueError(f"asset: got {asset}, want a number from 0 to {model.n - 1}")
     quotes = real_array("quotes", quotes).astype(float)
