@@ -111,10 +111,10 @@ def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
 @_application.register
 def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
-        "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time; want "
-        "a network with one K. Use, for rewards that came lag steps after the actions, credit(net.at(lag), psi), times "
-        "gamma**lag and summed over the lags; for returns, credit(net.returns_network, psi), which is unbiased and has more noise. FactoredPPO(problem, "
-        "net) does the former itself"
+        "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time; want a "
+        "network with one K. Use, for rewards that came lag steps after the actions, credit(net.at(lag), psi), times "
+        "gamma**lag and summed over the lags; for returns, credit(net.returns_network, psi), which is unbiased and has "
+        "more noise. FactoredPPO(problem, net) does the former itself"
     )
 
 
