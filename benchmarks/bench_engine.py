@@ -35,7 +35,7 @@ def numpy_loop(centre: np.ndarray, steps: int) -> np.ndarray:
 
 
 def run(method: BanditMethod, seeds: int, steps: int) -> Callable[[], Any]:
-    """The same update, compiled, for so many seeds."""
+    """The same update, compiled, for this number of seeds."""
     learner = BanditLearner(search_bandit, method)
     keys = jnp.array([[0, r] for r in range(seeds)], jnp.uint32)
     centres = jnp.asarray(np.stack([draw_centre(N, [0, r]) for r in range(seeds)]), jnp.float32)

@@ -6,7 +6,7 @@
 
 Each training is a process with a folder of its own; what all of them gave is in OUT/results-ROUND.json, which is
 written whenever one ends. `tune` tries the configurations in `CONFIGURATIONS` in short trainings. `final` trains five
-seeds on each network with the configuration in `FINAL`. With --limit, only the first so many jobs are run.
+seeds on each network with the configuration in `FINAL`. With --limit N, only the first N jobs are run.
 """
 
 import json
@@ -76,7 +76,7 @@ class Options:
     minutes: float = 8.0
     """Time for everything: no training is started that could not end."""
     limit: int = 0
-    """Run only the first so many jobs; 0: all."""
+    """Number of jobs to run, the first ones; 0 for all."""
     only: str = ""
     """Run only jobs with this text in their names."""
     seconds: float = 0.0
@@ -132,7 +132,7 @@ def collect(options: Options, names: list[str], began: float) -> None:
 
 
 def main(options: Options) -> None:
-    """Run all jobs, so many at a time, until the time is over."""
+    """Run all jobs, `workers` at a time, until the time is over."""
     began = time.monotonic()
     until = began + 60 * options.minutes
     folder = options.out / options.round

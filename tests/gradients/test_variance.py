@@ -314,7 +314,7 @@ class TestBadInput:
 
     def test_parameters_that_are_not_disjoint(self):
         problem = sample_problems.finite(sample_problems.THREE, share=True)
-        with pytest.raises(ValueError, match=r"params: got leaves of shapes \(5,\); disjoint=True wants"):
+        with pytest.raises(ValueError, match=r"params: got leaves of shapes \(5,\); disjoint=True needs"):
             report_of(problem, disjoint=True)
 
     def test_factors_that_read_the_slices_of_others(self):

@@ -74,7 +74,7 @@ BAD = [
     ({"identity": -8}, "identity: got -8, want a whole number from 0 to 4,096"),
     (
         {"architecture": "cnn"},
-        "architecture: got 'cnn', want 'mlp', 'gru', 'lstm', 'conv' or 'attention'; did you mean 'conv'?",
+        "architecture: got 'cnn', want 'mlp', 'gru', 'lstm', 'conv', 'attention' or 'choices'; did you mean 'conv'?",
     ),
     (
         {"architecture": "attention"},

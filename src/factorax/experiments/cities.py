@@ -60,7 +60,15 @@ def plan(settings: Settings, seed: int) -> list[CityRun]:
 
     def one(city: str, method: str, network: str, i: int, **more: Any) -> CityRun:
         return CityRun(
-            city, method, network, first + i, s.episodes, s.evaluations, s.evaluation_seeds, s.horizon, **more
+            city=city,
+            method=method,
+            network=network,
+            seed=first + i,
+            episodes=s.episodes,
+            evaluations=s.evaluations,
+            evaluation_seeds=s.evaluation_seeds,
+            horizon=s.horizon,
+            **more,
         )
 
     runs = [one(city, network, network, i) for city in s.cities for network in s.networks for i in range(s.seeds)]

@@ -59,7 +59,7 @@ def about(path: Path) -> dict[str, Any]:
 def arrays(path: Path, prefix: str, *, limit: int = _BESIDE_BYTES) -> dict[str, np.ndarray]:
     """Return the arrays of a checkpoint whose names begin with `prefix`, by what follows it; no model is made for them.
 
-    Raises ValueError for a file that is none, is damaged, or has more than `limit` bytes.
+    Raises ValueError for a file that is not a checkpoint, is damaged, or has more than `limit` bytes.
     """
     stored = _read(path, limit)
     return {name.removeprefix(prefix): array for name, array in stored.items() if name.startswith(prefix)}

@@ -49,7 +49,7 @@ class CityTraining:
     """Number of evaluations at the end of training, after every `every` episodes; each plays all evaluation seeds."""
     every: int = 1
     early: int = 0
-    """Also evaluate on one seed after every so many episodes before; 0: do not."""
+    """Also evaluate on one seed before that, whenever this number of episodes has passed; 0 for never."""
     seeds: int = 10
     """Evaluation seeds of each of the last evaluations."""
     first_seed: int = FIRST_SEED

@@ -141,7 +141,15 @@ def _run(path: Path) -> RunSource:
     score = _read_score(path)
     if score is not None and curves is not None and len(curves.steps) and score["timesteps"] != curves.steps[-1]:
         score = None  # of an earlier policy: the run has learnt since
-    return RunSource(path, config, curves, tuple(notes), read_made_with(path), tuple(read_warnings(path)), score)
+    return RunSource(
+        path=path,
+        config=config,
+        curves=curves,
+        notes=tuple(notes),
+        made_with=read_made_with(path),
+        warnings=tuple(read_warnings(path)),
+        score=score,
+    )
 
 
 def _read_score(path: Path) -> dict[str, Any] | None:
@@ -172,7 +180,15 @@ def _experiment(path: Path, config: dict[str, Any]) -> ExperimentSource:
             figure = "data:image/png;base64," + base64.b64encode(data).decode()
     except (OSError, ValueError):
         pass  # drawn at the end of an experiment
-    return ExperimentSource(path, config, tuple(claims), columns, rows, figure, tuple(notes))
+    return ExperimentSource(
+        path=path,
+        config=config,
+        claims=tuple(claims),
+        columns=columns,
+        rows=rows,
+        figure=figure,
+        notes=tuple(notes),
+    )
 
 
 def _table(path: Path, notes: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
