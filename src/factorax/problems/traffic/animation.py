@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,11 @@ def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, 
     draws = [
         _scene(ax, ways, title, *scene, size=size) for ax, (title, scene) in zip(axes, scenes.items(), strict=True)
     ]
+    return figure, laid_out(figure, axes, draws)
+
+
+def laid_out(figure: Figure, axes: Sequence[Axes], draws: Sequence[Callable[[int], None]]) -> Callable[[int], None]:
+    """Add the scale of speeds, fix the layout, and return what brings all panels to a second."""
     bar = figure.colorbar(axes[0].collections[-1], ax=list(axes), fraction=0.05, pad=0.02, aspect=30)
     bar.set_label("speed, m/s", fontsize=8)
     bar.ax.tick_params(labelsize=8)
@@ -99,7 +104,7 @@ def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, 
     draw(0)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # once is enough
-    return figure, draw
+    return draw
 
 
 def _scene(ax: Axes, ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, size: float) -> Callable:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from ..animation import film_writer
+from ..animation import film_writer, laid_out
 from .controllers import Controller, play_in
 from .env import CityEnv, Score
 from .roads import Roads
@@ -81,18 +81,7 @@ def _stage(scenes: Mapping[str, CityScene], size: float) -> tuple[Figure, Callab
     figure = Figure(figsize=(len(scenes) * (max(width, 2.5) + 0.15) + 0.8, height + 0.5), layout="constrained")
     axes = figure.subplots(1, len(scenes), squeeze=False)[0]
     draws = [_scene(ax, title, scene, low, high) for ax, (title, scene) in zip(axes, scenes.items(), strict=True)]
-    bar = figure.colorbar(axes[0].collections[-1], ax=list(axes), fraction=0.05, pad=0.02, aspect=30)
-    bar.set_label("speed, m/s", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
-
-    def draw(t: int) -> None:
-        for each in draws:
-            each(t)
-
-    draw(0)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # once is enough
-    return figure, draw
+    return figure, laid_out(figure, axes, draws)
 
 
 def _extent(roads: Roads) -> tuple[np.ndarray, np.ndarray]:
