@@ -105,7 +105,7 @@ def watch(
         what: Folders of runs on traffic, or controllers: always, never, every-10, every-20, fixed-time, actuated,
             gap-out. Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy,
             max-pressure, actuated, delay-based.
-        out: The file of the film: gif, mp4 or html; gif or mp4 of cities.
+        out: The file of the film: gif, mp4 or html.
         grid: Rows and columns, as in 3x3; those of the first run if left out, else 3x3. Shared policies can be shown
             on another grid than they were trained on.
         seconds: Simulated time.
