@@ -34,6 +34,7 @@ from .policies import Agent, Policy
 from .ppo import Update
 from .sharing import common_config, common_spec
 from .state import RunningMoments, TrainState, initial_state
+from .step_samples import StepUpdate
 from .worker_network import WorkerNetwork, module_arrays
 
 _FOR_NEXT_ACTIONS = 2**31 - 1
@@ -106,7 +107,7 @@ class Learner:
     @cached_property
     def rule(self) -> Update:
         """The losses, and the update of the agent."""
-        kind = FactorUpdate if self.config.minibatch_of == "factors" else Update
+        kind = FactorUpdate if self.config.minibatch_of == "factors" else StepUpdate
         if self.config.is_counterfactual:
             kind = CounterfactualUpdate
         return kind(self.spec, self.config, self.devices)

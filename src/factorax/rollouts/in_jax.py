@@ -195,7 +195,7 @@ class _Evaluation:
         def play(act: Any, state: Any, key: jax.Array) -> Any:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 
-        self.init, self.play = environments.init, OwnJit(play)
+        self.init, self.play = OwnJit(environments.init), OwnJit(play)
 
 
 def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:

@@ -11,7 +11,8 @@ from ..learning.factored_ppo import FactoredPPO
 from ..problems.registry import find_problem
 from ..problems.traffic.city.controllers import DETECTORS, PROGRAMMES, Controller, Named
 from ..problems.traffic.city.env import CityEnv
-from ..problems.traffic.city.film import CityScene, animate_city, record
+from ..problems.traffic.city.film import animate_city
+from ..problems.traffic.city.scene import CityScene, record
 from .folder import load, read_config
 
 NAMES: tuple[str, ...] = get_args(Named)
@@ -54,8 +55,6 @@ def write_city_film(
 
     `trusted` is the name of a problem that may be loaded although it refers to files; see `load`.
     """
-    if out.suffix == ".html":
-        raise ValueError(f"out: got {out.name!r}, want .gif or .mp4 for films of cities")
     if not what or len(set(what)) != len(what):
         raise ValueError(f"what: got {list(what)!r}, want different folders of runs, or some of {', '.join(NAMES)}")
     for name in what:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -164,8 +165,8 @@ class _Seeds:
 
     def set_states(self) -> None:
         """Set the state of each model from the stacked state."""
-        for i, model in enumerate(self.models if self.states is not None else ()):
-            state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, self.states)
+        states = [] if self.states is None else _apart(self.states, len(self.models))
+        for model, state in zip(self.models, states, strict=False):
             model.state = state if self.chosen is None else state._replace(network=None)
 
 
@@ -187,28 +188,38 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
     warn_if_short(config, config.total_timesteps - first.num_timesteps)
     if not first.num_timesteps and first.state.missing_edges is not None:
         warn_if_actors_respond(spec, config.policy)
-    states = seeds.stack()
-    began, steps, warned = time.perf_counter(), first.num_timesteps, False
+    states, steps = seeds.stack(), first.num_timesteps
+    rollout = config.n_envs * config.n_steps
+    began = last = time.perf_counter()
+    warned, pending = False, None
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
-        while steps < config.total_timesteps:
-            started = time.perf_counter()
-            new, metrics = seeds.program.update_seeds(states)
-            metrics = {name: np.asarray(value) for name, value in metrics.items()}
+        while steps < config.total_timesteps or pending is not None:
+            # The device computes the next update while this process writes down the last one.
+            update = None
+            if steps < config.total_timesteps:
+                states, metrics = seeds.program.update_seeds(states)
+                update = states, metrics, steps
+                steps += rollout
+            finished, pending = pending, update
+            if finished is None:
+                continue
+            after, metrics, before = finished
+            metrics = jax.device_get(metrics)
             now = time.perf_counter()
-            times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}
-            times |= peak_memory(config)
-            each = [checked_metrics({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))]
+            times = {"time/fps": rollout / (now - last), "time/time_elapsed": now - began} | peak_memory(config)
+            last = now
+            each = [checked_metrics({k: v[i] for k, v in metrics.items()}, config, before) for i in range(len(models))]
             for recorder, row in zip(recorders, each, strict=True):
                 recorder.write(row | times)
             # Only now: a resumed run drops rows after its checkpoint, but cannot restore missing rows before it.
-            seeds.states = states = new
-            steps += config.n_envs * config.n_steps
+            seeds.states = after
             if not warned:
-                sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
+                sums = jax.tree.map(lambda leaf: leaf[0], after.missing_edges)
                 warned = warn_if_missing(spec, sums, each[0]["time/iterations"])
             mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
-            progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
+            description = f"mean return of {len(models)} seeds {mean:.4g}"
+            progress.update(bar, completed=before + rollout, description=description)
             if recorders[0].due:
                 seeds.set_states()
                 for recorder in recorders:
@@ -216,4 +227,20 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
 
 
 def _stacked(states: Sequence[TrainState]) -> TrainState:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *states)
+    """Return states as one, each array with an axis of states in front.
+
+    On the host: on a device, every shape of an array would take a compilation of its own.
+    """
+    arrays = jax.device_get([eqx.filter(state, eqx.is_array) for state in states])
+
+    def stack(*leaves: Any) -> jax.Array:
+        return jnp.stack(leaves) if eqx.is_array(leaves[0]) else jnp.asarray(np.stack(leaves))  # keys stay on devices
+
+    return eqx.combine(jax.tree.map(stack, *arrays), eqx.filter(states[0], eqx.is_array, inverse=True))
+
+
+def _apart(states: TrainState, count: int) -> list[TrainState]:
+    """Return the states that `_stacked` made one of."""
+    arrays, rest = eqx.partition(states, eqx.is_array)
+    arrays = jax.device_get(arrays)
+    return [eqx.combine(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), arrays), rest) for i in range(count)]

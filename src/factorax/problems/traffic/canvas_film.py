@@ -50,10 +50,10 @@ def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) 
     longest = float(np.linalg.norm(ways.streets[:, 1] - ways.streets[:, 0], axis=1).max())
     unit = max(0.1, longest / 65_000)
     return {
-        "streets": _flipped(ways.streets),
-        "stop_lines": _flipped(ways.stop_lines),
-        "start": _flipped(ways.start),
-        "ahead": _flipped(ways.ahead),
+        "streets": flipped(ways.streets),
+        "stop_lines": flipped(ways.stop_lines),
+        "start": flipped(ways.start),
+        "ahead": flipped(ways.ahead),
         "unit": unit,
         "speed_unit": SPEED_UNIT,
         "scenes": [_scene(ways, title, *scene, unit=unit) for title, scene in scenes.items()],
@@ -92,7 +92,7 @@ def _asset(name: str) -> str:
     return folder.joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _flipped(points: np.ndarray) -> list[Any]:
+def flipped(points: np.ndarray) -> list[Any]:
     """Return points of the plane in screen coordinates, where y grows downwards."""
     return np.round(points * np.array([1.0, -1.0]), 2).tolist()
 
@@ -108,10 +108,10 @@ def _scene(ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, un
     return {
         "title": title,
         "seconds": len(place),
-        "counts": _packed(np.clip(present, 0, 65_535).astype("<u2")),
-        "along": _packed(along),
-        "speeds": _packed(speeds),
-        "lights": _packed(np.stack([_colours(ways, signals[:, t]) for t in range(len(place))])),
+        "counts": packed(np.clip(present, 0, 65_535).astype("<u2")),
+        "along": packed(along),
+        "speeds": packed(speeds),
+        "lights": packed(np.stack([_colours(ways, signals[:, t]) for t in range(len(place))])),
         "returns": np.round(np.cumsum(np.asarray(episode.reward, float)), 1).tolist(),
     }
 
@@ -123,5 +123,6 @@ def _colours(ways: Ways, signals: np.ndarray) -> np.ndarray:
     return np.where(green, 2, np.where(yellow, 1, 0)).astype(np.uint8)
 
 
-def _packed(array: np.ndarray) -> str:
+def packed(array: np.ndarray) -> str:
+    """Return the bytes of an array in base64."""
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
