@@ -262,7 +262,11 @@ def test_agents_with_several_numbers_train():
         (lambda: from_jaxmarl("SMAX", scenario="3marines"), ValueError, "scenario: got '3marines', want one of 3m, "),
         (lambda: from_jaxmarl("SMAX", max_step=3), ValueError, "settings: got .*max_step"),
         (lambda: from_jaxmarl(3), TypeError, "env: got 3, which has no reset; want the name"),
-        (lambda: from_jaxmarl(own_environment(), max_steps=3), TypeError, "max_steps: got it with an environment"),
+        (
+            lambda: from_jaxmarl(own_environment(), max_steps=3),
+            TypeError,
+            "max_steps: got a setting with an environment object",
+        ),
         (lambda: from_jaxmarl(SPREAD, network=np.eye(4)), ValueError, "network: got shape .*want 3 × 3"),
         (lambda: from_jaxmarl(SPREAD, rewards_end_with_agents=3), ValueError, "rewards_end_with_agents: got 3, want"),
         (lambda: from_jaxmarl("storm"), TypeError, "env: its reset returns the observations .*; want a dictionary"),
