@@ -24,9 +24,10 @@ if [ $SCALE = 1 ]; then
   S4='{"n_envs":512,"n_steps":32,"batch_size":2048,"n_epochs":4}'
   S6='{"n_envs":2048,"n_steps":16,"batch_size":8192,"n_epochs":3}'
   S7='{"n_envs":8,"n_steps":400,"batch_size":320,"n_epochs":5}'
-  CLI=320000 CITY=traffic:100x100,initial=everywhere
+  S8='{"n_envs":1,"n_steps":100,"batch_size":20,"n_epochs":5}'
+  CLI=320000 CITY=traffic:100x100,initial=everywhere LARGE=traffic:316x316,initial=everywhere
 else
-  S1='{"n_envs":4,"n_steps":10,"batch_size":20,"n_epochs":2}'; S4=$S1; S6=$S1; S7=$S1; CLI=12800 CITY=traffic:2x2,initial=everywhere
+  S1='{"n_envs":4,"n_steps":10,"batch_size":20,"n_epochs":2}'; S4=$S1; S6=$S1; S7=$S1; S8=$S1; CLI=12800 CITY=traffic:2x2,initial=everywhere LARGE=$CITY
 fi
 if [ -z "$SKIP1" ]; then
 parts --name base --settings "$S1" --trace --hlo --parts & a=$!
@@ -39,12 +40,14 @@ wait $b $c $d
 XLA_FLAGS="$GRAPH --xla_gpu_graph_min_graph_size=1 --xla_gpu_command_buffer_unroll_loops=true" parts --name unroll --settings "$S1" & b=$!
 XLA_FLAGS="$GRAPH $QUICK" parts --name graph_quick --settings "$S1" & c=$!
 parts --name city --problem $CITY --settings "$S7" --seeds 1 --trace & f=$!
+parts --name city_stored --problem $CITY --settings "$S7" --seeds 1 --stored & g=$!
+parts --name city_large --problem $LARGE --settings "$S8" --seeds 1 --trace & h=$!
 wait $a
 parts --name wide --settings "$S4" --trace --parts & a=$!
 wait $b $c
 parts --name throughput --settings "$S6" --trace & b=$!
 JAX_DEFAULT_MATMUL_PRECISION=tensorfloat32 parts --name tf32 --settings "$S4" & c=$!
-wait $a $b $c $e $f
+wait $a $b $c $e $f $g
 say phase 1 over
 fi
 [ -n "$SKIP2" ] && { kill $packer; pack; exit 0; }

@@ -24,6 +24,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
+from factorax.learning import learner as learner_module  # noqa: E402
 from factorax.learning import step_samples  # noqa: E402
 from factorax.learning.epochs import shuffled  # noqa: E402
 
@@ -115,6 +116,7 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
+    parser.add_argument("--stored", action="store_true", help="keep local observations, however large")
     parser.add_argument("--parts", action="store_true", help="time the parts alone")
     parser.add_argument("--trace", action="store_true", help="count kernels")
     parser.add_argument("--hlo", action="store_true", help="keep the optimised program")
@@ -123,6 +125,8 @@ def main():
     args = parser.parse_args()
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
+    if args.stored:
+        learner_module.LARGEST_SEEN = 2**60
     result = {"name": args.name, "problem": args.problem, "settings": args.settings, "seeds": args.seeds}
     result |= {"flags": os.environ.get("XLA_FLAGS", ""), "plain": args.plain, "seconds_import": time.time() - BEGAN}
 

@@ -113,6 +113,7 @@ def main():
             row = np.where(np.asarray(metrics["rollout/episodes"]) > 0, returns, np.nan)
             mean = np.nanmean(row.reshape(len(grid), -1), axis=1)
             result["curve"].append([steps, round(time.time() - training, 3), [round(float(x), 2) for x in mean]])
+            write()
         ended = (ends <= steps) & (ends > steps - c.n_envs * c.n_steps)
         if ended.any() or (args.every and count % args.every == 0) or time.time() - began >= args.limit:
             now = time.time()

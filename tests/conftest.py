@@ -24,6 +24,12 @@ QUICK_TO_COMPILE = (
 )
 """Options of XLA with which a training step compiles in under half the time and runs as fast: one LLVM module instead
 of 32, and fused operations without MLIR, which versions of XLA that have no other way ignore."""
+LONG = (
+    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_packaging.py", "test_programs.py"),
+    *("test_folder_killed.py", "test_ray_actors.py", "test_brax.py", "test_jaxmarl.py", "test_playground.py"),
+    *("test_devices.py", "test_stable_baselines3.py", "test_sb3_ppo.py", "test_film.py", "test_train.py"),
+)
+"""Files of more than half a minute, the longest first: `make test-slow` keeps this order, so that none begins last."""
 memory = {"after collection": 0}
 
 
@@ -38,7 +44,7 @@ def pytest_configure(config):
             # Kept for the next run: JAX knows which of its versions compiled a program, and from what.
             settings |= {
                 "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
-                "jax_persistent_cache_min_compile_time_secs": 0.1,
+                "jax_persistent_cache_min_compile_time_secs": 0.01,  # pages and commands compile many small ones
                 "jax_persistent_cache_min_entry_size_bytes": -1,
             }
         for name, value in settings.items():
@@ -58,6 +64,7 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
     if "FACTORAX_NIGHTLY" not in os.environ:
         for item in items:
             if item.get_closest_marker("nightly"):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from factorax.learning import Config, Learner, step_samples
+from factorax.learning import learner as learner_module
 from factorax.problems import find_problem
 from factorax.problems.traffic import lanes
 
@@ -35,3 +36,18 @@ def test_a_cpu_keeps_arrays_apart():
     learner = Learner.of(find_problem("contextual-bandit:4"), config=Config(**SIZES))
     assert isinstance(learner.rule, step_samples.StepUpdate)
     assert not step_samples.saves_kernels(learner.rule)
+
+
+@pytest.mark.parametrize("saves_kernels", [False, True])
+def test_large_local_observations_are_computed_where_needed(monkeypatch, saves_kernels):
+    config = Config(**SIZES, policy="shared", identity=0, critic="factor")
+    problem = lanes(1, 2)
+    kept, kept_metrics = _updated(config, problem)
+    monkeypatch.setattr(step_samples, "saves_kernels", lambda rule: saves_kernels)
+    monkeypatch.setattr(learner_module, "LARGEST_SEEN", 0)
+    monkeypatch.setattr(step_samples, "LARGEST", 0)
+    assert Learner.of(problem, config=config).sees_later
+    computed, metrics = _updated(config, problem)
+    for a, b in zip(kept, computed, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert metrics.keys() == kept_metrics.keys()

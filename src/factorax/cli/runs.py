@@ -109,7 +109,7 @@ def watch(
         what: Folders of traffic runs, or controllers: always, never, every-10, every-20, fixed-time, actuated, gap-out.
           Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy, max-pressure,
           actuated, delay-based.
-        out: Output file: gif, mp4 or html; gif or mp4 for cities.
+        out: Output file: gif, mp4 or html.
         grid: Rows and columns, as in 3x3; by default those of the first run, or 3x3. Shared policies can be shown on
           other grids than the one they were trained on.
         seconds: Simulated time in seconds.

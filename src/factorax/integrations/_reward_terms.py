@@ -64,8 +64,12 @@ def problem_of(
     targets = (*map(_title, chosen), *((OTHER,) if with_other else ())) if chosen else ("reward",)
     action_space = Box(-1.0, 1.0, (n,), np.float32)
 
+    # Compiled as a whole: training resets outside of its own program, where every operation of the physics, some
+    # hundreds, would be compiled on its own.
+    first = jax.jit(lambda key: quietly(env.reset, key))
+
     def reset(key: jax.Array) -> tuple[Any, Any]:
-        state = quietly(env.reset, plain_key(key))
+        state = first(plain_key(key))
         return strongly_typed((state, jnp.int32(0))), as_element(observation_space, state.obs)
 
     def step(key: jax.Array, state: Any, action: Any) -> Step:

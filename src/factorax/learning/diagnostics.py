@@ -209,12 +209,24 @@ def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.A
 
 
 def rollout_metrics(
-    spec: Spec, config: Config, agent: Agent, samples: Samples, factor_credit: jax.Array
+    spec: Spec,
+    config: Config,
+    agent: Agent,
+    samples: Samples,
+    factor_credit: jax.Array,
+    see: Callable[[jax.Array], Any] | None = None,
 ) -> dict[str, Any]:
-    """Return metrics of a rollout before learning from it, for credits as in the loss, ``(N, n)``."""
+    """Return metrics of a rollout before learning from it, for credits as in the loss, ``(N, n)``.
+
+    With `see`, as in `Update`, the signal-to-noise ratio of gradients is that of the first `batch_size` samples.
+    """
     c, returns, error = config, samples.returns, samples.returns - samples.value
+    some, credit_of_some = samples, factor_credit
+    if see is not None:
+        some, credit_of_some = jax.tree.map(lambda x: x[: c.batch_size], (samples, factor_credit))
+        some = some._replace(local=see(some.obs))
     metrics = {
-        "factor/gradient_snr": gradient_snr(spec, agent, samples, factor_credit),
+        "factor/gradient_snr": gradient_snr(spec, agent, some, credit_of_some),
         "train/explained_variance": 1 - jnp.var(error) / (jnp.var(returns) + 1e-8),
     }
     if c.estimator == "factored":

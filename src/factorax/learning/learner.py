@@ -30,6 +30,7 @@ from .diagnostics import Evidence
 from .factor_samples import FactorUpdate
 from .hints import warn_if_dense, warn_if_unscaled
 from .metrics import Metrics
+from .modules.custom import seen_shape
 from .policies import Agent, Policy
 from .ppo import Update
 from .sharing import common_config, common_spec
@@ -37,6 +38,8 @@ from .state import RunningMoments, TrainState, initial_state
 from .step_samples import StepUpdate
 from .worker_network import WorkerNetwork, module_arrays
 
+LARGEST_SEEN = 2**28
+"""Numbers that all components see in a rollout, 1 GiB, up to which they are kept."""
 _FOR_NEXT_ACTIONS = 2**31 - 1
 """Folded into the key of a state: its splits are for other things."""
 
@@ -110,7 +113,20 @@ class Learner:
         kind = FactorUpdate if self.config.minibatch_of == "factors" else StepUpdate
         if self.config.is_counterfactual:
             kind = CounterfactualUpdate
-        return kind(self.spec, self.config, self.devices)
+        return kind(self.spec, self.config, self.devices, self.see if self.sees_later else None)
+
+    @cached_property
+    def sees_later(self) -> bool:
+        """Whether what every component sees is left out of batches, and computed where it is needed: if it is large,
+        and nothing but minibatches of steps looks at it."""
+        c = self.config
+        plain = c.minibatch_of == "steps" and c.objective != "natural" and not c.variance_report
+        if not plain or c.is_counterfactual or c.is_recurrent or not looks_at_local(self.spec, c, self.own):
+            return False
+        if self.own.policy is not None or self.own.critic is not None:  # these may remember
+            return False
+        shape = seen_shape(self.spec)
+        return shape is not None and c.rollout_steps * shape[0] * shape[1] > LARGEST_SEEN
 
     @cached_property
     def collector(self) -> Collector:
@@ -221,7 +237,9 @@ class Learner:
         evidence = Evidence(
             spec=self.spec,
             agent=state.agent,
-            batch=batch,
+            batch=batch._replace(local=self.see(batch.obs))
+            if self.sees_later
+            else batch,  # computed only if it is used
             advantages=lambda: self.rule.target_advantages(state.agent, batch, state.hyper),
         )
         k = network.for_rollout(state.network, self.rollout_view(state, transitions))
@@ -271,11 +289,11 @@ class Learner:
         obs, next_obs = self.normalised(state.obs, t.obs), self.normalised(state.obs, t.next_obs)
         batch = TrainingBatch(
             obs=obs,
-            local=self.see(obs),
+            local=None if self.sees_later else self.see(obs),
             action=t.action,
             psi=c.reward_scale * (t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalize_reward else t.psi),
             next_obs=next_obs,
-            next_local=self.see(next_obs),
+            next_local=None if self.sees_later else self.see(next_obs),
             terminated=t.terminated,
             truncated=t.truncated,
             factor_mask=t.factor_mask,

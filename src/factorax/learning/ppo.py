@@ -59,6 +59,9 @@ class Update:
     config: Config
     devices: Mesh | None = None
     """The devices that share a minibatch; None if it is one."""
+    see: Callable[[jax.Array], Any] | None = None
+    """From observations to what every component sees, where batches leave that out because it is large; then it is
+    computed one step or one minibatch at a time."""
 
     @cached_property
     def network(self) -> BaseNetwork:
@@ -81,13 +84,21 @@ class Update:
             return jnp.zeros((*obs.shape[:-1], self.spec.n_targets))
         return agent.critic(obs, local, agent.policy)
 
+    def over_steps(self, function: Callable[[jax.Array, Any], Any], obs: jax.Array, local: Any) -> Any:
+        """Return a function of observations ``[T, ...]`` and what every component sees of them; one step after the
+        other, if that is not in batches."""
+        see = self.see
+        return function(obs, local) if see is None else jax.lax.map(lambda row: function(row, see(row)), obs)
+
     def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
         """Return the critic's predictions for the observations of a rollout, and for those that followed, ``[T, B,
         v]``."""
         policy, critic = agent.policy, agent.critic
         if critic is None or not critic.remembers(policy):
-            now = self.values(agent, batch.obs, batch.local)
-            return now, self.values(agent, batch.next_obs, batch.next_local)
+            values = partial(self.values, agent)
+            return self.over_steps(values, batch.obs, batch.local), self.over_steps(
+                values, batch.next_obs, batch.next_local
+            )
         memory = batch.critic_memory if critic.own_memory else batch.memory
         now, memory = critic.step(batch.obs, batch.local, memory, policy)
         return now, critic.step(batch.next_obs, batch.next_local, memory, policy)[0]
@@ -156,7 +167,11 @@ class Update:
         elif not self.config.critic_predicts_credit:
             apply = lambda k, x: credit(k, x, self.spec.weights)  # noqa: E731
             factor_credit, value, returns = self.network.credit_rollout(k, estimates, apply)
-        out = agent.policy.at(batch.obs, batch.local, batch.memory)
+        if self.see is None:
+            out = agent.policy.at(batch.obs, batch.local, batch.memory)
+        else:
+            parameters = self.over_steps(lambda obs, local: agent.policy(obs, local)[0], batch.obs, None)
+            out = parameters, agent.policy.usable_spread
         old = self.log_prob(out, batch.action) if batch.log_prob is None else by_factor(self.spec, batch.log_prob)
         samples = Samples(
             obs=batch.obs,
@@ -288,7 +303,7 @@ class Update:
         optimiser, old = self.optimiser(hyper), agent.policy.spread
         samples = self.samples(agent, batch, k, hyper)
         standardised = self.standardised(samples)
-        report = diagnostics.rollout_metrics(self.spec, c, agent, samples, standardised)
+        report = diagnostics.rollout_metrics(self.spec, c, agent, samples, standardised, self.see)
         if c.normalize_over == "rollout":
             samples = samples._replace(credit=standardised)
         if c.variance_report and c.estimator == "factored":
@@ -314,6 +329,7 @@ class Update:
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
             learnt, state = carry
             part = shard_minibatch(self.devices, minibatches.take(indices))
+            part = part if self.see is None else part._replace(local=self.see(part.obs))
             (_, metrics), gradient = gradient_of(learnt, part, old, kl_coef, hyper)
             updates, state = optimiser.update(gradient, state, learnt)
             return (eqx.apply_updates(learnt, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}

@@ -17,6 +17,9 @@ from .policies import Agent
 from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together
 
+LARGEST = 2**26
+"""Numbers in one array of all samples. Where there are more, the copy costs more than the launches that it saves."""
+
 
 @dataclass(frozen=True, eq=False)
 class StepUpdate(Update):
@@ -26,13 +29,16 @@ class StepUpdate(Update):
         """Return samples as they are, or as rows of one array, and the losses of one or two networks."""
         if self.recurrent(agent) or not saves_kernels(self):
             return super().for_minibatches(agent, samples)
-        size = len(samples.action)
-        if not Twins.can_stand_for(agent) or self.spec.factors is not None:
-            return Minibatches(size, packed(samples), self.loss)
-        if samples.local is not None and agent.policy.mask is None:  # then nothing looks at the whole observation
-            samples = samples._replace(obs=samples.obs[:, :0])
-        rule = TwinUpdate(self.spec, self.config, self.devices, twins_of=agent)
-        return Minibatches(size, packed(samples), rule.loss, together, apart)
+        have_twins = Twins.can_stand_for(agent) and self.spec.factors is None
+        if have_twins and samples.local is not None and agent.policy.mask is None:
+            samples = samples._replace(obs=samples.obs[:, :0])  # nothing looks at the whole observation
+        minibatches = super().for_minibatches(agent, samples)
+        if sum(x.size for x in jax.tree.leaves(samples)) <= LARGEST:
+            minibatches = minibatches._replace(take=packed(samples))
+        if not have_twins:
+            return minibatches
+        rule = TwinUpdate(self.spec, self.config, self.devices, self.see, twins_of=agent)
+        return minibatches._replace(loss=rule.loss, enter=together, leave=apart)
 
 
 def saves_kernels(rule: Update) -> bool:

@@ -45,8 +45,8 @@ class Grid:
     def __post_init__(self) -> None:
         for name in ("rows", "columns"):
             size = as_index(getattr(self, name), name, least=1)
-            if size > 100:
-                raise ValueError(f"{name}: got {size}, want a number from 1 to 100")
+            if size > 320:
+                raise ValueError(f"{name}: got {size}, want a number from 1 to 320")
 
     @property
     def n_lights(self) -> int:
