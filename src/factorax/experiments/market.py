@@ -1,13 +1,13 @@
-"""A dealer who quotes on n assets: how quotes are grouped into factors, and what is left of the optimum (Sec. 4.2).
+"""A dealer who quotes on n assets: grouping of quotes into factors, as a fraction of the optimum (Sec. 4.2).
 
-Bid and ask of an asset influence the same targets, so that the minimum factorisation groups them. On 1 to 1000 assets
-they are trained as factors of their own, as groups with a diagonal and with a full covariance, and as one joint action.
-All methods have the same policy network, which sees an asset's own inventory, the same steps and seeds,
-and the same settings but for the learning rate, the best of three for factored and for joint policies.
+Bid and ask of an asset influence the same targets, so the minimum factorisation groups them. On 1 to 1000 assets they
+are trained as separate factors, as groups with a diagonal and with a full covariance, and as one joint action. All
+methods have the same policy network, which observes an asset's own inventory, the same steps and seeds, and the same
+settings except for the learning rate, which is the best of three for factored and for joint policies.
 
-Where no penalty ties assets together, the score is exact: the value of the most probable quotes over that of the best,
-both by dynamic programming. With a portfolio term it is the mean return of many episodes over that of the closed form
-of Bergault, Evangelista, Guéant and Vieira (2021).
+If no penalty couples the assets, the score is exact: the value of the most probable quotes relative to the optimal
+value, both by dynamic programming. With a portfolio term it is the mean return of many episodes relative to that of
+the closed form of Bergault, Evangelista, Guéant and Vieira (2021).
 """
 
 import math
@@ -36,15 +36,15 @@ METHODS = {
     "minimum, full": ("--network", "minimum", "--covariance", "full"),
     "joint": ("--network", "singletons", "--estimator", "vanilla"),
 }
-"""Options of every method. The vanilla estimator has one ratio and one advantage for all quotes, with any network."""
+"""Options of each method. The vanilla estimator has one ratio and one advantage for all quotes, with any network."""
 FASTER = ("--learning-rate", "1e-2")
-"""For joint policies on ten assets and more; everything else learns with the rate of the preset, 3·10⁻³.
+"""For joint policies on ten and more assets; everything else uses the learning rate of the preset, 3·10⁻³.
 
 Learning rates are the best of 10⁻³, 3·10⁻³ and 10⁻² on ten assets, after 160,000 steps with one seed: 92 %, 98 % and
 88 % of the optimum for pairs, 81 %, 89 % and 92 % for a joint policy. On one asset 10⁻² gave a joint policy 91 %."""
 TIED = "risk_aversion=0.5,correlation=0.5,running_penalty=0.02"
 EPISODES = 4000
-"""In which policies and the closed form are compared where there is no exact value."""
+"""Number of episodes in which policies and the closed form are compared if there is no exact value."""
 POINTS = 40
 
 
@@ -54,7 +54,7 @@ class Settings:
 
     assets: tuple[int, ...] = (1, 10, 100, 1000)
     tied: tuple[int, ...] = (2, 10)
-    """Numbers of assets that a portfolio term ties together."""
+    """Numbers of assets coupled by a portfolio term."""
     seeds: int = 10
     updates: int = 300
 
@@ -68,27 +68,27 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As in the table and the figure; never a number alone, which a CSV file would not keep as a text."""
+        """Name in the table and the figure; never only a number, which a CSV file would not keep as text."""
         return f"{self.assets}{' tied' if self.tied else ''} {'asset' if self.assets == 1 else 'assets'}"
 
     @property
     def problem(self) -> str:
-        """As `find_problem` takes it."""
+        """Name for `find_problem`."""
         return f"market:{self.assets},{TIED}" if self.tied else f"market:{self.assets}"
 
     @property
     def n_envs(self) -> int:
-        """Fewer assets need more episodes for as many samples; a thousand have plenty in few."""
+        """Number of environments: fewer assets need more episodes for as many samples."""
         return 128 if self.assets < 10 else 16 if self.assets <= 100 else 4
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Return the markets: assets on their own, and assets that are tied together."""
+    """Return the markets: independent assets, and coupled assets."""
     return [Case(n, False) for n in settings.assets] + [Case(n, True) for n in settings.tied]
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Return the runs: every method on every market, all seeds in one program."""
+    """Return the runs: each method on each market, with all seeds in one program."""
     runs = []
     for case in cases(settings):
         rollout = case.n_envs * 50
@@ -112,7 +112,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def value_of(model: Any) -> float:
-    """Return what the most probable quotes of a trained model are worth: exactly where assets are on their own."""
+    """Return the value of the most probable quotes of a trained model, exact for independent assets."""
     problem: Market = model.spec.problem
     market = problem.model
     if not market.is_independent:
@@ -130,9 +130,9 @@ def value_of(model: Any) -> float:
 
 
 def learned_quotes(model: Any) -> np.ndarray:
-    """Return the most probable quotes where all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
+    """Return the most probable quotes if all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
 
-    A policy that sees an asset's own inventory alone quotes the same whatever the others have.
+    A policy that observes only an asset's own inventory quotes the same for any other inventories.
     """
     market = model.spec.problem.model
     left = 1 - np.arange(market.horizon) / market.horizon
@@ -144,13 +144,13 @@ def learned_quotes(model: Any) -> np.ndarray:
 
 
 def measured(out: Path) -> Arrays:
-    """Return the value of every seed's final policy."""
+    """Return the value of the final policy of each seed."""
     folders = sorted(out.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-"))) or [out]
     return {"value": np.array([value_of(load(folder)) for folder in folders])}
 
 
 def yardstick(case: Case) -> float:
-    """Return the best value, or, for assets that are tied together, the return of the closed form."""
+    """Return the optimal value or, for coupled assets, the return of the closed form."""
     problem: Market = find_problem(case.problem)
     if problem.model.is_independent:
         return optimum(problem.model).value
@@ -158,7 +158,7 @@ def yardstick(case: Case) -> float:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run and point of its curve; percentages are of the optimum, or of the closed form."""
+    """Return one row per run and point of its curve; percentages are relative to the optimum or the closed form."""
     rows = []
     outcomes = iter(zip(plan(settings, seed), results, strict=True))
     for case in cases(settings):
@@ -183,20 +183,20 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def finals(table: Table, case: Case, method: str) -> np.ndarray:
-    """Return the final percentage of every seed."""
+    """Return the final percentage of each seed."""
     rows = where(table, market=case.name, method=method)
     return np.array([where(rows, seed=seed)["final"][0] for seed in np.unique(rows["seed"])])
 
 
 def training(table: Table, case: Case, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps of a curve, and the percentages of every seed there, ``(seeds, points)``."""
+    """Return the steps of a curve and the percentages of each seed, ``(seeds, points)``."""
     rows = where(table, market=case.name, method=method)
     by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
     return by_seed[0]["steps"], np.stack([each["training"] for each in by_seed])
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means over seeds of final percentages and of all of training, and leads over singletons."""
+    """Return interquartile means over seeds of final percentages and of all training, and leads over singletons."""
     summary: dict[str, Any] = {}
     for case in cases(settings):
         final = {method: finals(table, case, method) for method in METHODS}
@@ -216,8 +216,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw a panel for each market: percentages of the optimum during training, and those of final policies at the
-    right."""
+    """Plot one panel per market: percentages of the optimum during training, and final policies at the right."""
     shown = cases(settings)
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -252,7 +251,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: what a factored policy reaches, that a joint one falls behind, and what a covariance does."""
+    """Return the claims on factored policies, joint policies and the covariance."""
     budget = f"{settings.seeds} seeds, interquartile means with 95 % intervals"
     chosen = "we chose the market, its parameters, networks and budgets; the paper has no such experiment"
 
