@@ -82,5 +82,5 @@ def test_components_see_their_own_and_the_images():
 
 
 def test_there_has_to_be_an_image():
-    with pytest.raises(ValueError, match=r"architecture: got 'conv', and no part of the observation is an image"):
+    with pytest.raises(ValueError, match=r"architecture: got 'conv', but no part of the observation is an image"):
         encoder(speed=spaces.Box(-1.0, 1.0, (2,)))

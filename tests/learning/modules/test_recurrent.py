@@ -211,7 +211,9 @@ def test_states_are_handed_out_and_taken_back():
     assert not np.array_equal(state, second)
     _, again = model.predict(obs, state, episode_start=[True])
     np.testing.assert_array_equal(again, state)
-    with pytest.raises(ValueError, match=r"state: got shape \(1, 3\), want \(1, 8\): what the last call of predict"):
+    with pytest.raises(
+        ValueError, match=r"state: got shape \(1, 3\), want \(1, 8\), the state that the last call of predict"
+    ):
         model.predict(obs, np.zeros((1, 3)))
     model.close()
 
@@ -236,5 +238,5 @@ def test_a_spec_is_all_that_shapes_need():
 def test_discovery_wants_a_policy_that_does_not_remember():
     model = FactoredPPO("queues:2", architecture="gru", **SETTINGS)
     for discover in (intervene, collect):
-        with pytest.raises(ValueError, match="policy: got a model with architecture='gru', whose policy remembers"):
+        with pytest.raises(ValueError, match="policy: got a model with architecture='gru', which is recurrent"):
             discover(queues(2), policy=model)
