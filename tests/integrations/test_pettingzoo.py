@@ -128,7 +128,7 @@ def test_agents_with_several_elements():
 
 
 def test_mistakes():
-    with pytest.raises(ValueError, match="network: has actions 'left', 'mid', 'right', which the environment has not"):
+    with pytest.raises(ValueError, match="network: has actions 'left', 'mid', 'right', which the environment lacks"):
         fx.wrap(Agents(), EYE.relabel(actions=["left", "mid", "right"]))
     with pytest.raises(
         ValueError, match=r"network: got shape \(3, 2\), want 3 × 3: the reward has 3 parts \('agent_0'"

@@ -10,9 +10,10 @@ from .advantages import Samples
 
 
 def packed(samples: Samples) -> Callable[[jax.Array], Samples]:
-    """Map the numbers of samples to a minibatch: all arrays are columns of one, so that a device gathers once.
+    """Return a function from indices of samples to a minibatch: all arrays are columns of one, so that one gather
+    suffices.
 
-    Whole numbers and booleans are exact as floats.
+    Integers and booleans are exact as floats.
     """
     leaves, structure = jax.tree.flatten(samples)
     rows = jnp.concatenate([x.reshape(len(x), -1).astype(jnp.float32) for x in leaves], axis=1)

@@ -18,12 +18,12 @@ from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together
 
 LARGEST = 2**26
-"""Numbers in one array of all samples. Where there are more, the copy costs more than the launches that it saves."""
+"""Maximum size of one array of all samples. Beyond it, the copy costs more than the launches that it saves."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepUpdate(Update):
-    """An update whose minibatches are steps of environments, each with what all factors did."""
+    """An update with minibatches of environment steps, each with the actions of all factors."""
 
     def for_minibatches(self, agent: Agent, samples: Samples) -> Minibatches:
         """Return samples as they are, or as rows of one array, and the losses of one or two networks."""
@@ -31,7 +31,7 @@ class StepUpdate(Update):
             return super().for_minibatches(agent, samples)
         have_twins = Twins.can_stand_for(agent) and self.spec.factors is None
         if have_twins and samples.local is not None and agent.policy.mask is None:
-            samples = samples._replace(obs=samples.obs[:, :0])  # nothing looks at the whole observation
+            samples = samples._replace(obs=samples.obs[:, :0])  # nothing uses the full observation
         minibatches = super().for_minibatches(agent, samples)
         if sum(x.size for x in jax.tree.leaves(samples)) <= LARGEST:
             minibatches = minibatches._replace(take=packed(samples))
@@ -42,13 +42,13 @@ class StepUpdate(Update):
 
 
 def saves_kernels(rule: Update) -> bool:
-    """Return whether the device of an update is one on which fewer, larger operations are faster."""
+    """Return whether the update runs on a device on which fewer, larger operations are faster."""
     return saves_launches(rule.config, rule.devices)
 
 
 @dataclass(frozen=True, eq=False)
 class TwinUpdate(Update):
-    """The losses of an agent whose networks `Twins` stand for."""
+    """The losses of an agent whose networks are replaced by `Twins`."""
 
     twins_of: Agent | None = None
 
