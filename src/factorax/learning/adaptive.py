@@ -5,6 +5,10 @@ rollout, for all pairs, with respect to the last layer of the policy:
 
     Gᵢⱼ = E[zᵢ λⱼ Aⱼ],    bias²ᵢⱼ = |Gᵢⱼ|²,    noiseᵢⱼ = V[mean of zᵢ λⱼ Aⱼ over a rollout]
 
+If parameters are shared, the policy follows the sum over components. Where c of them have an edge of the same kind, as
+every quote of a market has one to its own profit, leaving out all of these costs c² bias², and keeping them c noise: an
+edge pays if `copies` = c times its bias² exceeds its noise.
+
 The noise is that between environments, because the steps of one episode are not independent. Both are averaged over the
 last `window` rollouts, a time in which a policy changes little and an optimiser averages: the gradient that counts
 averages over this many rollouts, and so does the estimate.
@@ -38,6 +42,7 @@ class AdaptiveNetwork(BaseNetwork):
     - `window`: rollouts that the estimates are averaged over, older ones with falling weight.
     - `margin`: hysteresis. An edge is added if its bias² exceeds 1 + margin times the noise, and removed if it is less
       than 1 / (1 + margin) times the noise; in between it stays as it is.
+    - `copies`: components with an edge of the same kind, for a policy that they share; bias² counts this many times.
 
     A row none of whose edges pays stays as it is: without any edge there would be nothing to learn from.
 
@@ -54,12 +59,14 @@ class AdaptiveNetwork(BaseNetwork):
     every: int = 2
     window: int = 10
     margin: float = 8.0
+    copies: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "initial", as_network(self.initial, "initial"))
         checked("every", self.every, Count)
         checked("window", self.window, Count)
         checked("margin", self.margin, NotNegative)
+        checked("copies", self.copies, Count)
 
     @classmethod
     def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
@@ -114,7 +121,7 @@ class AdaptiveNetwork(BaseNetwork):
         rollouts = state.rollouts + 1
         one, share = noise / total, squares / total**2  # of one rollout; the mean has this share of it
         of_mean = one * share
-        bias = jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
+        bias = self.copies * jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
         present = state.matrix > 0
         pays = jnp.where(present, bias * (1 + self.margin) > of_mean, bias > (1 + self.margin) * of_mean)
         kept = jnp.where(present, state.matrix, 1.0) * pays
