@@ -152,7 +152,7 @@ def test_a_run_from_before_presets_resumes_without_one(factorax):
     before = (folder / "config.json").read_bytes()
     code, _, err = factorax("train", "chain:2", *OPTIONS)
     assert code == 2
-    assert "holds a run with other settings" in err
+    assert "contains a run with other settings" in err
     assert "A run that was started without the preset chain resumes with --preset none" in err
     assert (folder / "config.json").read_bytes() == before
     code, _, err = factorax("train", "chain:2", *OPTIONS, "--preset", "none")

@@ -1,13 +1,13 @@
-"""A dealer who quotes on n assets: how quotes are grouped into factors, and what is left of the optimum (Sec. 4.2).
+"""A dealer who quotes on n assets: grouping of quotes into factors, as a fraction of the optimum (Sec. 4.2).
 
-Bid and ask of an asset influence the same targets, so that the minimum factorisation groups them. On 1 to 1000 assets
-they are trained as factors of their own, as groups with a diagonal and with a full covariance, and as one joint action.
-All methods have the same policy network, which sees an asset's own inventory, the same steps and seeds, and the same
-settings but for the learning rate, which is tuned for each method on each market with as many trials.
+Bid and ask of an asset influence the same targets, so the minimum factorisation groups them. On 1 to 1000 assets they
+are trained as separate factors, as groups with a diagonal and with a full covariance, and as one joint action. All
+methods have the same policy network, which observes an asset's own inventory, the same steps and seeds, and the same
+settings except for the learning rate, which is tuned for each method on each market with the same number of trials.
 
-Where no penalty ties assets together, the score is exact: the value of the most probable quotes over that of the best,
-both by dynamic programming. With a portfolio term it is the mean return of many episodes over that of the closed form
-of Bergault, Evangelista, Guéant and Vieira (2021).
+If no penalty couples the assets, the score is exact: the value of the most probable quotes relative to the optimal
+value, both by dynamic programming. With a portfolio term it is the mean return of many episodes relative to that of
+the closed form of Bergault, Evangelista, Guéant and Vieira (2021).
 """
 
 import math
@@ -48,7 +48,7 @@ class Settings:
 
     assets: tuple[int, ...] = (1, 10, 100, 1000)
     tied: tuple[int, ...] = (2, 10)
-    """Numbers of assets that a portfolio term ties together."""
+    """Numbers of assets coupled by a portfolio term."""
     seeds: int = 10
     updates: int = 300
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)
@@ -66,22 +66,22 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As in the table and the figure; never a number alone, which a CSV file would not keep as a text."""
+        """Name in the table and the figure; never only a number, which a CSV file would not keep as text."""
         return f"{self.assets}{' tied' if self.tied else ''} {'asset' if self.assets == 1 else 'assets'}"
 
     @property
     def problem(self) -> str:
-        """As `find_problem` takes it."""
+        """Name for `find_problem`."""
         return f"market:{self.assets},{TIED}" if self.tied else f"market:{self.assets}"
 
     @property
     def n_envs(self) -> int:
-        """Fewer assets need more episodes for as many samples; a thousand have plenty in few."""
+        """Number of environments: fewer assets need more episodes for as many samples."""
         return 128 if self.assets < 10 else 16 if self.assets <= 100 else 4
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Return the markets: assets on their own, and assets that are tied together."""
+    """Return the markets: independent assets, and coupled assets."""
     return [Case(n, False) for n in settings.assets] + [Case(n, True) for n in settings.tied]
 
 
@@ -116,7 +116,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def yardstick(case: Case) -> float:
-    """Return the best value, or, for assets that are tied together, the return of the closed form."""
+    """Return the optimal value or, for coupled assets, the return of the closed form."""
     problem: Market = find_problem(case.problem)
     if problem.model.is_independent:
         return optimum(problem.model).value
@@ -124,7 +124,7 @@ def yardstick(case: Case) -> float:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run and point of its curve; percentages are of the optimum, or of the closed form."""
+    """Return one row per run and point of its curve; percentages are relative to the optimum or the closed form."""
     rows = []
     outcomes = iter(zip(plan(settings, seed), results, strict=True))
     for case in cases(settings):
@@ -150,20 +150,20 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def finals(table: Table, case: Case, method: str) -> np.ndarray:
-    """Return the final percentage of every seed."""
+    """Return the final percentage of each seed."""
     rows = where(table, market=case.name, method=method)
     return np.array([where(rows, seed=seed)["final"][0] for seed in np.unique(rows["seed"])])
 
 
 def training(table: Table, case: Case, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps of a curve, and the percentages of every seed there, ``(seeds, points)``."""
+    """Return the steps of a curve and the percentages of each seed, ``(seeds, points)``."""
     rows = where(table, market=case.name, method=method)
     by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
     return by_seed[0]["steps"], np.stack([each["training"] for each in by_seed])
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means over seeds of final percentages and of all of training, and leads over singletons."""
+    """Return interquartile means over seeds of final percentages and of all training, and leads over singletons."""
     summary: dict[str, Any] = {}
     for case in cases(settings):
         final = {method: finals(table, case, method) for method in METHODS}
@@ -184,8 +184,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw a panel for each market: percentages of the optimum during training, and those of final policies at the
-    right."""
+    """Plot one panel per market: percentages of the optimum during training, and final policies at the right."""
     shown = cases(settings)
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -220,7 +219,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: what a factored policy reaches, that a joint one falls behind, and what a covariance does."""
+    """Return the claims on factored policies, joint policies and the covariance."""
     budget = f"{settings.seeds} seeds, interquartile means with 95 % intervals"
     chosen = "we chose the market, its parameters, networks and budgets; the paper has no such experiment"
 

@@ -64,7 +64,7 @@ class Roads:
     following: sparse.csr_array
     """Which lane leads to which, booleans ``(lanes, lanes)``."""
     crossed_from: dict[str, int]
-    """Number of the street that leads to each internal edge of a junction."""
+    """Number of the lane from which cars come to each internal lane of a junction."""
     lights: tuple[Light, ...]
     uncontrolled: tuple[str, ...]
     """Lights with fewer than two green phases; they follow the programme of the file."""
@@ -95,7 +95,7 @@ class Roads:
             speeds=np.array([_number(path, lane, "speed") for _, lane in elements]),
             shapes=tuple(_shape(path, lane) for _, lane in elements),
             following=following,
-            crossed_from=_crossed_from(root, street),
+            crossed_from=_crossed_from(root, lane_number),
             lights=lights,
             uncontrolled=uncontrolled,
         )
@@ -189,14 +189,14 @@ def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tupl
     return tuple(lights), tuple(uncontrolled)
 
 
-def _crossed_from(root: Xml.Element, street: dict[str, int]) -> dict[str, int]:
-    """Streets by the internal edges that they lead to; a way through a junction may be in several parts."""
+def _crossed_from(root: Xml.Element, lane: dict[str, int]) -> dict[str, int]:
+    """Lanes by the internal lanes that they lead to; a way through a junction may be in several parts."""
     crossed: dict[str, int] = {}
-    parts = [(c.get("from", ""), c.get("via", "").rpartition("_")[0]) for c in root.iter("connection") if c.get("via")]
+    ways = [(f"{c.get('from')}_{c.get('fromLane')}", c.get("via", "")) for c in root.iter("connection") if c.get("via")]
     for _ in range(3):
-        for origin, internal in parts:
-            if origin in street or origin in crossed:
-                crossed.setdefault(internal, street[origin] if origin in street else crossed[origin])
+        for origin, internal in ways:
+            if origin in lane or origin in crossed:
+                crossed.setdefault(internal, lane[origin] if origin in lane else crossed[origin])
     return crossed
 
 
