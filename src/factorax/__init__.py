@@ -1,4 +1,4 @@
-"""Factored policy gradients: credit every action with the objectives it influences, and no others."""
+"""Factored policy gradients: credit each action only with the targets that it influences."""
 
 from typing import TYPE_CHECKING
 
@@ -71,5 +71,5 @@ _HOMES = {
     "Spec": "spec",
 }
 
-# Loaded when needed: structure and credit serve users of NumPy or PyTorch, who need neither JAX nor Gymnasium.
+# Loaded lazily: `structure` and `credit` also serve users of NumPy or PyTorch, who need neither JAX nor Gymnasium.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -23,7 +23,7 @@ _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirector
 
 
 def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
-    """Return the function of every command; that of train has the defaults that these arguments choose."""
+    """Return the function of each command; `train` gets the default values that these arguments select."""
     return {
         "reproduce": reproduce,
         "claims": claims,
@@ -38,12 +38,12 @@ def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
 
 
 def main() -> int:
-    """Parse the command line and run the command; errors that the user can fix, and warnings, are one line each.
+    """Parse the command line and run the command. Warnings and errors that the user can fix are printed on one line.
 
-    Returns the exit code: 2 if the command, or a file that it names, cannot be used as it is; 1 if the command failed
-    on the way, as on a full disk; 130 if it was stopped.
+    Returns the exit code: 2 if the command or a file that it names cannot be used; 1 if the command failed while it
+    ran, for example on a full disk; 130 if it was interrupted.
     """
-    for name in ("SIGTERM", "SIGHUP"):  # there is no SIGHUP on Windows, and nohup ignores it
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP, and nohup ignores it
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
@@ -56,10 +56,10 @@ def main() -> int:
                 available,
                 prog="factorax",
                 config=(tyro.conf.FlagCreatePairsOff,),
-                description="Factored policy gradients: credit every action with the objectives it influences.",
+                description="Factored policy gradients: credit each action only with the targets that it influences.",
             )
     except KeyboardInterrupt:
-        print("stopped; the same command resumes it", file=sys.stderr)
+        print("stopped; run the same command again to resume", file=sys.stderr)
         return 130
     except (ValueError, TypeError, ImportError, *_OF_PATHS) as error:
         print(f"factorax: {printable(error, keep=_LINES)}", file=sys.stderr)
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _each_once() -> Any:
-    """Return a hook that shows each warning once, on the error stream, without its place in the code."""
+    """Return a hook that prints each warning once on stderr, without its position in the code."""
     shown: set[str] = set()
 
     def show(message: Warning | str, *where: Any, **options: Any) -> None:

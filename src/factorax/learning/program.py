@@ -1,4 +1,4 @@
-"""`Program`: a learner on this machine. It compiles the learner's functions, and shares them with equal ones."""
+"""`Program`: a learner on this machine, which compiles the learner's functions and shares them with equal learners."""
 
 import dataclasses
 import weakref
@@ -17,10 +17,10 @@ from .state import TrainState
 
 
 class _Programs:
-    """What is compiled for a learner, and for all that are equal to it by value.
+    """The compiled functions of a learner and of all learners equal to it by value.
 
-    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could
-    then release neither.
+    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could then
+    release neither.
     """
 
     def __init__(self, learner: Learner):
@@ -42,13 +42,13 @@ class _Programs:
 
 
 KEPT = 8
-"""Learners whose programs are kept for models to come, the last ones that were made. A model keeps its own."""
+"""The most recently created programs, kept for later models. A model also keeps its own."""
 _kept: Recent[_Programs] = Recent(KEPT)
 _in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictionary()
 
 
 def _programs_of(learner: Learner) -> _Programs:
-    """Return the programs of a learner, or of one equal to it."""
+    """Return the programs of a learner, or of an equal one."""
     common = learner.common
     described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
     if described is None:
@@ -71,20 +71,20 @@ def forget_programs() -> None:
 class Program:
     """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
 
-    Compiles once, for all states of the same shapes and for all learners whose problem, network and settings are equal
-    by value; `Hyper` and the seed may differ. `close` ends environments and workers.
+    Compiles once for all states of the same shapes and for all learners with problem, network and settings equal by
+    value; `Hyper` and the seed may differ. `close` stops environments and workers.
     """
 
     def __init__(self, learner: Learner):
         self.learner = learner
         self._programs = _programs_of(learner)
         self.collector = self._programs.collector
-        if not self.collector.traced:  # it holds environments
+        if not self.collector.traced:  # it owns environments
             self.collector = learner.new_collector()
             self.collector.share(self._programs.collector)
 
     def behaviour(self, state: TrainState) -> Behaviour:
-        """`Learner.behaviour`, by functions that all models with these programs have in common."""
+        """Return `Learner.behaviour` with functions shared by all models with these programs."""
         return self._programs.learner.behaviour(state)
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -97,16 +97,18 @@ class Program:
         return new, metrics | self.collector.metrics()
 
     def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
-        """`update` of several states of a JAX problem, stacked along a first axis, as one program."""
+        """Update several states of a JAX problem, stacked along a first axis, in one program."""
         states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
         return self._programs.update(states, len(states.timesteps))(states)
 
     def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[..., Any]:
-        """`Learner.act`, compiled: from the data of a key and raw observations ``(B, d)`` to flat actions; of a
-        recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
+        """Return the compiled `Learner.act`: maps the data of a key and raw observations ``(B, d)`` to flat actions.
+
+        For a recurrent policy it also takes and returns the memory ``(B, h)``.
+        """
         state = devices.place(self.learner.devices, state, self.learner.config)
         return self.collector.compiled_act(self.behaviour(state), deterministic)
 
     def close(self) -> None:
-        """End environments and workers; they are started again if they are needed."""
+        """Stop environments and workers; they are restarted when needed."""
         self.collector.close()

@@ -21,7 +21,7 @@ def _scaled(initialiser: Any) -> Callable[[float], Any]:
 
 
 def _normc(gain: float) -> Any:
-    """Normal weights; those that lead to a unit have the norm 1 in hidden layers, and 0.01 in the last."""
+    """Return normal weights, scaled to norm 1 per unit in hidden layers and to 0.01 in the last."""
     norm = 1.0 if gain == 2**0.5 else 0.01
 
     def weights(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -37,11 +37,11 @@ INITIALISERS: dict[str, Callable[[float], Any]] = {
     "he": _scaled(jax.nn.initializers.he_normal()),
     "normc": _normc,
 }
-"""From a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
+"""Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
 
 
 class LayerSettings(eqx.Module):
-    """What all layers of a network have in common."""
+    """Settings common to all layers of a network."""
 
     hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
     activation: str = eqx.field(static=True, default="tanh")
@@ -59,7 +59,7 @@ class MLP(eqx.Module):
     kernels: list[jax.Array]
     biases: list[jax.Array]
     scales: list[jax.Array]
-    """Scales of the layer normalisation; empty without one. Biases shift, so it needs no shift."""
+    """Scales of the layer normalisation; empty without it. Biases provide the shift."""
     activation: str = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float, settings: LayerSettings | None = None):
@@ -84,7 +84,7 @@ class MLP(eqx.Module):
         return x
 
     def layer(self, i: int, x: jax.Array, scale: Any = None, shift: Any = None) -> jax.Array:
-        """Return the output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
+        """Return the output of hidden layer i; `scale` and `shift` modulate the input of its activation."""
         if self.scales:
             x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
         else:
@@ -95,15 +95,15 @@ class MLP(eqx.Module):
 
 
 NARROW = 4
-"""Columns of a matrix that the CPU multiplies one by one: XLA's gradient of a product with few columns takes as long as
-that of one with sixty."""
+"""Maximum number of columns for which a CPU multiplies column by column: XLA's gradient of a product with few columns
+takes as long as that of one with sixty."""
 
 
 def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``.
+    """Return x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``.
 
-    With one axis in front of the product: with two, XLA transposes both operands of its gradient, and multiplies them
-    on a CPU in four times the time.
+    The product has one leading axis: with two, XLA transposes both operands of its gradient and takes four times as
+    long on a CPU.
     """
     rows = x.reshape(-1, x.shape[-1]) if x.ndim > 2 else x
     if 1 < kernel.shape[-1] <= NARROW and jax.default_backend() == "cpu":

@@ -1,4 +1,4 @@
-"""Episodes of traffic as data for a canvas, and the page that plays them: cars, lights and controls, in one file."""
+"""Episodes of traffic as data for a canvas, and a self-contained page that plays them."""
 
 import base64
 import html
@@ -19,7 +19,7 @@ from .lane_simulator import SECTION, Lanes
 from .signals import Signals, green_and_yellow
 
 SPEED_UNIT = 0.25
-"""Metres a second of one unit of speed: a byte holds up to 64 m/s."""
+"""Speed in metres per second of one unit: a byte holds up to 64 m/s."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -42,9 +42,9 @@ _PAGE = """<!doctype html>
 
 
 def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) -> dict[str, Any]:
-    """Return episodes as JSON: the map once, and per second the places and speeds of cars and the colours of lights.
+    """Return episodes as JSON: the map once, and per second the positions and speeds of cars and the colours of lights.
 
-    - `scenes`: what `play` returned, by the titles to be shown.
+    - `scenes`: the results of `play`, by title.
     """
     ways = Ways(grid)
     longest = float(np.linalg.norm(ways.streets[:, 1] - ways.streets[:, 0], axis=1).max())
@@ -61,9 +61,9 @@ def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) 
 
 
 def write_film_page(path: Path, film: Mapping[str, Any], *, speed: int = 10) -> None:
-    """Write a page that plays a film; it needs no other file and no network.
+    """Write a self-contained page that plays a film.
 
-    - `speed`: seconds of traffic per second at first; the page has a choice of others.
+    - `speed`: initial number of seconds of traffic per second; the page offers others.
     """
     script, style = film_script(), film_style() + _asset("page.css")
     title = "Traffic: " + ", ".join(printable(scene["title"]) for scene in film["scenes"])
@@ -83,7 +83,7 @@ def film_script() -> str:
 
 
 def film_style() -> str:
-    """Return the style of its controls."""
+    """Return the style sheet of the controls."""
     return _asset("film.css")
 
 
@@ -93,7 +93,7 @@ def _asset(name: str) -> str:
 
 
 def flipped(points: np.ndarray) -> list[Any]:
-    """Return points of the plane as on a screen, where y grows downward."""
+    """Return points of the plane in screen coordinates, where y grows downwards."""
     return np.round(points * np.array([1.0, -1.0]), 2).tolist()
 
 
@@ -117,7 +117,7 @@ def _scene(ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, un
 
 
 def _colours(ways: Ways, signals: np.ndarray) -> np.ndarray:
-    """Return what every stop line shows: 0 for red, 1 for yellow, 2 for green."""
+    """Return the colour of each stop line: 0 for red, 1 for yellow, 2 for green."""
     axis = (ways.route >= 2 * ways.grid.columns).astype(int)
     green, yellow = green_and_yellow(Signals(*(x[ways.light] for x in signals)), axis)
     return np.where(green, 2, np.where(yellow, 1, 0)).astype(np.uint8)
