@@ -8,8 +8,9 @@ A *test* changes a group of factors and tells which targets moved. For every tar
 
 Groups are chosen so that their outcome is as uncertain as can be over all targets. A target with few parents among n
 factors then takes about log₂ n tests, and all targets share them. Where parents are many, factors are tested one by
-one, which is then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time (`plan`),
-and the factor that moved a target after all is first sought among the parents of targets like it (`likely`).
+one, which is then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time
+(`factorax.discovery.comparison_plan`), and the factor that moved a target after all is first sought among the parents
+of targets like it (`likely`).
 
 What is found by elimination may be wrong: two changes can cancel, as those of two bits in their parity, or one can hide
 another. So elimination only *suggests* edges; see `factorax.discovery.interventional` for how they are confirmed.
@@ -21,21 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
+from .comparison_plan import likeness
+
 Test = Callable[[np.ndarray], np.ndarray]
 """From groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
 _TRIED = 24
 """Groups of each sort among which the best is taken."""
 _CLIMBED = 3
-"""How many of those groups are improved further; also the number of starts of the search in `_cover`."""
-_KEPT = 0.97
-"""Probability that a factor stays in a planned group. On 10×10 lights 0.9 takes a tenth more tests: pairs for which a
-group is the only one that can rule them out are lost with a factor."""
-_LOOKED_AT = 10_000_000
-"""Numbers, of moves times targets, that a step of the search in `_cover` compares."""
+"""How many of those groups are improved further."""
 _DENSE = 0.055
 """Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
-_LIKELY = 100.0
-"""Value of testing a pair for which all similar targets have an edge, in units of a pair for which none has."""
 _STANDS_OUT = 0.3
 """Share of likeness above which a suspect is changed alone."""
 
@@ -111,73 +107,12 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float
     return trial
 
 
-def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return groups ``(B, n)`` for one episode that rule out pairs, if there are no edges but `known`.
-
-    `need` ``(n, m)`` says in how many more episodes each pair is to be ruled out. Those that lag behind come first, and
-    those that are edges by their `likeness`. The groups end where another one would be worth less than a run of this
-    episode so far, the first of which changes nothing: then a new episode is worth more.
-
-    >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8)), np.random.default_rng(0))
-    >>> bool(any_of(groups.T, ~any_of(groups, np.eye(8, dtype=bool))).mean() > 0.4)  # two groups, half of all pairs
-    True
-    """
-    n = len(known)
-    worth = np.where(known, 0.0, np.square(need) * (1 + _LIKELY * likeness(known))).astype(np.float32)
-    groups, total = np.zeros((0, n), bool), 0.0
-    while worth.any():
-        group, told = _cover(known, worth, rng)
-        if told < total / (len(groups) + 1):
-            break
-        # Two factors whose changes cancel must not always be changed together.
-        thinned = group & (rng.random(n) < _KEPT)
-        group = thinned if thinned.any() else group
-        groups, total = np.vstack([groups, group]), total + told
-        worth[group[:, None] & ~any_of(group[None], known)] = 0.0
-    return groups
-
-
-def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Return a group that rules out the most, as far as steepest ascent finds it, and what that is worth."""
-    n, active, parents = len(worth), worth.any(axis=1), known.astype(np.float32)
-    families = _families(known[:, worth.any(axis=0)])
-    moves = max(_LOOKED_AT // worth.size, 2 * _TRIED)
-
-    def told(gained: np.ndarray, touched: np.ndarray) -> np.ndarray:
-        return (gained * (touched < 0.5)).sum(axis=-1)
-
-    best, most = np.zeros(n, bool), 0.0
-    for _ in range(_CLIMBED):
-        candidates = rng.permutation(families)[:moves]
-        group, value = active & ~candidates[0], -1.0
-        while True:  # without one family more, or with or without one factor more
-            as_numbers = group.astype(np.float32)
-            gained, touched = as_numbers @ worth, as_numbers @ parents
-            if told(gained, touched) <= value:
-                break
-            value = float(told(gained, touched))
-            less = (group & ~candidates).astype(np.float32)
-            one = rng.permutation(np.flatnonzero(active))[:moves]
-            sign = np.where(group[one], np.float32(-1), np.float32(1))[:, None]
-            of_families = told(less @ worth, less @ parents)
-            of_ones = told(gained + sign * worth[one], touched + sign * parents[one])
-            if max(of_families.max(), of_ones.max()) <= value:
-                break
-            if of_families.max() >= of_ones.max():
-                group = group & ~candidates[of_families.argmax()]
-            else:
-                group = group ^ (np.arange(n) == one[of_ones.argmax()])
-        if value > most:
-            best, most = group, value
-    return best, most
-
-
 def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None) -> np.ndarray:
     """Return the group ``(n,)`` whose outcome is the most uncertain, of some that are worth a look.
 
     Open pairs are edges at that `rate`; without one, only those are asked for of which one moved a target.
     """
-    targets, suspects = suspects_of(trial)
+    targets, suspects, _ = suspects_of(trial)
     n = len(suspects)
     asked = trial.open & (rate is not None)
     asked[:, targets] |= suspects
@@ -196,7 +131,7 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
         return ((entr(moves) + entr(1 - moves)) * (groups @ parents < 0.5)).sum(axis=1)
 
     active = asked.any(axis=1)
-    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: see _KEPT
+    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: what cancels must not always be together
     anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
     picked = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # targets; a group has open factors of one
     size = 0.5 ** rng.integers(0, 4, _TRIED)
@@ -214,36 +149,22 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     return best[most.argmax()]
 
 
-def likeness(known: np.ndarray) -> np.ndarray:
-    """Return the share of targets like it that have this parent, ``(n, m)``: cos⁴ of the angle between parents is the
-    weight.
-
-    >>> likeness(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], bool))[:, 1]  # the second target is like the first
-    array([1., 1., 0.], dtype=float32)
-    """
-    parents = known.astype(np.float32)
-    unit = parents / np.maximum(np.sqrt(parents.sum(axis=0)), 1.0)
-    alike = (unit.T @ unit) ** 4
-    np.fill_diagonal(alike, 0.0)
-    return parents @ alike / np.maximum(alike.sum(axis=0), 1e-6)
-
-
 def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
     """Return the factor that most likely moved targets that no edge explains, for targets like those have it as a
     parent.
 
     Booleans ``(n,)``, one of them True, or none if no suspect stands out.
     """
-    targets, suspects = suspects_of(trial)
+    targets, suspects, _ = suspects_of(trial)
     share = np.where(suspects, likeness(known)[:, targets], 0.0)
     share /= np.maximum(share.sum(axis=0), 1e-12)
     standing = np.where(share > _STANDS_OUT, share, 0.0).sum(axis=1)
     return (np.arange(len(known)) == standing.argmax()) & standing.any()
 
 
-def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    """Return targets ``(k,)`` that moved though no edge leads there; and the suspects in the smallest group, ``(n,
-    k)``.
+def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return targets ``(k,)`` that moved though no edge leads there, the suspects in the test that has the fewest,
+    ``(n, k)``, and that test, ``(k,)``.
 
     Targets without a suspect are left out.
     """
@@ -251,8 +172,9 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
     left = np.where(trial.unexplained & (count > 0), count, len(trial.open) + 1)
     targets = np.flatnonzero((left <= len(trial.open)).any(axis=0))
     if not len(targets):
-        return targets, np.zeros((len(trial.open), 0), bool)
-    return targets, trial.groups[left[:, targets].argmin(axis=0)].T & trial.open[:, targets]
+        return targets, np.zeros((len(trial.open), 0), bool), targets
+    tests = left[:, targets].argmin(axis=0)
+    return targets, trial.groups[tests].T & trial.open[:, targets], tests
 
 
 def _families(edges: np.ndarray) -> np.ndarray:
