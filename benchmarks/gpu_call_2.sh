@@ -16,8 +16,8 @@ T='12e6,16e6'
 if [ -n "$TINY" ]; then S='{"n_envs":4,"n_steps":8,"batch_size":16,"n_epochs":1}'; S7=$S; S8=$S; CITY=traffic:1x2; LARGE=$CITY; T='64,128'; fi
 tune --name 3x3 --settings "$S" --limit 165 --grid "{\"learning_rate\":[8e-3,16e-3],\"ent_coef\":[0.02,0.05],\"total_timesteps\":[$T]}" & a=$!
 tune --name 2x6 --problem traffic:2x6,slots=20 --settings "$S" --limit 165 --grid "{\"learning_rate\":[8e-3,16e-3],\"ent_coef\":[0.03],\"total_timesteps\":[16e6]}" & b=$!
-[ -n "$TINY" ] && { kill $b; }
-wait $a $b
+tune --name bfloat16 --bfloat16 --settings "$S" --limit 165 --grid "{\"learning_rate\":[8e-3],\"ent_coef\":[0.02,0.05],\"total_timesteps\":[12e6]}" & c=$!
+wait $a $b $c
 choose() { $PY - $W/tune_$1.json $2 <<'P'
 import json, sys
 try:
@@ -46,10 +46,11 @@ JAX_PLATFORMS=cpu $PY -m benchmarks.gpu_export $W/policies $W/cold-3x3/seed-* $W
 [ $(left) -gt 150 ] && cli warm-2x6 c6 traffic:2x6,slots=20 $O6
 parts --name preset --settings "$S" --trace --hlo --parts & a=$!
 parts --name city --problem $CITY --settings "$S7" --seeds 1 --trace --hlo & b=$!
-[ $(left) -gt 110 ] && { parts --name city_stored --problem $CITY --settings "$S7" --seeds 1 --stored & c=$!; }
+[ $(left) -gt 110 ] && { parts --name city_bfloat16 --problem $CITY --settings "$S7" --seeds 1 --bfloat16 --trace & c=$!; }
+[ $(left) -gt 110 ] && { parts --name preset_bfloat16 --settings "$S" --bfloat16 & f=$!; }
 parts --name city_large --problem $LARGE --settings "$S8" --seeds 1 --trace & d=$!
 XLA_FLAGS="--xla_gpu_force_compilation_parallelism=8" parts --name parallel --settings "$S" & e=$!
-while kill -0 $a 2>/dev/null || kill -0 $b 2>/dev/null || kill -0 $d 2>/dev/null || kill -0 $e 2>/dev/null; do
+while kill -0 $a 2>/dev/null || kill -0 $b 2>/dev/null || kill -0 $d 2>/dev/null || kill -0 ${c:-$d} 2>/dev/null || kill -0 $e 2>/dev/null; do
   [ $(left) -lt 8 ] && break; sleep 1; done
 say over
 kill $packer; pack

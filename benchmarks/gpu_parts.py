@@ -26,7 +26,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from factorax.learning import learner as learner_module  # noqa: E402
-from factorax.learning import step_samples  # noqa: E402
+from factorax.learning import step_samples, twin_networks  # noqa: E402
 from factorax.learning.epochs import shuffled  # noqa: E402
 
 from .gpu_tuning import evaluation, make_learner  # noqa: E402
@@ -114,6 +114,7 @@ def main():
     parser.add_argument("--problem", default="traffic:3x3,slots=20")
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--bfloat16", action="store_true", help="activations of twins in half precision")
     parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
     parser.add_argument("--stored", action="store_true", help="keep local observations, however large")
     parser.add_argument("--parts", action="store_true", help="time the parts alone")
@@ -122,6 +123,8 @@ def main():
     parser.add_argument("--lock")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
+    if args.bfloat16:
+        twin_networks.PRODUCTS = jnp.bfloat16
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
     if args.stored:

@@ -20,7 +20,7 @@ gamma = 0.9
 hidden = [8, 8]
 """
 SIZES = {
-    **dict.fromkeys(("traffic", "traffic-full"), "traffic:3x3"),
+    **dict.fromkeys(("traffic", "traffic-full", "traffic-gpu"), "traffic:3x3"),
     **dict.fromkeys(("traffic-paper", "traffic-paper-large-minibatches"), "traffic:2x6,action=gaussian"),
 }
 """Problems to try presets on that are nobody's default, or whose default is a pattern without an example."""
