@@ -159,7 +159,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         n = len(self.roads.lights)
         self.phase, self.since = np.zeros(n, int), np.zeros(n)
-        self.time, self.collisions, self.teleports, self.loaded = 0, 0, 0, 0
+        self.time, self.collisions, self.teleports = 0, 0, 0
         self._before: dict[str, tuple[float, int]] = {}
         self._inside: dict[int, list[int]] = {}
         if self.programme == "chosen":
@@ -226,7 +226,6 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             step()
             self.collisions += api.getCollidingVehiclesNumber()
             self.teleports += api.getStartingTeleportNumber()
-            self.loaded += api.getLoadedNumber()
             if self.every_second is not None:
                 self.every_second()
 
