@@ -44,7 +44,7 @@ class Settings:
     networks: tuple[str, ...] = (NEAR, GLOBAL)
     transfer: tuple[str, ...] = ("cologne3", "cologne8")
     """City to train on, with near streets, and city to play on without further training; empty to leave it out."""
-    episodes: tuple[int, ...] = (60, 100, 120, 50)
+    episodes: tuple[int, ...] = (60, 110, 120, 50)
     """Training episodes in each city."""
     seeds: int = 5
     evaluations: int = 10
