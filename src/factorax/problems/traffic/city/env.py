@@ -221,13 +221,14 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         return chosen
 
     def _run(self, seconds: int) -> None:
-        step, api = self.simulation.step, self.simulation.api.simulation
+        step, look = self.simulation.step, self.every_second
+        colliding, teleporting = self.simulation.counts
         for _ in range(seconds):
             step()
-            self.collisions += api.getCollidingVehiclesNumber()
-            self.teleports += api.getStartingTeleportNumber()
-            if self.every_second is not None:
-                self.every_second()
+            self.collisions += colliding()
+            self.teleports += teleporting()
+            if look is not None:
+                look()
 
     def _read(self) -> tuple[Cars, np.ndarray]:
         """Cars on lanes, and the targets since the last decision."""
