@@ -31,9 +31,7 @@ def test_an_error_of_sumo_names_seed_and_second(sumo):
     def fail():
         raise RuntimeError("no more")
 
-    env.simulation.api = type(
-        "Broken", (), {"simulationStep": staticmethod(fail), "close": staticmethod(env.simulation.api.close)}
-    )()
+    env.simulation._step = fail
     with pytest.raises(EpisodeLost, match="SUMO, seed 5, second 3: no more"):
         env.step(np.zeros(1))
     env.reset(seed=5)  # it can be reset
