@@ -14,6 +14,7 @@ from rich.table import Table
 
 from . import (
     bench_batched,
+    bench_cities,
     bench_credit,
     bench_discovery,
     bench_engine,
@@ -44,6 +45,7 @@ BENCHES = (
     bench_rollouts,
     bench_batched,
     bench_sumo_training,
+    bench_cities,
 )
 
 

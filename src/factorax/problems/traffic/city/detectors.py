@@ -43,12 +43,12 @@ class Detectors:
     extended: bool = True
     """Whether they reach beyond the begin of the lane, as far as the light before."""
 
-    @property
+    @cached_property
     def n_lanes(self) -> int:
         """Columns: lanes of the light with most."""
         return max(len(light.lanes) for light in self.roads.lights)
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """Numbers that are read on each lane."""
         return 1 + self.zones + OTHERS

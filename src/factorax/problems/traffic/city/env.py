@@ -118,9 +118,13 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         names = self.roads.streets if targets == "street" else self.roads.lanes
         m = self.reward_dim = len(names)
         self.weights = np.ones(m)
-        self._lane = {name: i for i, name in enumerate(self.roads.lanes)}
+        # Numbers of lanes; internal lanes of junctions have that of the lane before them, plus the number of lanes.
+        count = len(self.roads.lanes)
+        inside = {name: lane + count for name, lane in self.roads.crossed_from.items()}
+        self._lane = inside | {name: i for i, name in enumerate(self.roads.lanes)}
         of_street = range(len(self.roads.streets)) if targets == "street" else _first_lanes(self.roads)
-        self._target_of_lane: list[int] = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
+        of_lane = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
+        self._target_of_lane: list[int] = [*of_lane, *of_lane, -1]  # the last one for lanes that are not known
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
         self.clearing = clearing
         self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]
@@ -159,7 +163,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         n = len(self.roads.lights)
         self.phase, self.since = np.zeros(n, int), np.zeros(n)
-        self.time, self.collisions, self.teleports, self.loaded = 0, 0, 0, 0
+        self.time, self.collisions, self.teleports = 0, 0, 0
         self._before: dict[str, tuple[float, int]] = {}
         self._inside: dict[int, list[int]] = {}
         if self.programme == "chosen":
@@ -221,27 +225,24 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         return chosen
 
     def _run(self, seconds: int) -> None:
-        step, api = self.simulation.step, self.simulation.api.simulation
+        step, look = self.simulation.step, self.every_second
+        colliding, teleporting = self.simulation.counts
         for _ in range(seconds):
             step()
-            self.collisions += api.getCollidingVehiclesNumber()
-            self.teleports += api.getStartingTeleportNumber()
-            self.loaded += api.getLoadedNumber()
-            if self.every_second is not None:
-                self.every_second()
+            self.collisions += colliding()
+            self.teleports += teleporting()
+            if look is not None:
+                look()
 
     def _read(self) -> tuple[Cars, np.ndarray]:
         """Cars on lanes, and the targets since the last decision."""
         names, lanes, position, speed, loss, waiting = self.simulation.delays()
-        lane_number, crossed = self._lane, self.roads.crossed_from
-        number = [lane_number.get(lane, -1) for lane in lanes]
-        on_lane = np.array(number, int)
-        origin = [lane if lane >= 0 else crossed.get(name, -1) for lane, name in zip(number, lanes, strict=True)]
-        of_lane = self._target_of_lane
+        lane_number, of_lane, count = self._lane, self._target_of_lane, len(self.roads.lanes)
+        numbers = [lane_number.get(lane, -1) for lane in lanes]
         before, now = self._before, {}
         place, lost = [], []
-        for name, lane, total in zip(names, origin, loss, strict=True):
-            target = of_lane[lane] if lane >= 0 else -1
+        for name, number, total in zip(names, numbers, loss, strict=True):
+            target = of_lane[number]
             earlier = before.get(name)
             if earlier is not None:
                 place.append(earlier[1] if earlier[1] >= 0 else target)  # where it was held up
@@ -259,15 +260,15 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
                 lost.append(self.interval)
         at = np.array(place, int)
         psi = np.bincount(np.maximum(at, 0), np.array(lost), self.reward_dim) if len(at) else np.zeros(self.reward_dim)
-        there = on_lane >= 0
-        came_from = np.array(origin, int)
+        on_lane = np.array(numbers, int)
+        there = (on_lane >= 0) & (on_lane < count)
+        standing = ((on_lane >= count) & (speed <= STANDING)).nonzero()[0]
         self._inside = {}
-        for i in (~there & (speed <= STANDING)).nonzero()[0].tolist():
+        for i in standing.tolist():
             if lanes[i] in self.roads.links_inside:
                 light, link = self.roads.links_inside[lanes[i]]
                 self._inside.setdefault(light, []).append(link)
-        inside = came_from[~there & (came_from >= 0) & (speed <= STANDING)]
-        cars = Cars(on_lane[there], position[there], speed[there], waiting[there], inside)
+        cars = Cars(on_lane[there], position[there], speed[there], waiting[there], on_lane[standing] - count)
         return cars, (-self.scale * psi).astype(np.float32)
 
     def observe(self, cars: Cars) -> np.ndarray:

@@ -95,6 +95,8 @@ class PhaseView:
         readings = rows[..., : lanes * self.n_features].reshape(*lead, n, lanes, self.n_features)
         current = rows[..., lanes * self.n_features : -1]
         elapsed = rows[..., -1:]
+        if xp is np:
+            return self._local_of_numpy(readings, current, elapsed).reshape(*lead, n, phases * self.n_seen)
         strong, weak = xp.matmul(self.protected, readings), xp.matmul(self.permissive, readings)  # (..., n, p, f)
         now = xp.matmul(current[..., None, :], strong)
         shape = strong.shape
@@ -109,6 +111,26 @@ class PhaseView:
         present = xp.matmul(self.served, readings[..., :-OTHERS]).sum(axis=-1, keepdims=True)
         seen = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
         return seen.reshape(*lead, n, phases * self.n_seen)
+
+    def _local_of_numpy(self, readings: np.ndarray, current: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """The same in NumPy, without intermediate arrays: workers call it at every decision."""
+        f = self.n_features
+        seen = np.empty((*current.shape, self.n_seen), np.float32)
+        strong, weak, longest, now, most, total = (seen[..., 1 + i * f : 1 + (i + 1) * f] for i in range(6))
+        np.matmul(self.protected, readings, out=strong)
+        np.matmul(self.permissive, readings, out=weak)
+        (self.served[..., None] * readings[..., None, :, :]).max(axis=-2, out=longest)
+        now[...] = np.matmul(current[..., None, :], strong)
+        most[...] = strong.max(axis=-2, keepdims=True)
+        total[...] = readings.sum(axis=-2)[..., None, :]
+        sums = seen[..., 1 : 1 + 6 * f]
+        sums *= SPREAD
+        np.log1p(sums, out=sums)
+        seen[..., 0] = np.matmul(self.served, readings[..., :-OTHERS].sum(axis=-1, keepdims=True))[..., 0]
+        seen[..., -3] = current
+        np.multiply(current, elapsed, out=seen[..., -2])
+        seen[..., -1] = elapsed
+        return seen
 
 
 def _jax_numpy() -> Any:
