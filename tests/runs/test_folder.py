@@ -255,7 +255,7 @@ def test_a_folder_in_use_is_refused(tmp_path):
 
 def test_a_folder_of_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
-    with pytest.raises(FileExistsError, match="holds files that are not a run's"):
+    with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
         train(tmp_path)
     (tmp_path / "thesis.tex").rename(tmp_path / "config.json")
     with pytest.raises(ValueError, match=r"config\.json: damaged"):

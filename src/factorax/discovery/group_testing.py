@@ -29,8 +29,7 @@ _CLIMBED = 3
 """Number of candidates that are improved further; also the number of starts of the search in `_cover`."""
 _KEPT = 0.97
 """Probability that a factor stays in a planned group. On 10×10 lights, 0.9 takes a tenth more tests: with a factor,
-pairs
-are lost that only this group can rule out."""
+pairs are lost that only this group can rule out."""
 _LOOKED_AT = 10_000_000
 """Maximum number of entries, moves times targets, that a step of the search in `_cover` compares."""
 _DENSE = 0.055

@@ -181,8 +181,7 @@ class CounterfactualUpdate(Update):
 
     def following(self, agent: Agent, batch: TrainingBatch, value: jax.Array) -> jax.Array:
         """Return Q of the next observation and the next action, ``[T, B, n]``; at the end of an episode or rollout, Q
-        of an
-        action sampled from the policy."""
+        of an action sampled from the policy."""
         assert batch.next_action is not None
         last = (batch.terminated | batch.truncated).at[-1].set(True)
         drawn = self.values_of(agent, batch.next_obs, batch.next_local, batch.next_action)

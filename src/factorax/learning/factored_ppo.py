@@ -49,11 +49,10 @@ class FactoredPPO:
 
     **Arguments**
 
-    - `problem`: a JAX `Problem`; a function that returns a Gymnasium environment, as in
-      ``lambda: gym.make("CartPole-v1")``, with the scalar reward ``weights @ info["vector_reward"]`` or, without such a
-      vector, the reward as the only target; a function that returns a vector environment (``gym.make_vec``), whose
-      `num_envs` is the default of `n_envs`; or a name for `find_problem`, such as ``"traffic:3x3"`` or
-      ``"CartPole-v1"``.
+    - `problem`: a JAX `Problem`; a function that returns a Gymnasium environment, as in ``lambda:
+      gym.make("CartPole-v1")``, with the scalar reward ``weights @ info["vector_reward"]`` or, without such a vector,
+      the reward as the only target; a function that returns a vector environment (``gym.make_vec``), whose `num_envs`
+      is the default of `n_envs`; or a name for `find_problem`, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
     - `network`: the influence network of returns, with one row per component of the action space, or factored; a
       network that varies: a `NetworkSchedule`, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
       subclass of `BaseNetwork`; or a name for `find_network`, such as ``"adaptive"`` or ``"complete"``. The default is
@@ -180,8 +179,7 @@ class FactoredPPO:
         - `callback`: a function of the model and the metrics that is called after each update and stops training by
           returning False; a `Callback` or any object with some of its methods; a callback of Stable-Baselines3; or a
           list of these.
-        - `log_interval`: number of updates between log entries; None for no log.
-        - `tb_log_name`: name of the run in TensorBoard.
+        - `log_interval`: updates between log entries, None for no log; `tb_log_name`: run name in TensorBoard.
         - `reset_num_timesteps`: whether to start counting at 0, with new episodes. If false, counting, schedules and
           episodes continue.
         """

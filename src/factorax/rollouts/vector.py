@@ -30,8 +30,7 @@ class Rows(NamedTuple):
     """Masks of `info` by name, and which of their rows are set."""
     first: np.ndarray | None
     """Observations ``(n, d)`` in which ended episodes have the first observation of the next one; None if they are yet
-    to
-    be reset."""
+    to be reset."""
     resets: np.ndarray | None
     """Which rows are not transitions, because the call only reset their environments, ``(n,)``; None if all are."""
 

@@ -101,8 +101,7 @@ def _unrolled(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> jax.Array:
     """Compute `Cell.unroll`. Its gradient sums over time with one product at the end, while that of a scan would add
-    up a
-    matrix of the size of `recurrent` in every step."""
+    up a matrix of the size of `recurrent` in every step."""
 
     return _scanned(kind, recurrent, bias, gates, forget, memory)[0]
 

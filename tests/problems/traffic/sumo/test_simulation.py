@@ -15,7 +15,7 @@ def test_a_second_simulation_raises(sumo):
     env = sumo(1, 1)
     env.reset(seed=0)
     second = TrafficEnv(Traffic(1, 1))
-    with pytest.raises(SecondSimulation, match="running in this process already"):
+    with pytest.raises(SecondSimulation, match="already running in this process"):
         second.reset(seed=0)
     env.step(np.zeros(1))  # the first is unharmed
     env.close()

@@ -91,8 +91,7 @@ class Detectors:
     @cached_property
     def _ahead(self) -> np.ndarray:
         """Weights of lanes that leave a light for each lane that leads to it, ``(lights · width, lanes)``, by which
-        queued cars
-        are counted."""
+        queued cars are counted."""
         matrix = np.zeros((len(self.roads.lights) * self.n_lanes, len(self.roads.lanes)))
         for i, light in enumerate(self.roads.lights):
             for j, lane in enumerate(light.lanes):
