@@ -44,7 +44,7 @@ def pytest_configure(config):
             # Kept for the next run: JAX knows which of its versions compiled a program, and from what.
             settings |= {
                 "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
-                "jax_persistent_cache_min_compile_time_secs": 0.01,  # pages and commands compile many small ones
+                "jax_persistent_cache_min_compile_time_secs": 0.1,
                 "jax_persistent_cache_min_entry_size_bytes": -1,
             }
         for name, value in settings.items():

@@ -28,6 +28,7 @@ def expected(estimator, problem, **changes):
 
 def finite_differences(function, params, h=1e-5):
     theta, unravel = ravel_pytree(params)
+    function = jax.jit(function)
     steps = h * np.eye(theta.size)
     return np.array([(function(unravel(theta + e)) - function(unravel(theta - e))) / (2 * h) for e in steps])
 

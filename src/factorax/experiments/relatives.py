@@ -10,8 +10,7 @@ untrained policies, 1 that of the best method. Aggregates are those of rliable (
 import dataclasses
 import json
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from .harness.experiment import Experiment
 from .harness.parts import Arrays, Part
 from .harness.side_by_side import Grid
 from .harness.table import Table, read_csv, where, write_csv
-from .harness.trainings import run_process
+from .harness.trainings import process
 
 METHODS = ("ppo", "ippo", "mappo", "coma", "difference-rewards", "complete", "factored", "adaptive")
 FACTORED = "factored"
@@ -153,30 +152,16 @@ def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part, and one process, for each method of each problem."""
 
     def part(name: str, grid: Grid) -> Part:
-        runs = len(grid.trials) * (grid.tuning + grid.seeds)
-        return Part(f"{name}-{grid.method}", grid.steps * runs, _computing(f"{name}-{grid.method}", grid))
+        runs, title = len(grid.trials) * (grid.tuning + grid.seeds), f"{name}-{grid.method}"
+        described = json.dumps(dataclasses.asdict(grid))
+        module = "factorax.experiments.harness.side_by_side"
+        return Part(
+            title,
+            grid.steps * runs,
+            process(title, lambda out: [sys.executable, "-m", module, described, str(out)]),
+        )
 
     return [part(name, grid) for name, grid in plan(settings, seed)]
-
-
-def _computing(name: str, grid: Grid) -> Callable[[Path, Callable[[float], Any], threading.Event], Arrays]:
-    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-        folder = checkpoint.parent.parent / "runs"
-        folder.mkdir(exist_ok=True)
-        log, out = folder / f"{name}.log", folder / f"{name}.npz"
-        command = [sys.executable, "-m", "factorax.experiments.harness.side_by_side"]
-        command += [json.dumps(dataclasses.asdict(grid)), str(out)]
-
-        def look() -> None:
-            lines = log.read_text(encoding="utf-8").split() if log.exists() else []
-            done = next((float(line) for line in reversed(lines) if line.startswith(("0.", "1."))), 0.0)
-            tick(done)
-
-        run_process(name, command, log, stop=stop, look=look)
-        with out.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return dict(archive)
-
-    return compute
 
 
 _COLUMNS = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling")

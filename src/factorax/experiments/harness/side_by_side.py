@@ -104,7 +104,7 @@ def _at_once(grid: Grid) -> Arrays:
     learner, seeds = grid.learner, grid.tuning + grid.seeds
     rows = [(rate, bonus, grid.first + i) for rate, bonus in grid.trials for i in range(seeds)]
     rate, bonus, seed = (np.array(column) for column in zip(*rows, strict=True))
-    state = _initial(learner, rate, bonus, seed)
+    state = initial_states(learner, rate, bonus, seed)
     started = compiled = time.perf_counter()
     names = ("rollout/ep_rew_mean", "rollout/episodes")
 
@@ -132,7 +132,7 @@ def _at_once(grid: Grid) -> Arrays:
     }
 
 
-def _initial(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
+def initial_states(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
     """Return the states of all runs as one."""
 
     def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
