@@ -204,7 +204,7 @@ class Config:
     """Unit of batch_size. steps: environment steps, with the actions of all factors. factors: the action of one factor
     in one step, as in multi-agent training with a shared policy."""
     shuffle: Literal["epoch", "rollout"] = "epoch"
-    """When minibatches are drawn. epoch: anew in each pass. rollout: once; each pass uses the same minibatches in
+    """When minibatches are drawn. epoch: in each pass. rollout: once; each pass uses the same minibatches in
     another order, and the remainder of the batch is dropped, as in RLlib 0.7."""
     clip_range: Annotated[float, ScheduledRange(0, open=True)] = 0.2
     """Clipping range ε of the probability ratio; in Python also a function of the remaining progress."""

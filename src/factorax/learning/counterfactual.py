@@ -88,8 +88,8 @@ class CounterfactualUpdate(Update):
         if self.config.default_action:
             assert agent.critic is not None
             default = default_actions(self.spec, self.config.default_action)
-            own = encoded_actions(self.spec, jnp.broadcast_to(default, action.shape), raw=False)
-            return agent.critic.net(obs, local, encoded_actions(self.spec, action), own=own)[..., 0]
+            default_encoded = encoded_actions(self.spec, jnp.broadcast_to(default, action.shape), raw=False)
+            return agent.critic.net(obs, local, encoded_actions(self.spec, action), own=default_encoded)[..., 0]
         values, probabilities = self.values_of_all(agent, obs, local, action)
         return (probabilities * values).sum(axis=-1)
 

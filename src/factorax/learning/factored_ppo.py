@@ -94,17 +94,17 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
-        own, settings = own_modules(settings), settings_for(preset, method, settings)
+        modules, settings = own_modules(settings), settings_for(preset, method, settings)
         self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
         network = network_for(preset, method) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
-        arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **own}
+        arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **modules}
         self._given = [name for name, value in arguments.items() if value is not None and not isinstance(value, str)]
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):
             network = find_network(problem, network, steps=self.config.total_timesteps)
-        self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **own)
+        self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **modules)
         self.config = self.learner.config
         self.program = Program(self.learner)
         check_size(self.learner)
@@ -311,8 +311,8 @@ class FactoredPPO:
         one = {"n_steps": 1, "batch_size": 1, "gae_steps": None, "sequence_length": 1, "overlap": False}
         settings: dict[str, Any] = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
-        own = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
-        other = FactoredPPO(problem, network, **settings | own)
+        modules = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
+        other = FactoredPPO(problem, network, **settings | modules)
         theirs = other.state.agent.policy
         policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
         obs = self.state.obs if self.config.normalize_obs else other.state.obs

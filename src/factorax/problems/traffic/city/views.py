@@ -107,8 +107,8 @@ class PhaseView:
             SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1)
         )  # a jam is not a hundred queues
         present = xp.matmul(self.served, readings[..., :-OTHERS]).sum(axis=-1, keepdims=True)
-        seen = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
-        return seen.reshape(*lead, n, phases * self.n_seen)
+        features = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
+        return features.reshape(*lead, n, phases * self.n_seen)
 
 
 def _jax_numpy() -> Any:
