@@ -16,6 +16,7 @@ import os
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 BEGAN = time.time()
 
@@ -91,21 +92,19 @@ def traced(program, states, updates, folder):
         events = json.load(file)["traceEvents"]
     processes = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
     threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
-    kernels = defaultdict(lambda: [0, 0.0, "", ""])
-    span = [1e30, 0.0]
+    kernels: dict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0.0])
+    first, last = 1e30, 0.0
     for event in events:
         on = processes.get(event.get("pid"), "")
         if event.get("ph") != "X" or "GPU" not in on or "Stream" not in threads.get((event["pid"], event["tid"]), ""):
             continue
-        args = event.get("args", {})
-        row = kernels[args.get("hlo_op", event["name"])]
+        row = kernels[event.get("args", {}).get("hlo_op", ""), event["name"][:80]]
         row[0] += 1
         row[1] += event["dur"]
-        row[2], row[3] = event["name"][:80], str(args.get("name", args.get("tf_op", "")))[:160]
-        span = [min(span[0], event["ts"]), max(span[1], event["ts"] + event["dur"])]
-    rows = sorted(([k, *v] for k, v in kernels.items()), key=lambda row: -row[2])
-    total = {"kernels": sum(r[1] for r in rows), "busy_us": sum(r[2] for r in rows), "span_us": span[1] - span[0]}
-    return {"updates": updates, "processes": list(processes.values()), **total, "rows": rows[:400]}
+        first, last = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
+    rows = sorted(([*k, *v] for k, v in kernels.items()), key=lambda row: -row[3])
+    total = {"kernels": sum(r[2] for r in rows), "busy_us": sum(r[3] for r in rows), "span_us": last - first}
+    return {"updates": updates, "processes": list(processes.values()), **total, "rows": rows[:600]}
 
 
 def main():

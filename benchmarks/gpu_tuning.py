@@ -65,6 +65,7 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--grid", type=json.loads, default={"learning_rate": [1e-3]})
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which training stops")
     parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
@@ -78,7 +79,7 @@ def main():
     learner = make_learner(args.problem, args.settings)
     c = learner.config
     grid = combinations(args.grid)
-    runs = [(hyper, seed) for hyper in grid for seed in range(args.seeds)]
+    runs = [(hyper, seed) for hyper in grid for seed in range(args.first_seed, args.first_seed + args.seeds)]
     result = {"name": args.name, "problem": args.problem, "settings": args.settings, "device": str(jax.devices()[0])}
     result |= {"seeds": args.seeds, "grid": grid, "final": [None] * len(grid), "curve": [], "evaluations": []}
 

@@ -5,6 +5,10 @@ on each rollout for all pairs, with respect to the last layer of the policy:
 
     Gᵢⱼ = E[zᵢ λⱼ Aⱼ],    bias²ᵢⱼ = |Gᵢⱼ|²,    noiseᵢⱼ = V[mean of zᵢ λⱼ Aⱼ over a rollout]
 
+If components share parameters, the policy follows the sum of their gradients. Where c components have an edge of the
+same kind, such as that from each quote of a market to its own profit, removing all of these edges costs c² bias², and
+keeping them costs c noise. An edge is then worthwhile if `copies` = c times its bias² exceeds its noise.
+
 The noise is measured between environments, because the steps of one episode are not independent. Both are averaged over
 the last `window` rollouts, during which a policy changes little and over which the optimizer averages gradients as
 well.
@@ -38,6 +42,7 @@ class AdaptiveNetwork(BaseNetwork):
     - `window`: number of rollouts over which estimates are averaged, with decaying weights.
     - `margin`: hysteresis. An edge is added if its bias² exceeds 1 + margin times the noise, and removed if it is less
       than 1 / (1 + margin) times the noise; in between it does not change.
+    - `copies`: number of components that share parameters and have an edge of the same kind; bias² is multiplied by it.
 
     A row without a worthwhile edge does not change, since without any edge there would be nothing to learn from.
 
@@ -54,12 +59,14 @@ class AdaptiveNetwork(BaseNetwork):
     every: int = 2
     window: int = 10
     margin: float = 8.0
+    copies: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "initial", as_network(self.initial, "initial"))
         checked("every", self.every, Count)
         checked("window", self.window, Count)
         checked("margin", self.margin, NotNegative)
+        checked("copies", self.copies, Count)
 
     @classmethod
     def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
@@ -114,7 +121,7 @@ class AdaptiveNetwork(BaseNetwork):
         rollouts = state.rollouts + 1
         one, share = noise / total, squares / total**2  # of one rollout; the mean has this share of it
         of_mean = one * share
-        bias = jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
+        bias = self.copies * jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
         present = state.matrix > 0
         pays = jnp.where(present, bias * (1 + self.margin) > of_mean, bias > (1 + self.margin) * of_mean)
         kept = jnp.where(present, state.matrix, 1.0) * pays

@@ -108,7 +108,7 @@ class FactoredPPO:
         self.config = self.learner.config
         self.program = Program(self.learner)
         check_size(self.learner)
-        self.state: TrainState = self.learner.init()
+        self.state: TrainState = self.program.init(self.config.seed)
         self.history: list[Metrics] = []
         """The metrics of the last updates, at most 10,000."""
         self.logger = Logger()

@@ -11,7 +11,7 @@ import jax
 
 from ..distributions import Spread
 from .advantages import Samples
-from .devices import local_devices
+from .devices import saves_launches
 from .packed_samples import packed
 from .policies import Agent
 from .ppo import Minibatches, Update
@@ -43,7 +43,7 @@ class StepUpdate(Update):
 
 def saves_kernels(rule: Update) -> bool:
     """Return whether the update runs on a device on which fewer, larger operations are faster."""
-    return rule.devices is None and local_devices(rule.config)[0].platform != "cpu"
+    return saves_launches(rule.config, rule.devices)
 
 
 @dataclass(frozen=True, eq=False)

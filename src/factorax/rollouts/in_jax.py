@@ -174,9 +174,9 @@ class JaxCollector(Collector):
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
             state, transitions = evaluation.play(behaviour.act, state, for_chunk)
-            _keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
+            keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
             if ended.all():
-                _check_finite(returns)
+                check_finite(returns)
                 return returns
         raise TimeoutError(
             f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps; want a problem whose episodes end"
@@ -198,7 +198,7 @@ class _Evaluation:
         self.init, self.play = OwnJit(environments.init), OwnJit(play)
 
 
-def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
+def keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
     """Store the first episode of each environment for which none is stored yet."""
     for i in np.flatnonzero(~ended):
         ends = np.flatnonzero(length[:, i])
@@ -206,7 +206,8 @@ def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi:
             returns[i], ended[i] = psi[ends[0], i], True
 
 
-def _check_finite(returns: np.ndarray) -> None:
+def check_finite(returns: np.ndarray) -> None:
+    """Raise at the first target of an episode, ``(episodes, m)``, that is not finite."""
     bad = np.argwhere(~np.isfinite(returns))
     if len(bad):
         i, j = map(int, bad[0])

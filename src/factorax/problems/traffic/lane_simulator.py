@@ -351,19 +351,13 @@ class LaneSimulator:
         first = on_street & (_shifted(location, 1, -1) != state.section)
         second = on_street & ~first & _shifted(first, 1)
         ahead, one = ENTRY - state.place, jnp.ones_like(v)
-        parts = (
-            (first, v),
-            (second, v),
-            (first, ahead),
-            (second, ahead),
-            (on_street, one),
-            (on_street, v),
-            (occupied, one),
-            (occupied, 1 - v / SPEED_LIMIT),
-            (occupied & (v <= self.traffic.standstill), one),
-        )
+        standing = occupied & (v <= self.traffic.standstill)
+        parts = [(first, v), (second, v), (first, ahead), (second, ahead), (on_street, one), (on_street, v)]
+        parts += [(occupied, one), (occupied, 1 - v / SPEED_LIMIT), (standing, one)]
         values = [jnp.where(mask, x, 0) for mask, x in parts]
         sums = self._sums_by_section(state.section, values)
+        if jax.default_backend() != "cpu":  # where XLA would sum again for every number of the observation
+            sums = jax.lax.optimization_barrier(sums)
         approach = [each[self.approach] for each in sums[:5]]  # (n, 4)
         present = approach[4][..., None] > np.arange(2)
         streets = [each[self.at] for each in sums[4:]]

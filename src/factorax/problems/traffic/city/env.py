@@ -62,6 +62,9 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
     - `horizon`, `begin`: the length of an episode in seconds, and the second of the demand at which it starts.
     - `interval`: seconds between decisions; `yellow`: seconds of them without green; `min_green`: minimum duration of
       green in seconds, before which other requests are ignored.
+    - `clearing`: number of cars standing inside a junction from which on a request that would start other traffic is
+      replaced by the phase that lets most of them go, if one gives them protected green; 0 for never. Left turns of two
+      crossing streets that wait inside a junction can block each other permanently.
     - `reach`, `zones`: metres covered by detectors, and the number of zones for approaching cars; `extended`: whether
       they reach beyond the start of the lane that leads to the light.
     - `travel_time`: seconds of free-flow travel that presets of `network` cover up- and downstream.
@@ -84,6 +87,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         interval: int = 10,
         yellow: int = 3,
         min_green: int = 5,
+        clearing: int = 3,
         reach: float = 200.0,
         zones: int = 3,
         extended: bool = True,
@@ -95,8 +99,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         backend: SumoBackend = "libsumo",
         gui: bool = False,
     ):
-        _check(interval=interval, yellow=yellow, min_green=min_green, horizon=horizon, reach=reach, zones=zones,
-               targets=targets, scale=scale, programme=programme)  # fmt: skip
+        _check(interval=interval, yellow=yellow, min_green=min_green, clearing=clearing, horizon=horizon, reach=reach,
+               zones=zones, targets=targets, scale=scale, programme=programme)  # fmt: skip
         net, routes = Path(net).expanduser(), Path(routes).expanduser()
         self.roads = Roads.read(net)
         self.demand = Demand.read(routes, self.roads)
@@ -119,6 +123,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         of_street = range(len(self.roads.streets)) if targets == "street" else _first_lanes(self.roads)
         self._target_of_lane: list[int] = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
+        self.clearing = clearing
+        self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]
         self.view = PhaseView.of(self.detectors)
         self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
         self.observation_space = gym.spaces.Box(0.0, np.inf, (self.view.n_inputs,), np.float32)
@@ -156,7 +162,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.phase, self.since = np.zeros(n, int), np.zeros(n)
         self.time, self.collisions, self.teleports, self.loaded = 0, 0, 0, 0
         self._before: dict[str, tuple[float, int]] = {}
-        self._waiting: set[str] = set()
+        self._inside: dict[int, list[int]] = {}
         if self.programme == "chosen":
             for i, light in enumerate(self.roads.lights):
                 self._show(i, light.greens[0])
@@ -191,6 +197,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             raise ValueError(
                 f"action: got {requested.tolist()}, want for each light a phase from 0 to below {self.roads.n_phases}"
             )
+        requested = self._clearing(requested)
         switching = ((requested != self.phase) & ((self.since >= self.min_green) | (self.time == 0))).nonzero()[0]
         for i in switching.tolist():
             light = self.roads.lights[i]
@@ -203,6 +210,16 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self._run(self.interval - (self.yellow if len(switching) else 0))
         self.since += self.interval
         self.since[switching] = self.interval - self.yellow
+
+    def _clearing(self, requested: np.ndarray) -> np.ndarray:
+        """Return the requests, with those replaced that would start other traffic before a junction is clear."""
+        chosen = requested.copy()
+        for i, standing in self._inside.items():
+            if 0 < self.clearing <= len(standing):
+                let_go = self._protected[i][:, standing].sum(axis=1)
+                if let_go[chosen[i]] < let_go.max():
+                    chosen[i] = int(let_go.argmax())
+        return chosen
 
     def _run(self, seconds: int) -> None:
         step, api = self.simulation.step, self.simulation.api.simulation
@@ -245,6 +262,11 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         psi = np.bincount(np.maximum(at, 0), np.array(lost), self.reward_dim) if len(at) else np.zeros(self.reward_dim)
         there = on_lane >= 0
         came_from = np.array(origin, int)
+        self._inside = {}
+        for i in (~there & (speed <= STANDING)).nonzero()[0].tolist():
+            if lanes[i] in self.roads.links_inside:
+                light, link = self.roads.links_inside[lanes[i]]
+                self._inside.setdefault(light, []).append(link)
         inside = came_from[~there & (came_from >= 0) & (speed <= STANDING)]
         cars = Cars(on_lane[there], position[there], speed[there], waiting[there], inside)
         return cars, (-self.scale * psi).astype(np.float32)
@@ -288,7 +310,7 @@ def _neighbours(roads: Roads) -> np.ndarray:
 
 def _check(**settings: Any) -> None:
     """Raise ValueError for an invalid setting."""
-    whole = {"interval": 1, "yellow": 0, "min_green": 0, "horizon": 1, "zones": 1}
+    whole = {"interval": 1, "yellow": 0, "min_green": 0, "clearing": 0, "horizon": 1, "zones": 1}
     for name, least in whole.items():
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
