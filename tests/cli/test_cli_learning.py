@@ -40,7 +40,7 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"
     code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--gamma", 0.5)
     assert code == 2
-    assert "gamma: 0.99 there, 0.5 asked for" in err
+    assert "gamma: 0.99 in the folder, 0.5 requested" in err
 
 
 @pytest.mark.slow
