@@ -1,6 +1,6 @@
-"""`make bench`: every promise about speed, as a ratio to a named yardstick measured in the same run.
+"""`make bench`: all performance promises, as ratios to named yardsticks measured in the same run.
 
-``python -m benchmarks rollouts credit`` measures those files alone.
+``python -m benchmarks rollouts credit`` measures only those files.
 """
 
 import os
@@ -50,7 +50,7 @@ BENCHES = (
 
 
 def chosen(names: list[str]) -> list[ModuleType]:
-    """The benchmarks of these names, all if there are none."""
+    """Run the benchmarks of these names, or all of them."""
     named = {bench.__name__.rpartition("bench_")[2]: bench for bench in BENCHES}
     if wrong := [name for name in names if name not in named]:
         sys.exit(f"benchmarks: got {', '.join(wrong)}; want some of {', '.join(named)}, or nothing for all")

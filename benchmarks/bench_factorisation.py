@@ -14,14 +14,14 @@ from .timing import Row, medians
 
 
 def planted(n: int, edges: int) -> fx.InfluenceNetwork:
-    """A network whose second half of rows repeats the first."""
+    """Return a network whose second half of rows repeats the first."""
     half = random_network(n // 2, n // 2, edges // 2)
     rows = np.random.default_rng(0).permutation(np.tile(np.arange(n // 2), 2))
     return fx.InfluenceNetwork(half[rows])
 
 
 def peak_memory(n: int, edges: int) -> float:
-    """GB at most, of a fresh process that builds a network and factorises it."""
+    """Return the peak memory in GB of a new process that builds and factorises a network."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_peak, (n, edges))
 

@@ -1,6 +1,6 @@
-"""Workers: what two of them bring, what they cost beside bare loops, and Ray beside processes.
+"""Workers: the speed-up of two workers, their overhead relative to bare loops, and Ray relative to processes.
 
-SUMO and Ray are no dependencies: without them (``pip install 'factorax[sumo,ray]'``) their rows are left out.
+SUMO and Ray are optional: without them (``pip install 'factorax[sumo,ray]'``) their rows are left out.
 """
 
 import multiprocessing
@@ -23,7 +23,7 @@ STEPS = 400
 
 
 def plan(n_envs: int) -> Plan:
-    """A SUMO simulation of the 3×3 grid for every environment, and a policy shared by the lights."""
+    """Return the plan of one SUMO simulation of the 3×3 grid per environment, with a policy shared by the lights."""
     from factorax.problems.traffic.sumo import TrafficEnv
 
     traffic = Traffic(3, 3)
@@ -42,7 +42,7 @@ def plan(n_envs: int) -> Plan:
 
 
 def iterations() -> Iterator[Iteration]:
-    """Parameters of two hidden layers of 64, and new random numbers every time."""
+    """Return parameters of two hidden layers of 64, and new random numbers each time."""
     rng = np.random.default_rng(0)
     sizes = 42 + 8, 64, 64, 1
     kernels = tuple(0.1 * rng.normal(size=(i, o)).astype(np.float32) for i, o in pairwise(sizes))
@@ -59,13 +59,13 @@ def iterations() -> Iterator[Iteration]:
 
 
 def playing(backend: Backend) -> Callable[[], Any]:
-    """An episode of 400 s in every environment."""
+    """Play an episode of 400 s in each environment."""
     upcoming = iterations()
     return lambda: backend.collect(next(upcoming))
 
 
 def bare(seed: int, ready: Any, go: Any, done: Any) -> None:
-    """SUMO alone, stepped with the requests of a policy that knows nothing, as often as it is told to."""
+    """Step bare SUMO with the requests of an untrained policy."""
     from factorax.problems.traffic.sumo import TrafficEnv
 
     env = TrafficEnv(Traffic(3, 3))
@@ -80,7 +80,7 @@ def bare(seed: int, ready: Any, go: Any, done: Any) -> None:
 
 
 class TwoLoops:
-    """Two processes with a bare loop each, of other episodes, which take as long as they take."""
+    """Run two processes with one bare loop each, on other episodes of varying length."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -105,7 +105,7 @@ class TwoLoops:
 
 
 def start_seconds() -> float:
-    """From nothing to the first step of a worker, on an environment that takes no time."""
+    """Measure the time from start to the first step of a worker, on an environment that takes no time."""
     import gymnasium as gym
 
     make = partial(gym.make, "CartPole-v1")

@@ -1,10 +1,10 @@
 """Complete training on SUMO's 3×3 grid with two worker processes, against sumo-rl with Stable-Baselines3's PPO; and in
 the lane simulator against SUMO.
 
-Both on two cores, with two simulations, rollouts of one episode of each, two minibatches and as many passes, two layers
-of 64 units for a policy that serves all nine lights, and Adam. Simulated seconds for a second of wall clock, learning
-and resets included, without the first rollout. SUMO and sumo-rl's environment are no dependencies: without them the
-rows are left out.
+Both run on two cores with two simulations, rollouts of one episode each, two minibatches and the same number of passes,
+two layers of 64 units for a policy shared by all nine lights, and Adam. Rates are simulated seconds per second of wall
+clock, including learning and resets, without the first rollout. SUMO and sumo-rl's environment are optional: without
+them the rows are left out.
 """
 
 import json
@@ -29,7 +29,7 @@ EPOCHS = 10
 
 
 def our_rate(rounds: int = 4) -> float:
-    """Of `factorax train sumo:3x3 --rollouts processes`, decisions, observations and targets every second."""
+    """Measure `factorax train sumo:3x3 --rollouts processes`, with decisions, observations and targets every second."""
     from factorax.problems.traffic.sumo import make_traffic
 
     times = []
@@ -50,7 +50,7 @@ def our_rate(rounds: int = 4) -> float:
 
 
 def paper_rate(in_sumo: bool, rounds: int = 2) -> float:
-    """Steps a second of complete training with the paper's settings: minibatches of some 125 steps, ten epochs."""
+    """Measure steps per second of complete training with the paper's settings: minibatches of about 125, ten epochs."""
     from factorax.problems.traffic import lanes
     from factorax.problems.traffic.sumo import make_traffic
 
@@ -78,7 +78,7 @@ def paper_rate(in_sumo: bool, rounds: int = 2) -> float:
 
 
 def their_rate(every: int) -> float:
-    """Of sumo-rl with Stable-Baselines3, with a decision every so many seconds."""
+    """Measure sumo-rl with Stable-Baselines3, with a decision at this interval."""
     from factorax.problems.traffic.sumo.network import build, write_demand
 
     traffic = Traffic(3, 3)

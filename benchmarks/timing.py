@@ -1,4 +1,4 @@
-"""Ratios of medians within one run: machines differ and are shared, ratios hardly do."""
+"""Ratios of medians within one run: absolute times depend on the machine and its load, ratios hardly do."""
 
 import statistics
 import time
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: ours against a named yardstick."""
+    """One row of the table: our result relative to a named yardstick."""
 
     name: str
     ours: str
@@ -20,7 +20,7 @@ class Row:
 
 
 def medians(*functions: Callable[[], Any], repeats: int = 15) -> list[float]:
-    """Median seconds of each function, called in turn so that a noisy spell hits all of them alike."""
+    """Return the median seconds of each function, called in turn so that noise affects all of them equally."""
     for function in functions:
         function()  # compile, fill caches
     times: list[list[float]] = [[] for _ in functions]
@@ -33,7 +33,7 @@ def medians(*functions: Callable[[], Any], repeats: int = 15) -> list[float]:
 
 
 def at_most(name: str, ours: float, yardstick: float, what: str, bound: float) -> Row:
-    """Ours may take at most `bound` times as long."""
+    """Return a row whose time may be at most `bound` times that of the yardstick."""
     ratio = ours / yardstick
     return Row(
         name, f"{ours * 1e3:.4g} ms", f"{yardstick * 1e3:.4g} ms {what}", ratio, f"≤ {bound:.2f}×", ratio <= bound
@@ -41,6 +41,6 @@ def at_most(name: str, ours: float, yardstick: float, what: str, bound: float) -
 
 
 def at_least(name: str, ours: float, yardstick: float, what: str, bound: float, unit: str = "it/s") -> Row:
-    """Ours must run at least `bound` times as fast; both are rates."""
+    """Return a row whose rate must be at least `bound` times that of the yardstick."""
     ratio = ours / yardstick
     return Row(name, f"{ours:,.0f} {unit}", f"{yardstick:,.0f} {unit} {what}", ratio, f"≥ {bound:.2f}×", ratio >= bound)

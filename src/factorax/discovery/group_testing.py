@@ -29,7 +29,7 @@ Test = Callable[[np.ndarray], np.ndarray]
 _TRIED = 24
 """Number of candidate groups of each kind."""
 _CLIMBED = 3
-"""How many of those groups are improved further."""
+"""Number of candidates that are improved further."""
 _DENSE = 0.055
 """Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
 _STANDS_OUT = 0.3

@@ -101,8 +101,7 @@ def _unrolled(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> jax.Array:
     """Compute `Cell.unroll`. Its gradient sums over time with one product at the end, while that of a scan would add
-    up a
-    matrix of the size of `recurrent` in every step."""
+    up a matrix of the size of `recurrent` in every step."""
 
     return _scanned(kind, recurrent, bias, gates, forget, memory)[0]
 
@@ -261,10 +260,10 @@ class Recurrent(eqx.Module):
     def _gates(self, obs: jax.Array, local: Any) -> jax.Array:
         if self.kind == "joint":
             return self.net.gates(self.encoder(obs))
-        seen = self.encoder.seen(obs, local, self.shape[0])
+        inputs = self.encoder.seen(obs, local, self.shape[0])
         if self.identity is not None:
-            seen = with_identity(seen, self.identity)
-        return self._apply(lambda net, x: net.gates(x), seen)
+            inputs = with_identity(inputs, self.identity)
+        return self._apply(lambda net, x: net.gates(x), inputs)
 
     def _out(self, after: jax.Array) -> jax.Array:
         out = self._apply(lambda net, m: net.out(m), after)
