@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 
 def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
@@ -15,6 +14,8 @@ def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
 def component_of(matrix: sparse.csr_array) -> np.ndarray:
     """Return the number of the connected component of every action, then of every target, ``(n_actions +
     n_targets,)``."""
+    from scipy.sparse.csgraph import connected_components  # takes long to import
+
     n, m = matrix.shape
     coo = matrix.tocoo()
     size = n + m
