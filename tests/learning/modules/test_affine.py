@@ -14,11 +14,11 @@ def plain(x, kernel, bias):
 
 def close(ours, theirs):
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 4, 5])
-@pytest.mark.parametrize("lead", [(), (6,), (3, 2)])
+@pytest.mark.parametrize("lead", [(), (6,), (3, 2), (513,)])
 def test_values_and_derivatives_in_both_modes_are_those_of_matmul(lead, columns):
     rng = np.random.default_rng(0)
     shapes = (*lead, 3), (3, columns), (columns,)
