@@ -90,6 +90,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     import jax.numpy as jnp
 
     from factorax.learning.epochs import shuffled
+    from factorax.learning.flat_parameters import FlatParameters
 
     c, rule, state = learner.config, learner.rule, learner.init(0)
     agent, old = state.agent, state.agent.policy.spread
@@ -117,7 +118,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     preparing, drawn = measured(samples, arrays, transitions)
     optimiser = rule.optimiser()
     learnt, fixed = eqx.partition(agent, eqx.is_inexact_array)
-    opt_state = optimiser.init(learnt)
+    flat = FlatParameters(agent)  # as in an update
     order = shuffled(jax.random.key(0), size).reshape(-1, c.batch_size)
     count = len(order)
 
@@ -144,14 +145,15 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
         return jax.tree.map(lambda x, y: x - 1e-6 * y, learnt, gradient)
 
     def whole(carry: Any, part: Any) -> Any:
-        learnt, opt_state = carry
-        updates, opt_state = optimiser.update(jax.grad(loss)(learnt, part), opt_state, learnt)
-        return eqx.apply_updates(learnt, updates), opt_state
+        vector, opt_state = carry
+        gradient = jax.grad(lambda vector: loss(flat.tree(vector), part))(vector)
+        updates, opt_state = optimiser.update(gradient, opt_state, vector)
+        return vector + updates, opt_state
 
     gather = seconds(loop(lambda carry, part: carry + total(part)), jnp.float32(0), drawn, order)
     networks = seconds(loop(lambda x, part: moved(x, jax.grad(outputs)(x, part))), learnt, drawn, order)
     losses = seconds(loop(lambda x, part: moved(x, jax.grad(loss)(x, part))), learnt, drawn, order)
-    steps = seconds(loop(whole), (learnt, opt_state), drawn, order)
+    steps = seconds(loop(whole), (flat.vector, optimiser.init(flat.vector)), drawn, order)
     sort = seconds(lambda key: shuffled(key, size), jax.random.key(0))
     parameters, moving = bytes_of(learnt), limit["bandwidth"]
     parts = [
