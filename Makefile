@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Every worker of every run of the tests imports our files: keep what Python compiled, even where the environment says not to.
 export PYTHONDONTWRITEBYTECODE :=
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Most modules of what is installed are never imported: Python compiles those that are, when they are.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python $(INSTALL) -c constraints.txt
 
 .PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
 
@@ -21,7 +23,8 @@ demo: .venv/installed
 	$(BIN)/factorax report $(RUN) --out out/report.html
 
 # The tests that take a moment each, without optional packages.
-PYTEST := -m pytest --numprocesses auto --dist loadfile
+WORKERS := auto
+PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 FAST := -m 'not slow'
 test: .venv/installed
 	$(BIN)/python $(PYTEST) $(FAST)
@@ -29,8 +32,9 @@ test: .venv/installed
 # Everything: also what takes long, and what needs optional packages, or other versions.
 test-all: test test-slow test-rllib test-oldest test-newest
 
+# In the order of tests/conftest.py: files that take long come first, so that no worker is left with one at the end.
 test-slow: .venv/installed-extras
-	$(BIN)/python $(PYTEST) -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb or browser'
+	$(BIN)/python $(PYTEST) --no-loadscope-reorder -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb or browser'
 
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
@@ -75,7 +79,7 @@ docs: .venv/installed-docs
 # Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.
 .venv-sumo-rl/installed: Makefile
 	$(PYTHON) -m venv .venv-sumo-rl
-	.venv-sumo-rl/bin/python -m pip install --quiet --disable-pip-version-check sumo-rl==1.4.5 pettingzoo==1.24.3 \
+	.venv-sumo-rl/bin/python $(INSTALL) sumo-rl==1.4.5 pettingzoo==1.24.3 \
 		eclipse-sumo==1.28.0 libsumo==1.28.0 traci==1.28.0 sumolib==1.28.0 \
 		stable-baselines3==2.9.2 torch==2.13.0 SuperSuit==3.9.3
 	touch $@
@@ -83,19 +87,19 @@ docs: .venv/installed-docs
 # RLlib wants a Gymnasium of its own: an older one than that of constraints.txt.
 .venv-rllib/installed: pyproject.toml constraints-rllib.txt
 	$(PYTHON) -m venv .venv-rllib
-	.venv-rllib/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-rllib.txt \
+	.venv-rllib/bin/python $(INSTALL) -c constraints-rllib.txt \
 		-e '.[rllib,sumo]' pytest hypothesis
 	touch $@
 
 .venv-oldest/installed: pyproject.toml constraints-oldest.txt
 	python=$$(.ci/find-python 3.11) && $$python -m venv --clear .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e '.[test]'
+	.venv-oldest/bin/python $(INSTALL) -c constraints-oldest.txt -e '.[test]'
 	touch $@
 
 .venv-newest/installed: pyproject.toml constraints-newest.txt
 	rm -rf .venv-newest && mkdir .venv-newest
 	if python=$$(.ci/find-python 3.14 3.13 3.12); then $$python -m venv .venv-newest \
-		&& .venv-newest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-newest.txt -e '.[test]'; fi
+		&& .venv-newest/bin/python $(INSTALL) -c constraints-newest.txt -e '.[test]'; fi
 	touch $@
 
 # The source distribution, and the wheel built from it, into dist/.

@@ -5,8 +5,9 @@
     python benchmarks/cities_study.py controllers --workers 14 --out study
 
 Each training is a process with a folder of its own; what all of them gave is in OUT/results-ROUND.json, which is
-written whenever one ends. `tune` tries the configurations in `CONFIGURATIONS` in short trainings. `final` trains five
-seeds on each network with the configuration in `FINAL`. With --limit N, only the first N jobs are run.
+written whenever one ends and every half minute. `tune` and `tune2` try the configurations in `CONFIGURATIONS` and
+`CONFIGURATIONS_2` in short trainings. `final` trains five seeds on each network with the configuration in `FINAL`. With
+--limit N, only the first N jobs are run. A training that was stopped continues when the same command is run again.
 """
 
 import json
@@ -37,28 +38,22 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"city": "cologne3", "name": "complete", "network": "complete"},
     {"city": "cologne3", "name": "lr 2e-3 gamma 0.98", "learning_rate": 2e-3, "gamma": 0.98},
     {"city": "cologne1", "name": "base"},
-    # those above are in docs/cities.md; the others have not been run to the end
-    {"city": "grid4x4", "name": "gamma 0.9", "gamma": 0.9},
-    {"city": "grid4x4", "name": "lr 2e-3", "learning_rate": 2e-3},
-    {"city": "grid4x4", "name": "reach 300, zones 5", "environment": {"reach": 300.0, "zones": 5}},
-    {"city": "cologne8", "name": "incident", "network": "incident"},
-    {"city": "cologne8", "name": "reach", "network": "reach"},
-    {"city": "cologne8", "name": "lr 2e-3", "learning_rate": 2e-3},
-    {"city": "cologne3", "name": "gamma 0.98", "gamma": 0.98},
-    {"city": "cologne3", "name": "lr 2e-3", "learning_rate": 2e-3},
-    {"city": "cologne3", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
-    {"city": "cologne3", "name": "reach", "network": "reach"},
-    {"city": "grid4x4", "name": "1-level", "network": "1-level"},
-    {"city": "grid4x4", "name": "8 epochs", "n_epochs": 8},
-    {"city": "cologne8", "name": "gamma 0.9", "gamma": 0.9},
-    {"city": "cologne8", "name": "gamma 0.98", "gamma": 0.98},
-    {"city": "cologne8", "name": "entropy 0.003", "ent_coef": 0.003},
-    {"city": "cologne8", "name": "reach 400, zones 5", "environment": {"reach": 400.0, "zones": 5}},
-    {"city": "cologne8", "name": "hidden 64 64", "hidden": [64, 64]},
-    {"city": "cologne8", "name": "8 epochs", "n_epochs": 8},
-    {"city": "cologne8", "name": "identity 0", "identity": 0},
-    {"city": "cologne1", "name": "gamma 0.98", "gamma": 0.98},
 ]
+"""Of the first round, `tune`: 4 passes over each episode, and no reading of cars inside the junction."""
+AGAIN: dict[str, Any] = {"learning_rate": 3e-3, "n_epochs": 10, "reward_scale": 0.1, "identity": 0}
+MANY = {"n_epochs": 20, "batch_size": 180, "ent_coef": 0.005}
+CONFIGURATIONS_2: list[dict[str, Any]] = [
+    {"city": "cologne3", "name": "again"},
+    {"city": "cologne3", "name": "20 epochs", **MANY},
+    {"city": "cologne3", "name": "identity 4", "identity": 4},
+    {"city": "cologne3", "name": "gamma 0.98 lambda 0.95", "gamma": 0.98, "gae_lambda": 0.95},
+    {"city": "cologne8", "name": "again"},
+    {"city": "cologne8", "name": "20 epochs", **MANY},
+    {"city": "cologne8", "name": "identity 4", "identity": 4},
+    {"city": "cologne8", "name": "hidden 64 64 lr 2e-3", "hidden": [64, 64], "learning_rate": 2e-3},
+]
+"""Of the second round, `tune2`: with that reading, more passes, and rewards a tenth as large."""
+EPISODES_2 = {"cologne3": 180, "cologne8": 200}
 CONTROLLERS = "max-pressure", "greedy", "fixed", "actuated", "delay-based"
 FINAL: dict[str, dict[str, Any]] = {name: {"episodes": 200} for name in EPISODES}
 _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
@@ -68,7 +63,7 @@ _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
 class Options:
     """What to run."""
 
-    round: tyro.conf.Positional[Literal["tune", "final", "controllers"]]
+    round: tyro.conf.Positional[Literal["tune", "tune2", "final", "controllers"]]
     out: Path = Path("study")
     """Folder for results."""
     workers: int = 2
@@ -97,6 +92,9 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
         rows = [BASE | row for row in CONFIGURATIONS]
         rows = [row | {"episodes": row.get("episodes", EPISODES[row["city"]]), "seed": 0} for row in rows]
         evaluation = ["--evaluations", "4", "--every", "4", "--seeds", "5", "--early", "10"]
+    elif options.round == "tune2":
+        rows = [AGAIN | row | {"episodes": EPISODES_2[row["city"]], "seed": 0} for row in CONFIGURATIONS_2]
+        evaluation = ["--evaluations", "2", "--every", "5", "--seeds", "10", "--early", "15"]
     else:
         rows = [
             BASE | row | {"city": city, "name": "final", "seed": s} for s in range(5) for city, row in FINAL.items()
@@ -143,6 +141,7 @@ def main(options: Options) -> None:
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     environment = os.environ | one | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     running: dict[str, subprocess.Popen] = {}
+    collected = began
     while waiting or running:
         while waiting and len(running) < options.workers and time.monotonic() < until - 40:
             name, command = waiting.pop(0)
@@ -158,6 +157,9 @@ def main(options: Options) -> None:
                 flush=True,
             )
             collect(options, names, began)
+        if time.monotonic() > collected + 30:
+            collect(options, names, began)
+            collected = time.monotonic()
         if time.monotonic() > until:
             for process in running.values():
                 process.terminate()

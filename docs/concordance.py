@@ -392,7 +392,7 @@ def render() -> str:
     parts = []
     for title, items in ITEMS.items():
         rows = "".join(row(item, claims, FIGURE_PAGES) for item in items)
-        head = "| paper | | library | claims | departure | test |\n|---|---|---|---|---|---|\n"
+        head = "| paper | item | library | claims | departure | test |\n|---|---|---|---|---|---|\n"
         parts.append(f"## {title}\n\n{head}{rows}")
     return "\n".join(parts)
 

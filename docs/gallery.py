@@ -24,13 +24,33 @@ class Picture(NamedTuple):
     command: str
 
 
-def _experiment(name: str, title: str, page: str, image: str = "") -> Picture:
+def _experiment(name: str, title: str, page: str) -> Picture:
     command = f"factorax reproduce {name} --budget paper"
-    return Picture(f"images/experiments/{image or name}.png", title, f"guides/{page}#{name}", command)
+    return Picture(f"images/experiments/{name}.png", title, f"guides/{page}#{name}", command)
 
 
+def _large_minibatches(name: str, title: str) -> Picture:
+    command = f"factorax reproduce {name} --budget paper --preset traffic-paper-large-minibatches"
+    return Picture(f"images/experiments/{name}-large-minibatches.png", title, "guides/traffic_study", command)
+
+
+def _report(name: str, title: str) -> Picture:
+    return Picture(f"images/report/{name}.png", title, "guides/report", "factorax report runs")
+
+
+def _drawn_by(page: str, name: str, title: str) -> Picture:
+    return Picture(f"_generated/{name}", title, page, f"python docs/run_page.py docs/{page}.md")
+
+
+ARCHITECTURE = "python docs/architecture_figures.py"
 BANDITS, TRAINING = "experiments_bandits", "experiments_training"
 GROUPS: dict[str, tuple[Picture, ...]] = {
+    "The idea": (
+        Picture("images/idea.png", "Credit for every action", "explanation/idea", "python docs/idea_figure.py"),
+        _drawn_by("get-started/tutorial", "greenhouse.svg", "Influence network of four greenhouses"),
+        _drawn_by("get-started/tutorial", "greenhouse-matrix.svg", "Influence matrix of four greenhouses"),
+        _drawn_by("get-started/tutorial_training", "training.svg", "Training with and without the network"),
+    ),
     "Traffic lights": (
         Picture("images/traffic.gif", "Trained lights", "guides/traffic_study", "factorax watch every-20 RUN"),
         _experiment("traffic-3x3", "3×3 lights (Fig. 5a)", TRAINING),
@@ -38,6 +58,9 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         _experiment("traffic-better", "Better than the paper's PPO", TRAINING),
         _experiment("traffic-gradients", "Bias and variance of a light's gradient", TRAINING),
         _experiment("traffic-city", "Up to ten thousand lights", TRAINING),
+        _large_minibatches("traffic-3x3", "3×3 lights, larger minibatches"),
+        _large_minibatches("traffic-2x6", "2×6 lights, larger minibatches"),
+        _drawn_by("guides/traffic", "traffic-networks.png", "Streets that a light influences"),
     ),
     "Search bandits": (
         _experiment("search-baselines", "Convergence (Fig. 4a)", BANDITS),
@@ -58,6 +81,7 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         _experiment("uav-4", "UAV 4 of RDDL", TRAINING),
         _experiment("uav-5", "UAV 5 of RDDL", TRAINING),
         _experiment("market", "A market maker", TRAINING),
+        _drawn_by("guides/market", "market-quotes.png", "Learned and exact quotes"),
         _experiment("learning-networks", "Networks that adapt", TRAINING),
         _experiment("curriculum", "A curriculum of networks", TRAINING),
         Picture("images/relatives.png", "Related methods", "explanation/relatives", "factorax reproduce relatives"),
@@ -69,10 +93,15 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         ),
     ),
     "Reports": (
-        Picture("images/report/verdict.png", "The verdict of a report", "guides/report", "factorax report runs"),
-        Picture("images/report/curves.png", "Learning curves", "guides/report", "factorax report runs"),
-        Picture("images/report/network-map.png", "What a light influences", "guides/report", "factorax report runs"),
-        Picture("images/report/credit.png", "What K bought", "guides/report", "factorax report runs"),
+        _report("verdict", "Verdict"),
+        _report("curves", "Learning curves"),
+        _report("network-map", "The influence network on the map"),
+        _report("network-matrix", "The influence network as a matrix"),
+        _report("credit", "What K bought"),
+        _report("targets", "Targets over time"),
+        _report("acting", "Two policies in action"),
+        _report("reproduce", "How to reproduce a run"),
+        _report("phone", "A report on a phone"),
     ),
     "Discovery": (
         _experiment("discover-exact", "By intervention", TRAINING),
@@ -86,6 +115,11 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
             "explanation/networks",
             "python examples/networks.py",
         ),
+        _drawn_by("guides/structure", "soft.png", "A soft network on a grid"),
+    ),
+    "Architecture": (
+        Picture("_generated/packages.svg", "Packages", "explanation/architecture", ARCHITECTURE),
+        Picture("_generated/calls.svg", "From a command to the loss", "explanation/architecture", ARCHITECTURE),
     ),
 }
 """All pictures. The command draws the figure again; RUN is the folder of a run."""
@@ -94,6 +128,8 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
 def thumbnail(path: str) -> str:
     """Write the thumbnail of a picture, if it is missing or older; return its path from `docs/`."""
     source = HERE / path
+    if source.suffix == ".svg":
+        return path  # scales by itself
     target = THUMBNAILS / f"{source.stem}.png"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         with Image.open(source) as picture:

@@ -1,6 +1,7 @@
 """Draw the figures of the documentation into `docs/_generated/`, by running the pages that draw them.
 
-The folder is made afresh at every build (`conf.py` runs this file) and does not belong into version control.
+The folder is made afresh at every build (`conf.py` runs this file) and does not belong into version control. What the
+pages printed is in its folder `printed`, where the tests compare it with what the pages show.
 """
 
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import notebooks
 import run_page
 
 DOCS = Path(__file__).parent
@@ -21,15 +23,23 @@ PAGES = (
 FIGURES = DOCS / "_generated"
 
 
+def printed(page: str) -> Path:
+    """Return the file with what a page printed, as JSON: line, printed and shown text of every block."""
+    return FIGURES / "printed" / f"{Path(page).stem}.json"
+
+
 def main() -> None:
     shutil.rmtree(FIGURES, ignore_errors=True)
-    FIGURES.mkdir()
+    (FIGURES / "printed").mkdir(parents=True)
     for page in PAGES:
-        command = [sys.executable, DOCS / "run_page.py", DOCS / page]
+        command = [sys.executable, "-W", "error", DOCS / "run_page.py", DOCS / page]
+        if DOCS / page in notebooks.TUTORIALS:  # as readers run them who download the notebook
+            command = [sys.executable, DOCS / "notebooks.py", "--run", DOCS / page]
         environment = run_page.environment((DOCS / page).read_text(encoding="utf-8"))
         done = subprocess.run(command, cwd=FIGURES, env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{page} did not run:\n{done.stderr}")
+        printed(page).write_text(done.stdout, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def sentences() -> dict[str, str]:
 def all_settings() -> str:
     """A table of every setting: its name, default, what it may be, and what it means."""
     kinds, meanings = get_type_hints(Config, include_extras=True), sentences()
-    rows = ["| setting | default | allowed | |", "|---|---|---|---|"]
+    rows = ["| setting | default | allowed values | meaning |", "|---|---|---|---|"]
     for field in fields(Config):
         cells = f"`{field.name}`", f"`{field.default!r}`", described(kinds[field.name]), meanings[field.name]
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

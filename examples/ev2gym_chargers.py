@@ -1,21 +1,23 @@
-"""EV2Gym: 25 charging points behind five transformers, with a target for each interest at stake.
+"""EV2Gym: 25 charging points behind five transformers, with one target per interest.
 
-The environment, its network **K = [I | I | M]** and why that is exact are described in
-`factorax.integrations.ev2gym`. Here: `check` shows by intervention that with local policies nothing outside a charger's
-row of K moves, not in the last bit, while with a policy that sees everything most of it does; `train` and `compare`
-learn with K, with all edges, with the joint ratio, and with Stable-Baselines3.
+The environment, its network **K = [I | I | M]** and why it is exact are described in `factorax.integrations.ev2gym`.
+Here, `check` shows by intervention that with local policies no target outside a charger's row of K changes, not even in
+the last bit, while with a policy that observes everything most targets do. `train` and `compare` learn with K, with all
+edges, with the joint ratio, and with Stable-Baselines3.
 
 It needs packages that EV2Gym does not declare: ``pip install 'factorax[ev2gym]'``, and 'factorax[bench]' for `compare`.
 
     python examples/ev2gym_chargers.py check  # or heuristics
     python examples/ev2gym_chargers.py train --estimator factored --seed 0 --steps 24000
-    python examples/ev2gym_chargers.py compare --steps 24000 --out examples/data/ev2gym.json
+    python examples/ev2gym_chargers.py compare --steps 24000 --workers 4 --out examples/data/ev2gym.json
 """
 
 import itertools
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -31,9 +33,9 @@ from factorax.runs import iqm, probability_of_improvement
 
 
 def moved(env: Chargers, day: int, *, is_local: bool = True, seed: int = 0) -> np.ndarray:
-    """Which targets move if one charger acts differently and all others follow their policies, ``(n, m)`` of booleans.
+    """Return which targets change if one charger acts differently and the others follow their policies, ``(n, m)``.
 
-    The policy is a random function of what a charger sees, or of everything. Day and noise are the same throughout.
+    The policy is a random function of the local observation, or of the full observation. Day and noise are the same.
     """
     rng = np.random.default_rng(seed)
     noise, other = rng.normal(size=(2, 112, CHARGERS))
@@ -56,7 +58,7 @@ def moved(env: Chargers, day: int, *, is_local: bool = True, seed: int = 0) -> n
 
 
 def check() -> None:
-    """Intervene on every charger, with common random numbers, and compare what moved with K."""
+    """Intervene on each charger, with common random numbers, and compare the changed targets with K."""
     fx.check_problem(Chargers)
     env = Chargers()
     edges = env.network.to_dense() > 0
@@ -68,7 +70,7 @@ def check() -> None:
 # Learning -------------------------------------------------------------------------------------------------------------
 
 Method = Literal["factored", "complete", "vanilla", "sb3"]
-"""With K; all edges, a ratio for every charger; all edges, the joint ratio; Stable-Baselines3."""
+"""With K; with all edges and one ratio per charger; with all edges and the joint ratio; Stable-Baselines3."""
 PPO = {"n_steps": 112, "batch_size": 128, "n_epochs": 5, "learning_rate": 1e-3, "gae_lambda": 0.99}
 N_ENVS, DISCOUNT, LOG_STD = 8, 0.995, -1.0
 OURS = {"n_envs": N_ENVS, "gamma": DISCOUNT, "initial_log_std": LOG_STD, "policy": "shared"}
@@ -77,7 +79,7 @@ Act = Callable[[Chargers, np.ndarray], np.ndarray]
 
 
 def evaluate(act: Act, days: Sequence[int] = HELD_OUT) -> dict[str, float]:
-    """The mean return of days that nobody trained on, and what it is made of."""
+    """Return the mean return on held-out days, and its parts."""
     env, total = Chargers(), np.zeros(len(Chargers.weights))
     for day in days:
         (obs, _), ended = env.reset(options={"day": day}), False
@@ -89,7 +91,7 @@ def evaluate(act: Act, days: Sequence[int] = HELD_OUT) -> dict[str, float]:
 
 
 def heuristics() -> dict[str, dict[str, float]]:
-    """The policies that come with EV2Gym; none of them looks at prices or transformers."""
+    """Evaluate the policies that come with EV2Gym, which ignore prices and transformers."""
     results, policies = {}, need("ev2gym.baselines.heuristics")
     for name in ("ChargeAsFastAsPossible", "ChargeAsLateAsPossible", "DoNothing", "RandomAgent"):
         policy = getattr(policies, name)()
@@ -101,7 +103,7 @@ def heuristics() -> dict[str, dict[str, float]]:
 
 
 def train(estimator: Method = "factored", seed: int = 0, steps: int = 24_000) -> dict[str, Any]:
-    """Train with one method and one seed; evaluate the most probable actions on days that were held out."""
+    """Train with one method and one seed; evaluate the most probable actions on held-out days."""
     started, result = time.perf_counter(), {"method": estimator, "seed": seed}
     act = train_theirs(seed, steps) if estimator == "sb3" else train_ours(estimator, seed, steps, result)
     result |= {"seconds": round(time.perf_counter() - started), **evaluate(act)}
@@ -110,7 +112,7 @@ def train(estimator: Method = "factored", seed: int = 0, steps: int = 24_000) ->
 
 
 def train_ours(estimator: Method, seed: int, steps: int, result: dict[str, Any]) -> Act:
-    """One policy for all chargers, of what each sees; all edges unless it is K that is asked for."""
+    """Train one policy for all chargers on local observations, with K or with all edges."""
     settings = PPO | OURS | {"seed": seed, "estimator": "vanilla" if estimator == "vanilla" else "factored"}
     settings["variance_report"] = estimator == "factored"
     network = None if estimator == "factored" else fx.InfluenceNetwork.complete(CHARGERS, len(Chargers.weights))
@@ -122,36 +124,40 @@ def train_ours(estimator: Method, seed: int, steps: int, result: dict[str, Any])
 
 
 def train_theirs(seed: int, steps: int) -> Act:
-    """Stable-Baselines3 with the same settings, on the scalar reward and the whole observation."""
+    """Train Stable-Baselines3 with the same settings, on the scalar reward and the full observation."""
     import torch  # pyright: ignore[reportMissingImports]
     from stable_baselines3 import PPO as TheirPPO  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.env_util import make_vec_env  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import VecNormalize  # pyright: ignore[reportMissingImports]
 
-    torch.set_num_threads(1)  # small networks: on busy cores more are slower
+    torch.set_num_threads(1)  # with small networks, more threads are slower on busy cores
     envs = VecNormalize(make_vec_env(Chargers, n_envs=N_ENVS, seed=seed), gamma=DISCOUNT)
     settings: dict[str, Any] = PPO | {"gamma": DISCOUNT, "policy_kwargs": {"log_std_init": LOG_STD}}
     model = TheirPPO("MlpPolicy", envs, seed=seed, device="cpu", **settings).learn(steps)
     return lambda env, obs: model.predict(envs.normalize_obs(obs), deterministic=True)[0]
 
 
-def compare(seeds: int = 25, steps: int = 24_000, out: Path = Path("ev2gym.json")) -> None:
-    """All methods with the same seeds and days; a file, written after every run, and a table with 95 % intervals.
+def compare(seeds: int = 25, steps: int = 24_000, out: Path = Path("ev2gym.json"), workers: int = 1) -> None:
+    """Compare all methods on the same seeds and days; write a file after each run, and print 95 % intervals.
 
-    Runs of as many steps that are in the file already are kept: the same command resumes. Without Stable-Baselines3 its
-    rows are left out.
+    Runs with the same number of steps in the file are kept, so the same command resumes. Without Stable-Baselines3 its
+    rows are left out. `workers` processes train at a time.
     """
     stored = json.loads(out.read_text()) if out.exists() else {"steps": steps, "runs": []}
     if stored["steps"] != steps:
-        raise ValueError(f"out: {out} holds runs of {stored['steps']} steps, not {steps}; give another file")
-    baselines, runs = heuristics(), stored["runs"]
+        raise ValueError(f"out: {out} contains runs of {stored['steps']} steps, want {steps}; choose another file")
+    baselines, runs = stored.get("heuristics") or heuristics(), stored["runs"]
     done = {(run["seed"], run["method"]) for run in runs}
     methods: list[Any] = [m for m in get_args(Method) if m != "sb3" or find_spec("stable_baselines3") is not None]
-    for seed, method in itertools.product(range(seeds), methods):
-        if (seed, method) in done:
-            continue
-        runs.append(train(method, seed, steps))
-        out.write_text(json.dumps({"steps": steps, "runs": runs, "heuristics": baselines}, indent=1) + "\n")
+    missing = [job for job in itertools.product(range(seeds), methods) if job not in done]
+    # Spawned processes, because JAX does not survive a fork.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(train, method, seed, steps) for seed, method in missing]):
+            runs.append(future.result())
+            runs.sort(key=lambda run: (run["seed"], get_args(Method).index(run["method"])))
+            text = json.dumps({"steps": steps, "runs": runs, "heuristics": baselines}, indent=1) + "\n"
+            (part := out.with_suffix(".part")).write_text(text)
+            part.replace(out)
     returns = {name: [run["return"] for run in runs if run["method"] == name] for name in methods}
     for name, each in returns.items():
         x, p = iqm(each), probability_of_improvement(returns["factored"], each)

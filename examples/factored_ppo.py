@@ -1,10 +1,10 @@
-"""Factored PPO in one file, to be read from top to bottom and copied.
+"""Factored PPO in one file, to read from top to bottom and copy.
 
     python examples/factored_ppo.py
 
-trains a controller of sixteen heaters with plain PPO and with factored PPO, a few seeds each, and prints a table; it
-takes less than a minute on two cores. To use it for a problem of your own, replace `Rooms` by a Gymnasium environment
-that puts its targets into ``info["vector_reward"]``, `influence` by its network, and, where observations have another
+trains a controller of sixteen heaters with plain PPO and with factored PPO, with a few seeds each, and prints a table;
+it takes less than a minute on two cores. To use it for your own problem, replace `Rooms` by a Gymnasium environment
+that returns its targets in ``info["vector_reward"]``, `influence` by its network, and, if observations have another
 form, `means` and `values`.
 
 Axes are in the order time T, environment B, and then factor n or target m.
@@ -28,12 +28,12 @@ from factorax import InfluenceNetwork, credit
 class Rooms(gym.Env):
     """n rooms with a heater each, and one electricity bill.
 
-    - **Observation** ``(n, 2)``: the temperature of every room and how warm it ought to be.
-    - **Action** ``(n,)``: what each heater does.
-    - **Targets** ``(n + 1,)``: how comfortable each room is, −(temperature − wish)², and the bill, −price Σ aᵢ² / n.
-    - **Reward**: their weighted sum.
-    - **Terminated** by a power cut, one step in a hundred: nothing comes after it.
-    - **Truncated** after 50 steps: the night goes on, but the episode does not.
+    - **Observation** ``(n, 2)``: the temperature and the desired temperature of each room.
+    - **Action** ``(n,)``: the power of each heater.
+    - **Targets** ``(n + 1,)``: the comfort of each room, −(temperature − desired)², and the bill, −price Σ aᵢ² / n.
+    - **Reward**: the weighted sum of the targets.
+    - **Terminated** by a power cut, with a probability of 1 % per step: the value after it is 0.
+    - **Truncated** after 50 steps: the night continues, but the episode ends.
     """
 
     n = 16
@@ -45,7 +45,7 @@ class Rooms(gym.Env):
         self.action_space = gym.spaces.Box(-3.0, 3.0, (self.n,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
-        """Begin a night: other temperatures, other wishes."""
+        """Start a night with new temperatures and desired temperatures."""
         super().reset(seed=seed)
         self.temperature = self.np_random.normal(size=self.n)
         self.wish = self.np_random.uniform(-1, 1, self.n)
@@ -53,7 +53,7 @@ class Rooms(gym.Env):
         return self._observe(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """One hour."""
+        """Simulate one hour."""
         weather = 0.3 * self.np_random.normal(size=self.n)
         self.temperature = 0.8 * self.temperature + action + weather
         self.time += 1
@@ -69,11 +69,11 @@ class Rooms(gym.Env):
 
 
 def influence(n: int) -> InfluenceNetwork:
-    """A heater influences its room, now and later, and the bill: K = [I 1].
+    """Return K = [I 1]: a heater influences its room, now and later, and the bill.
 
-    That holds because each heater sees its own room alone. If it saw all rooms, what one heater does would change what
-    the others do in the next step, and K would be all ones. Power cuts do not depend on the actions; if they did, then
-    all actions would influence all targets, too.
+    This holds because each heater observes only its own room. If it observed all rooms, one heater would change the
+    actions of the others in the next step, and K would be all ones. Power cuts do not depend on the actions; if they
+    did, all actions would also influence all targets.
     """
     return InfluenceNetwork(np.hstack([np.eye(n), np.ones((n, 1))]).astype(bool))
 
@@ -83,7 +83,7 @@ def influence(n: int) -> InfluenceNetwork:
 
 @dataclass(frozen=True)
 class Settings:
-    """Of PPO; they are the same for both estimators."""
+    """Hyper-parameters of PPO, the same for both estimators."""
 
     updates: int = 40
     n_envs: int = 8
@@ -100,7 +100,7 @@ class Settings:
 
 
 def init_mlp(key: jax.Array, sizes: tuple[int, ...], last_gain: float) -> list[tuple[jax.Array, jax.Array]]:
-    """Layers with orthogonal weights."""
+    """Return layers with orthogonal weights."""
     gains = [2**0.5] * (len(sizes) - 2) + [last_gain]
     keys = jax.random.split(key, len(gains))
     layers = zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
@@ -108,14 +108,14 @@ def init_mlp(key: jax.Array, sizes: tuple[int, ...], last_gain: float) -> list[t
 
 
 def mlp(layers: list[tuple[jax.Array, jax.Array]], x: jax.Array) -> jax.Array:
-    """From ``(..., first size)`` to ``(..., last size)``."""
+    """Map ``(..., first size)`` to ``(..., last size)``."""
     for weights, bias in layers[:-1]:
         x = jnp.tanh(x @ weights + bias)
     return x @ layers[-1][0] + layers[-1][1]
 
 
 def init_agent(key: jax.Array, n: int, m: int, s: Settings) -> dict[str, Any]:
-    """One policy network for all heaters, each applying it to its own room; a critic with a value for every target."""
+    """Return one policy network for all heaters, applied to each room, and a critic with one value per target."""
     for_policy, for_critic = jax.random.split(key)
     return {
         "policy": init_mlp(for_policy, (2, s.hidden, s.hidden, 1), 0.01),
@@ -125,23 +125,23 @@ def init_agent(key: jax.Array, n: int, m: int, s: Settings) -> dict[str, Any]:
 
 
 def means(agent: dict[str, Any], obs: jax.Array) -> jax.Array:
-    """Of the Gaussian of every heater: ``(..., n, 2)`` → ``(..., n)``."""
+    """Return the mean of the Gaussian of each heater: ``(..., n, 2)`` → ``(..., n)``."""
     return mlp(agent["policy"], obs)[..., 0]
 
 
 def log_prob(agent: dict[str, Any], obs: jax.Array, action: jax.Array) -> jax.Array:
-    """log πᵢ(aᵢ | sᵢ) of every heater, ``(..., n)``."""
+    """Return log πᵢ(aᵢ | sᵢ) of each heater, ``(..., n)``."""
     return jax.scipy.stats.norm.logpdf(action, means(agent, obs), jnp.exp(agent["log_std"]))
 
 
 @jax.jit
 def draw(agent: dict[str, Any], obs: Any, noise: Any) -> jax.Array:
-    """Actions ``(..., n)`` of the policy, from normal noise."""
+    """Return actions ``(..., n)`` of the policy, given normal noise."""
     return means(agent, obs) + jnp.exp(agent["log_std"]) * noise
 
 
 def values(agent: dict[str, Any], obs: jax.Array) -> jax.Array:
-    """v of every target, ``(..., m)``. The critic may see everything: it does not act."""
+    """Return the value of each target, ``(..., m)``. The critic may observe everything, since it does not act."""
     return mlp(agent["critic"], obs.reshape(*obs.shape[:-2], -1))
 
 
@@ -149,19 +149,19 @@ def values(agent: dict[str, Any], obs: jax.Array) -> jax.Array:
 
 
 class Rollout(NamedTuple):
-    """What B environments did in T steps, ``[T, B, ...]``."""
+    """The transitions of B environments in T steps, ``[T, B, ...]``."""
 
     obs: Any
     action: Any
     psi: Any
     next_obs: Any
-    """What followed; at the end of an episode its *last* observation, not the first of the next."""
+    """The next observation; at the end of an episode its *last* observation, not the first of the next episode."""
     terminated: Any
     truncated: Any
 
 
 class Environments:
-    """B environments, each begun anew when its episode ends, with the returns of the episodes that ended."""
+    """B environments that are reset when their episode ends, with the returns of ended episodes."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.envs: list[Any] = [Rooms() for _ in range(size)]
@@ -170,7 +170,7 @@ class Environments:
         self.returns: list[float] = []
 
     def collect(self, agent: dict[str, Any], noise: np.ndarray) -> Rollout:
-        """One step for every row of the policy's noise ``[T, B, n]``."""
+        """Make one step for each row of the policy's noise ``[T, B, n]``."""
         rows = []
         for noise_t in noise:
             actions = np.asarray(draw(agent, self.obs, noise_t))
@@ -182,7 +182,7 @@ class Environments:
 
     def _step(self, i: int, action: np.ndarray) -> tuple[Any, ...]:
         env, space = self.envs[i], self.envs[i].action_space
-        # The environment gets the clipped action; the policy learns from the one that it drew.
+        # The environment receives the clipped action; the policy learns from the unclipped one.
         next_obs, reward, terminated, truncated, info = env.step(np.clip(action, space.low, space.high))
         self.running[i] += reward
         first_obs = next_obs
@@ -197,12 +197,12 @@ class Environments:
 
 
 def gae(psi: Any, v: Any, v_next: Any, terminated: Any, ended: Any, s: Settings) -> jax.Array:
-    """Advantages of every target, ``[T, B, m]`` (Schulman et al., 2016).
+    """Return the advantages of each target, ``[T, B, m]`` (Schulman et al., 2016).
 
         δ_t = ψ_t + γ (1 − terminated_t) v(s'_t) − v(s_t),    A_t = δ_t + γλ (1 − ended_t) A_{t+1}
 
-    Only termination cuts the bootstrap: an episode that was truncated still has a future, worth v of its last
-    observation. Both cut the sum, for what follows in the rollout belongs to another episode.
+    Only termination cuts the bootstrap: a truncated episode still has a future, with the value of its last observation.
+    Both cut the sum, because what follows in the rollout belongs to another episode.
     """
     delta = psi + s.gamma * (1.0 - terminated[..., None]) * v_next - v
     decay = s.gamma * s.trace * (1.0 - ended[..., None])
@@ -215,21 +215,22 @@ def gae(psi: Any, v: Any, v_next: Any, terminated: Any, ended: Any, s: Settings)
 
 
 class Samples(NamedTuple):
-    """What minibatches are made of, ``[T · B, ...]``."""
+    """The samples of which minibatches are drawn, ``[T · B, ...]``."""
 
     obs: jax.Array
     action: jax.Array
     log_prob: jax.Array
-    """Of every heater, under the policy that acted."""
+    """Log-probability of each heater under the acting policy."""
     credit: jax.Array
-    """The advantage of every factor."""
+    """The credit of each factor."""
     returns: jax.Array
 
 
 def loss(agent: dict[str, Any], batch: Samples, joint: bool, s: Settings) -> jax.Array:
-    """−E Σᵢ min(rᵢ Cᵢ, clip(rᵢ) Cᵢ) with a ratio rᵢ = πᵢ / πᵢ_old for every factor, and the critic's squared error."""
+    """Return −E Σᵢ min(rᵢ Cᵢ, clip(rᵢ) Cᵢ), with one ratio rᵢ = πᵢ / πᵢ_old per factor, plus the critic's squared
+    error."""
     log_ratio = log_prob(agent, batch.obs, batch.action) - batch.log_prob
-    if joint:  # plain PPO: one factor that holds all actions
+    if joint:  # plain PPO: one factor with all actions
         log_ratio = log_ratio.sum(axis=-1, keepdims=True)
     ratio = jnp.exp(log_ratio)
     c = (batch.credit - batch.credit.mean()) / (batch.credit.std() + 1e-8)  # one scale for all factors
@@ -239,7 +240,7 @@ def loss(agent: dict[str, Any], batch: Samples, joint: bool, s: Settings) -> jax
 
 
 def make_update(weights: np.ndarray, net: InfluenceNetwork, *, joint: bool, s: Settings) -> tuple[Any, Any]:
-    """Two functions: the optimiser's first state, and a compiled update from one rollout."""
+    """Return two functions: the initial optimizer state, and a compiled update from one rollout."""
     optimiser = optax.chain(optax.clip_by_global_norm(s.longest_gradient), optax.adam(s.learning_rate))
 
     @jax.jit
@@ -271,7 +272,7 @@ def make_update(weights: np.ndarray, net: InfluenceNetwork, *, joint: bool, s: S
 
 
 def train(functions: tuple[Any, Any], seed: int, s: Settings) -> list[float]:
-    """One run; the mean return of the episodes that ended in each fifth of it."""
+    """Train one run; return the mean return of the episodes that ended in each fifth of it."""
     init_optimiser, update = functions
     key, for_agent = jax.random.split(jax.random.key(seed))
     agent = init_agent(for_agent, Rooms.n, len(Rooms.weights), s)
@@ -289,7 +290,7 @@ def train(functions: tuple[Any, Any], seed: int, s: Settings) -> list[float]:
 
 
 def main(seeds: int = 3) -> None:
-    """Both estimators, the same seeds: first states of environments and networks are the same."""
+    """Train both estimators with the same seeds, and thus the same initial environments and networks."""
     s, n, weights = Settings(), Rooms.n, Rooms.weights
     estimators = {
         "vanilla": make_update(weights, InfluenceNetwork.complete(1, n + 1), joint=True, s=s),

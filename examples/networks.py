@@ -1,6 +1,6 @@
-"""The paper's influence networks, their minimum factorisations, and what the structure of two bandits is worth.
+"""The paper's influence networks, their minimum factorisations, and the variance that structure removes in two bandits.
 
-It draws `out/paper-networks.png` and prints the rest.
+Draws `out/paper-networks.png` and prints the rest.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ console = Console(width=200, highlight=False, soft_wrap=True)
 
 
 def draw_networks(path: Path) -> None:
-    """The six networks that the paper draws, groups of the minimum factorisation framed."""
+    """Draw the six networks of the paper, with the groups of the minimum factorisation framed."""
     mpl.use("Agg")
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     for ax, (name, make) in zip(axes.flat, gallery.PAPER.items(), strict=True):
@@ -33,7 +33,7 @@ def draw_networks(path: Path) -> None:
 
 
 def print_factorisations() -> None:
-    """For every network: its size, its factors, and whether the paper's variance formula is exact for it."""
+    """Print for each network its size, its factors, and whether the paper's variance formula is exact for it."""
     console.print(f"[bold]{'network':<16}{'K':>8}  {'minimum factorisation':<28}co-parent condition")
     for name, make in gallery.PAPER.items():
         net = make()
@@ -43,12 +43,12 @@ def print_factorisations() -> None:
 
 
 def gaussian(mu: jax.Array, obs: None, action: jax.Array) -> jax.Array:
-    """π = N(μ, I), one factor an action; only the location is learnt."""
+    """Return log N(a; μ, I), one factor per action; only the mean is learned."""
     return jax.scipy.stats.norm.logpdf(action, mu, 1.0)
 
 
 def print_reports() -> None:
-    """The exact decomposition of the variance that factoring removes, estimated with standard errors."""
+    """Print the exact decomposition of the variance that factoring removes, with standard errors."""
     bandits = {
         "Search bandit, n = 8, penalty 0.5 on the first six actions": search_bandit(8, k=6, penalty=0.5),
         "ReLU bandit, n = 8": relu_bandit(8),
@@ -69,7 +69,7 @@ def print_reports() -> None:
 
 
 def main() -> None:
-    """Draw, then print."""
+    """Draw the figure, then print the tables."""
     picture = Path("out/paper-networks.png")
     draw_networks(picture)
     console.print(f"Drew the paper's influence networks: {picture}\n")

@@ -24,6 +24,12 @@ QUICK_TO_COMPILE = (
 )
 """Options of XLA with which a training step compiles in under half the time and runs as fast: one LLVM module instead
 of 32, and fused operations without MLIR, which versions of XLA that have no other way ignore."""
+LONG = (
+    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_packaging.py", "test_programs.py"),
+    *("test_folder_killed.py", "test_ray_actors.py", "test_brax.py", "test_jaxmarl.py", "test_playground.py"),
+    *("test_devices.py", "test_stable_baselines3.py", "test_sb3_ppo.py", "test_film.py", "test_train.py"),
+)
+"""Files of more than half a minute, the longest first: `make test-slow` keeps this order, so that none begins last."""
 memory = {"after collection": 0}
 
 
@@ -58,6 +64,7 @@ def pytest_collection():
 
 
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
     if "FACTORAX_NIGHTLY" not in os.environ:
         for item in items:
             if item.get_closest_marker("nightly"):

@@ -54,7 +54,7 @@ def targets_of(matrix, sizes, actions, seed, scale=1.0):
         parents = np.flatnonzero(matrix[:, j])
         table = scale * rng.normal(size=[sizes[i] for i in parents]) + rng.normal()
         columns.append(table[tuple(np.asarray(actions)[:, i] for i in parents)])
-    return jnp.stack([jnp.broadcast_to(jnp.asarray(c), (len(actions),)) for c in columns], axis=1)
+    return jnp.asarray(np.stack([np.broadcast_to(column, (len(actions),)) for column in columns], axis=1))
 
 
 def finite(matrix, *, sizes=None, seed=0, share=False):

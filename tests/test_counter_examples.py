@@ -77,7 +77,7 @@ class TestTranslation:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, -1.0), (-2.0, 0.5)])
-    @pytest.mark.filterwarnings("ignore:the translation makes")
+    @pytest.mark.filterwarnings("ignore:ΔV is non-negative only")
     def test_corrected_it_never_loses(self, weights):
         assert (self.delta(lambda psi: nonnegative_translation(psi, jnp.array(weights)), weights) >= 0).all()
 
@@ -93,7 +93,7 @@ class TestTranslation:
         assert self.delta(lambda psi: psi - psi.min(axis=0), (1.0, -1.0)).min() < -1e-4
 
     @pytest.mark.slow
-    @pytest.mark.filterwarnings("ignore:the translation makes")
+    @pytest.mark.filterwarnings("ignore:ΔV is non-negative only")
     def test_the_price_can_be_more_than_a_thousandfold(self):
         """A deep trough that hardly ever comes up: lifting it out lifts everything else."""
         logits = jnp.tile(jnp.array([0.0, 0.0, -9.0]), (2, 1))  # the third choice: 6 in 100,000
@@ -105,7 +105,7 @@ class TestTranslation:
         assert shifted.total_vanilla.value > 1000 * raw.total_vanilla.value
 
     @pytest.mark.parametrize("eps", [0.1, 10.0])
-    @pytest.mark.filterwarnings("ignore:the translation makes")
+    @pytest.mark.filterwarnings("ignore:ΔV is non-negative only")
     def test_a_factor_that_drops_nothing_has_no_strict_version(self, eps):
         """The footnote: with α > 0, β > 0 and a small ε added, ΔV > 0. Not if a factor keeps all targets: ΔV = 0."""
         net, theta = fx.InfluenceNetwork([[1, 1], [0, 1]]), jnp.array([0.5, -0.5])
@@ -118,7 +118,7 @@ class TestTranslation:
         assert report.delta.value[1] > 0
 
     def test_it_warns_that_it_is_a_diagnostic(self):
-        with pytest.warns(UserWarning, match="a diagnostic, not a way to train"):
+        with pytest.warns(UserWarning, match="as a diagnostic, not for training"):
             nonnegative_translation(jnp.ones((3, 2)))
         with pytest.raises(ValueError, match=r"lower: got shape \(3,\), want \(2,\)"):
             nonnegative_translation(jnp.ones((3, 2)), lower=jnp.ones(3))

@@ -1,5 +1,6 @@
 """The documentation as a website: it builds without warnings, and every page works in a browser without a network."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -9,10 +10,15 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
+from printed import check_printed
 
 pytestmark = pytest.mark.slow  # builds the site, whose figures are drawn by running pages
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+import make_figures  # noqa: E402
+
 WIDTHS = (1400, 390)
 THEMES = ("dark", "light")
 
@@ -105,6 +111,12 @@ def visits(site, address, browser):
 def test_the_site_builds_without_warnings(site):
     assert (site / "index.html").is_file()
     assert len(list((site / "_downloads").rglob("*.ipynb"))) >= 7
+
+
+@pytest.mark.parametrize("page", make_figures.PAGES)
+def test_a_page_that_draws_figures_prints_what_it_shows(site, page):
+    """As `test_docs.py` checks of the other pages, which do not run when the site is built."""
+    check_printed(ROOT / "docs" / page, json.loads(make_figures.printed(page).read_text(encoding="utf-8")))
 
 
 @pytest.mark.browser

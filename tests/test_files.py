@@ -23,7 +23,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to("loop")
     for name in ("pipe", "zero", "loop", "."):
-        with pytest.raises(ValueError, match=r"is not a plain file|cannot be read as a file"):
+        with pytest.raises(ValueError, match=r"is not a regular file|cannot be read as a file"):
             read_bytes(tmp_path / name, 10)
     with pytest.raises(ValueError, match="cannot be read as a file"):
         read_bytes(Path("a" * 5000), 10)
@@ -39,7 +39,7 @@ def test_json_of_a_stranger(text, message, tmp_path):
 def test_json_with_many_values_is_refused_before_it_takes_memory(monkeypatch):
     monkeypatch.setattr(_files, "_MOST_VALUES", 10)
     assert parse_json("[1, 2, 3]") == [1, 2, 3]
-    with pytest.raises(ValueError, match="60 bytes with some 40 values, more than"):
+    with pytest.raises(ValueError, match="60 bytes with about 40 values, more than"):
         parse_json("[]," * 20)
 
 

@@ -111,9 +111,9 @@ def test_what_does_not_fit_is_named(element, message):
 
 def test_a_batch_has_as_many_of_every_part():
     layout = ObservationSpace.of(spaces.Tuple([spaces.Discrete(2), spaces.Box(-1.0, 1.0, (2,))]))
-    with pytest.raises(ValueError, match="observation: got batches of 3, 2, want as many of every part"):
+    with pytest.raises(ValueError, match="observation: got batch sizes 3, 2, want the same size in each part"):
         layout.batch((np.zeros(3), np.zeros((2, 2))))
-    with pytest.raises(ValueError, match=r"observation\[1\]: got shape \(3,\), want \(2,\), or a batch of them"):
+    with pytest.raises(ValueError, match=r"observation\[1\]: got shape \(3,\), want \(2,\), or that with a batch axis"):
         layout.batch((0, np.zeros(3)))
 
 

@@ -89,7 +89,7 @@ def test_no_locked_door_is_tried(settings):
 def test_a_mask_in_info_that_nobody_looks_at_is_said():
     program = Program(Learner.of(lambda: InInfo(), config=Config(**SMALL)))
     state = program.learner.init()
-    said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is not looked at.*observe=\['action_mask'\]")
+    said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is ignored.*observe=\['action_mask'\]")
     with said, pytest.raises(AssertionError, match="locked"):
         program.update(state)
 

@@ -48,7 +48,7 @@ def test_of_a_function_one_environment_is_made_and_closed():
     assert not spec.is_jax
     assert spec.local_is_own
     np.testing.assert_array_equal(spec.weights, [2.0, 3.0])
-    with pytest.raises(ValueError, match=r"weights: got \[1\.0\], want \(2,\), one λ for each target"):
+    with pytest.raises(ValueError, match=r"weights: got \[1\.0\], want \(2,\), one λ per target"):
         Spec.of(Two, weights=[1.0])
     assert Two.opened == 0  # also after an error
 
@@ -115,7 +115,7 @@ def test_a_plain_matrix_is_a_network(matrix):
             ValueError,
             "with rows of different lengths; want a rectangular matrix",
         ),
-        ((BOX, BOX, fx.InfluenceNetwork.complete(3, 2)), ValueError, "network: has 3 rows, and the action space 2"),
+        ((BOX, BOX, fx.InfluenceNetwork.complete(3, 2)), ValueError, "network: has 3 rows, but the action space has 2"),
         ((gym.spaces.Text(3), BOX, fx.InfluenceNetwork.identity(2)), TypeError, "observation space: got Text"),
     ],
 )

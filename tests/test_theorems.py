@@ -72,7 +72,7 @@ def test_the_linear_term_grows_in_either_direction():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:the translation makes")
+@pytest.mark.filterwarnings("ignore:ΔV is non-negative only")
 @pytest.mark.parametrize("name", ["fork/collider", "three", "diagonal"])
 def test_the_strict_translation(name):
     """The footnote of Cor. 4.1, corrected: λⱼψⱼ ≥ ε|λⱼ| > 0 gives ΔVᵢ ≥ αᵢ ε² (Σ |λⱼ| over the dropped targets)².

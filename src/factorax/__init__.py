@@ -1,4 +1,4 @@
-"""Factored policy gradients: credit every action with the objectives it influences, and no others."""
+"""Factored policy gradients: credit each action only with the targets that it influences."""
 
 from typing import TYPE_CHECKING
 
@@ -85,6 +85,6 @@ _HOMES = {
     "Spec": "spec",
 }
 
-# Loaded when needed: structure and credit serve users of NumPy or PyTorch, who need neither JAX nor Gymnasium, and the
-# command line prints its help without either.
+# Loaded lazily: `structure` and `credit` also serve users of NumPy or PyTorch, who need neither JAX nor Gymnasium, and
+# the command line prints its help without either.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -1,10 +1,10 @@
-"""Checks of arguments by what they may hold: one mechanism for Python, the command line and files.
+"""Checks of arguments against their allowed values: one mechanism for Python, the command line and files.
 
-A type says what an argument may be: ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of choices, ``X | None``,
-``tuple[X, ...]``, and ``Annotated[X, Range(...)]`` for numbers within bounds. `checked` returns the value in that type,
-or raises ValueError with the argument's name, the value, what is allowed, and the nearest choice. The functions after
-it check what types cannot say: arrays, paths, functions and lists. No check looks at the values of arrays that JAX
-traces.
+A type describes the allowed values: ``int``, ``float``, ``bool``, ``str``, a ``Literal`` of choices, ``X | None``,
+``tuple[X, ...]``, and ``Annotated[X, Range(...)]`` for numbers within bounds. `checked` converts a value to this type,
+or raises ValueError with the argument's name, the value, the allowed values and the nearest choice. The other functions
+check what types cannot express: arrays, paths, functions and lists. No check reads the values of arrays that are traced
+by JAX.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-_LARGEST = 1e300  # JSON has numbers that a float cannot hold
+_LARGEST = 1e300  # JSON can contain numbers that a float cannot hold
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Range:
     low: float = -math.inf
     high: float = math.inf
     open: bool = False
-    """Whether `low` itself is excluded."""
+    """Whether `low` is excluded."""
 
     def __contains__(self, value: float) -> bool:
         return (value > self.low if self.open else value >= self.low) and value <= self.high
@@ -46,7 +46,7 @@ class Range:
         return f"above {low}" if self.open else f"of at least {low}"
 
     def converted(self, value: Any, kind: Any) -> Any:
-        """Return the value in the type `kind`, or a ValueError if it is not within the bounds."""
+        """Return the value converted to `kind`; raise ValueError if it is out of bounds."""
         number = _converted(value, kind)
         if number not in self:
             raise ValueError
@@ -62,7 +62,7 @@ Share = Annotated[float, Range(0, 1)]
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """Return the known word that is most like another one, whatever its case; None if none is like it.
+    """Return the known word most similar to `word`, ignoring case, or None if none is similar.
 
     >>> nearest("leraning_rate", ["learning_rate", "gamma"])
     'learning_rate'
@@ -73,7 +73,7 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: object, known: Iterable[str], *, quoted: bool = False) -> str:
-    """Return the nearest known word as the end of a message; nothing if none is like it.
+    """Return the nearest known word as the end of a message, or an empty string if none is similar.
 
     >>> did_you_mean("chian", ["chain", "queues"])
     '; did you mean chain?'
@@ -83,9 +83,9 @@ def did_you_mean(word: object, known: Iterable[str], *, quoted: bool = False) ->
 
 
 def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None = None) -> Any:
-    """Return a value in the type of its field; raise ValueError if it does not belong there.
+    """Return a value converted to the type `kind`; raise ValueError if it is not allowed.
 
-    - `synonyms`: what users may call a choice, and what it is called here, to be suggested.
+    - `synonyms`: other names that users may know for a choice, with the name to suggest.
 
     >>> checked("gamma", 1, Annotated[float, Range(0, 1)])
     1.0
@@ -103,19 +103,19 @@ def checked(name: str, value: Any, kind: Any, synonyms: Mapping[str, str] | None
 
 
 def check_each(kinds: Mapping[str, Any], /, **values: Any) -> None:
-    """Check several arguments, each by the type that `kinds` has for its name."""
+    """Check several arguments, each against the type that `kinds` has under its name."""
     for name, value in values.items():
         checked(name, value, kinds[name])
 
 
 def shown(value: Any) -> str:
-    """Return a value as part of a message, in one line and cut short."""
+    """Return a value for use in a message, on one line and abbreviated."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def described(kind: Any) -> str:
-    """Return what a type of the settings allows, in words.
+    """Return the allowed values of a type in words.
 
     >>> described(Annotated[float, Range(0, open=True)] | None)
     'a number above 0, or None'
@@ -135,7 +135,7 @@ def described(kind: Any) -> str:
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """Return the value in the type `kind`; errors without a message say only that it does not belong there."""
+    """Return the value converted to `kind`; a ValueError without message means only that it is not allowed."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return arguments[1].converted(value, arguments[0])
@@ -169,7 +169,7 @@ def _number(value: Any) -> float:
 
 
 def _truth(value: Any) -> bool:
-    if type(value).__name__ not in ("bool", "bool_"):  # NumPy's as well
+    if type(value).__name__ not in ("bool", "bool_"):  # includes NumPy's booleans
         raise ValueError
     return bool(value)
 
@@ -184,37 +184,37 @@ _SCALARS: dict[Any, Callable[[Any], Any]] = {int: _whole, float: _number, bool: 
 
 
 def is_traced(value: Any) -> bool:
-    """Return whether JAX traces a value, so that there is nothing to look at yet."""
+    """Return whether a value is traced by JAX and therefore has no concrete value."""
     return "Tracer" in type(value).__name__
 
 
 def check_number(name: str, value: Any, kind: Any) -> None:
-    """Check a number that may also be traced by JAX, or an array with a number for each of a batch."""
+    """Check a number, which may be traced by JAX or be an array with one number per batch entry."""
     if not hasattr(value, "shape") or isinstance(value, np.generic):
         checked(name, value, kind)
 
 
 def check_function(name: str, value: Any, want: str) -> None:
-    """Raise TypeError if a value cannot be called."""
+    """Raise TypeError if a value is not callable."""
     if not callable(value):
         raise TypeError(f"{name}: got {shown(value)}, want {want}")
 
 
 def check_type(name: str, value: Any, kind: type | tuple[type, ...], want: str) -> None:
-    """Raise TypeError if a value is of another type."""
+    """Raise TypeError if a value is not an instance of `kind`."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}: got {shown(value)}, want {want}")
 
 
 def listed(name: str, values: Any, want: str) -> list[Any]:
-    """Return a list of the values; a string, which Python would take apart, and what cannot be iterated are refused."""
+    """Return the values as a list; raise TypeError for strings and for objects that are not iterable."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise TypeError(f"{name}: got {shown(values)}, want {want}")
     return list(values)
 
 
 def path_of(name: str, value: Any, want: str = "the path of a file") -> Path:
-    """Return a path that is not empty; raise TypeError or ValueError if there is none."""
+    """Return a non-empty path; raise TypeError or ValueError otherwise."""
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name}: got {shown(value)}, want {want}")
     if not os.fspath(value) or "\0" in os.fspath(value):
@@ -223,17 +223,17 @@ def path_of(name: str, value: Any, want: str = "the path of a file") -> Path:
 
 
 def check_options(options: Iterable[str], known: Iterable[str], of: str) -> None:
-    """Raise TypeError at the first option that there is not, with the nearest one that there is."""
+    """Raise TypeError at the first unknown option, and suggest the nearest known one."""
     known = list(known)
     for name in options:
         if name not in known:
             close = nearest(name, known)
-            hint = f"did you mean {close}?" if close else f"want some of {', '.join(known)}"
+            hint = f"did you mean {close}?" if close else f"want one of {', '.join(known)}"
             raise TypeError(f"{name}: no such option of {of}; {hint}")
 
 
 def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> Any:
-    """Return an array of real numbers, of the namespace `xp`; its entries have to be finite unless JAX traces it.
+    """Return an array of real numbers in the namespace `xp`. Entries must be finite unless they are traced by JAX.
 
     >>> real_array("psi", [1.0, float("nan")])
     Traceback (most recent call last):
@@ -247,7 +247,7 @@ def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> A
         array = value if is_array or is_traced(value) else np.asarray(value)
         kind = getattr(array.dtype, "kind", "O")
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: got {shown(value)}, want an array of numbers, its rows of one length") from None
+        raise TypeError(f"{name}: got {shown(value)}, want an array of numbers with rows of equal length") from None
     if kind in "cOSUMmT" or value is None:
         of = f" of {array.dtype}, shape {array.shape}" if hasattr(value, "dtype") else ""
         raise TypeError(f"{name}: got {f'an array{of}' if of else shown(value)}, want real numbers")
@@ -257,7 +257,7 @@ def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> A
 
 
 def check_finite(name: str, array: Any) -> None:
-    """Raise ValueError at the first entry that is not finite."""
+    """Raise ValueError at the first non-finite entry."""
     values = np.asarray(array, np.float64)
     if not np.isfinite(values).all():
         where = tuple(np.argwhere(~np.isfinite(values))[0].tolist())

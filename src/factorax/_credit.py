@@ -1,7 +1,7 @@
-"""The one place where the influence matrix K meets a target vector ψ.
+"""The only place where the influence matrix K is applied to a target vector ψ.
 
-Nothing else in the library multiplies by K: ``K @ lam * psi`` parses as ``(K @ lam) * psi``, which is silently
-wrong for square K, and a matrix product is seldom the fastest way to apply K.
+No other code multiplies by K: ``K @ lam * psi`` parses as ``(K @ lam) * psi``, which is silently wrong for square K,
+and a matrix product is rarely the fastest way to apply K.
 """
 
 import sys
@@ -37,21 +37,22 @@ _UNROLLED = 128  # rows up to this degree are summed entry by entry: XLA then fu
 def credit(net: Any, psi: Any, weights: Any = None) -> Any:
     """Return [K(λ∘ψ)]: for every factor, the weighted sum of the targets it influences (eq. 7 of the paper).
 
-    kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. It is linear, so it can be part of any differentiated or compiled JAX or PyTorch program;
-    K is a constant there and is applied in its cheapest form (``net.form``).
+    kᵢ = Σⱼ K[i, j] λⱼ ψⱼ. The function is linear and can be used in any differentiated or compiled JAX or PyTorch
+    program. K is a constant of that program and is applied in its cheapest form (``net.form``).
 
     **Arguments**
 
     - `net`: the influence network, a point of a `NetworkSchedule`, or a `KArray` with a matrix for each sample. A plain
-      matrix works as well, but is checked and analysed in every call: make a network of it where time matters.
-    - `psi`: the targets, shape ``(..., n_targets)``, any batch axes in front; NumPy, JAX or PyTorch. Finite.
-    - `weights`: the weights λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`.
-      All ones if left out.
+      matrix also works, but is checked and analysed in every call; convert it to a network where speed matters.
+    - `psi`: the targets, shape ``(..., n_targets)`` with any batch axes in front, as a NumPy, JAX or PyTorch array of
+      finite numbers.
+    - `weights`: the weights λ, shape ``(n_targets,)``, or with batch axes that broadcast against those of `psi`. The
+      default is all ones.
 
     **Returns**
 
-    The credit of every factor, shape ``(..., n_actions)``, of the same array library, dtype and device as `psi`. It may
-    be a read-only view: copy it before you write to it.
+    The credit of every factor, shape ``(..., n_actions)``, in the array library, dtype and device of `psi`. It may be a
+    read-only view: copy it before writing to it.
 
     >>> net = InfluenceNetwork([[1, 1], [0, 1]])
     >>> credit(net, np.array([10.0, 1.0]))
@@ -65,11 +66,12 @@ def credit(net: Any, psi: Any, weights: Any = None) -> Any:
 
 
 def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
-    """[(1 − K)(λ∘ψ)]: for every factor, the weighted sum of the targets it does *not* influence (Def. 4.1, eq. 6).
+    """Return [(1 − K)(λ∘ψ)]: for each factor, the weighted sum of the targets it does *not* influence (Def. 4.1, eq.
+    6).
 
-    bᵢ = Σⱼ λⱼ ψⱼ − kᵢ, to be subtracted from the scalar objective; `credit` is what remains. If the network is true,
-    no dropped target depends on the factor's own action, and E[zᵢ bᵢ] = 0: a valid control variate (Lemma 4.1).
-    Arguments, shapes and array libraries as in `credit`.
+    bᵢ = Σⱼ λⱼ ψⱼ − kᵢ. Subtracting it from the scalar objective leaves `credit`. If the network is correct, no dropped
+    target depends on the factor's own action, and E[zᵢ bᵢ] = 0: bᵢ is a valid control variate (Lemma 4.1). Arguments,
+    shapes and array libraries are as in `credit`.
 
     >>> factor_baseline(InfluenceNetwork([[1, 1], [0, 1]]), np.array([10.0, 1.0]))
     array([ 0., 10.])
@@ -82,16 +84,18 @@ def factor_baseline(net: Any, psi: Any, weights: Any = None) -> Any:
 
 @singledispatch
 def _application(net: Any) -> Callable[[Any, Any], Any]:
-    """Return the function ``(x, xp) ↦ K x`` for whatever K comes as; x has shape ``(..., n_targets)``, xp is its
-    namespace."""
+    """Return the function ``(x, xp) ↦ K x`` for a network of any kind.
+
+    `x` has shape ``(..., n_targets)``; `xp` is its array namespace.
+    """
     raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; {HINT}")
 
 
 @_application.register
 def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
-        f"net: got {type(net).__name__}, whose K varies, want an InfluenceNetwork: model.network has the edges of now, "
-        ".static those to begin with"
+        f"net: got {type(net).__name__}, which has no fixed K; want an InfluenceNetwork: model.network for the "
+        "current edges, or .static for the initial ones"
     )
 
 
@@ -103,18 +107,18 @@ def _(net: NetworkSchedule | Curriculum) -> Callable[[Any, Any], Any]:
 @_application.register
 def _(net: StateNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
-        "net: got StateNetwork, whose K depends on the state, want the K of the states that psi comes from: "
-        "net.at(obs, info)"
+        "net: got StateNetwork, which has a different K in each state; want the K of the states in which psi was "
+        "observed: net.at(obs, info)"
     )
 
 
 @_application.register
 def _(net: LaggedNetwork) -> Callable[[Any, Any], Any]:
     raise TypeError(
-        "net: got LaggedNetwork, whose K depends on how much later a reward comes, and psi is of one time; want a "
-        "network with one K. Use, for rewards that came lag steps after the actions, credit(net.at(lag), psi), times "
-        "gamma**lag and summed over the lags; for returns, credit(net.returns_network, psi), which is unbiased and has "
-        "more noise. FactoredPPO(problem, net) does the former itself"
+        "net: got LaggedNetwork, which has a different K for each lag; want a network with one K. For rewards that "
+        "come lag steps after the actions, use credit(net.at(lag), psi) times gamma**lag and sum over the lags. For "
+        "returns, use credit(net.returns_network, psi), which is unbiased but has more variance. "
+        "FactoredPPO(problem, net) does the former"
     )
 
 
@@ -140,13 +144,13 @@ def _(net: KArray) -> Callable[[Any, Any], Any]:
 
 
 def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
-    """λ∘ψ and its array namespace, after every check of shape."""
-    given, psi = psi, _as_array(psi, "psi")
+    """Return λ∘ψ and its array namespace, after checking all shapes."""
+    raw_psi, psi = psi, _as_array(psi, "psi")
     xp = array_namespace(psi)
     if psi.ndim == 0 or psi.shape[-1] != n_targets:
         raise ValueError(
-            f"psi: got {f'shape {tuple(psi.shape)}' if psi.ndim else shown(given)}, want (..., {n_targets}): one value "
-            "for each target in the last axis"
+            f"psi: got {f'shape {tuple(psi.shape)}' if psi.ndim else shown(raw_psi)}, want (..., {n_targets}): one "
+            "value per target along the last axis"
         )
     if not xp.isdtype(psi.dtype, "real floating"):
         if not xp.isdtype(psi.dtype, ("integral", "bool")):
@@ -157,8 +161,8 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
     lam = _as_array(weights, "weights")
     if lam.ndim == 0 or lam.shape[-1] != n_targets:
         raise ValueError(
-            f"weights: got {f'shape {tuple(lam.shape)}' if lam.ndim else shown(weights)}, want ({n_targets},): one "
-            "weight λ for each target"
+            f"weights: got {f'shape {tuple(lam.shape)}' if lam.ndim else shown(weights)}, want ({n_targets},), one "
+            "weight λ per target"
         )
     if is_numpy_array(lam):
         real_array("weights", lam)
@@ -171,7 +175,8 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
         have not in (1, want) for have, want in zip(lam.shape[::-1], psi.shape[::-1], strict=False)
     ):
         raise ValueError(
-            f"weights: got shape {tuple(lam.shape)}, want batch axes that fit those of psi, {tuple(psi.shape)}"
+            f"weights: got shape {tuple(lam.shape)}, want batch axes that broadcast against those of psi, "
+            f"{tuple(psi.shape)}"
         )
     return lam * psi, xp
 
@@ -193,7 +198,7 @@ def _(form: forms.Ones, x: Any, xp: Any) -> Any:
 
 @_apply.register
 def _(form: forms.Select, x: Any, xp: Any) -> Any:
-    # Adding 0 copies: the result never shares memory with the caller's psi.
+    # Adding 0 makes a copy, so that the result never shares memory with the caller's psi.
     return x[..., form.run] + 0 if form.run is not None else _take(form, "columns", form.columns, x)
 
 
@@ -239,7 +244,7 @@ def _pad(x: Any, before: int, after: int, xp: Any) -> Any:
 
 
 def _shift(x: Any, offset: int, form: forms.Diagonals) -> Any:
-    """x[..., i + offset] for every row i, 0 beyond the ends: XLA fuses it, where it copies a padded x first."""
+    """Return x[..., i + offset] for every row i, 0 beyond the ends. XLA fuses this, but would copy a padded x first."""
     from jax import lax
 
     ends = (-offset, form.n_rows - form.n_columns + offset, 0)
@@ -277,7 +282,7 @@ def _(form: forms.Sparse, x: Any, xp: Any) -> Any:
 
 
 def _gather_sum(form: forms.Sparse, bucket: int, x: Any, xp: Any) -> Any:
-    """Σ_d entries[:, d] · x[..., columns[:, d]] for the rows of one bucket."""
+    """Return Σ_d entries[:, d] · x[..., columns[:, d]] for the rows of one bucket."""
     columns, entries = form.buckets[bucket]
     width = columns.shape[1]
     if width == 0:
@@ -297,14 +302,13 @@ def _gather_sum(form: forms.Sparse, bucket: int, x: Any, xp: Any) -> Any:
 
 
 def _take(form: forms.AnyForm, name: Hashable, indices: np.ndarray, x: Any) -> Any:
-    """``x[..., indices]`` for indices of any rank, known to be within bounds."""
+    """Return ``x[..., indices]`` for indices of any rank that are known to be within bounds."""
     indices = _constant(form, name, indices, x, None)
     return x.at[..., indices].get(mode="promise_in_bounds") if is_jax_array(x) else x[..., indices]
 
 
 def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype: Any) -> Any:
-    """Return a part of a form as an array like `like`: converted once for each array library, device and dtype, and
-    kept."""
+    """Return a part of a form as an array like `like`, cached for each array library, device and dtype."""
     library = "numpy" if is_numpy_array(like) or is_jax_array(like) else (array_namespace(like).__name__, device(like))
     key = (name, library, dtype)
     if key not in form.constants:
@@ -313,12 +317,11 @@ def _constant(form: forms.AnyForm, name: Hashable, array: Any, like: Any, dtype:
 
 
 def _like(like: Any, array: Any, dtype: Any) -> Any:
-    """Return an array in the library and on the device of `like`; JAX takes NumPy arrays as constants, traced or
-    not."""
+    """Return an array in the library and on the device of `like`; JAX uses NumPy arrays as constants, traced or not."""
     if is_numpy_array(like) or is_jax_array(like):
         typed = array if dtype is None else array.astype(dtype)
         return np.ascontiguousarray(typed) if isinstance(typed, np.ndarray) else typed
-    # A copy: PyTorch has no read-only tensors, and warns of one made from a read-only array.
+    # A copy, because PyTorch has no read-only tensors and warns if one is created from a read-only array.
     xp = array_namespace(like)
     with sys.modules["torch"].inference_mode(False) if is_torch_array(like) else nullcontext():
         return xp.asarray(array, dtype=dtype, device=device(like), copy=True)

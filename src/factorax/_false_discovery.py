@@ -1,4 +1,4 @@
-"""Control of the false-discovery rate: the procedures of Benjamini and Hochberg, and of Benjamini and Yekutieli."""
+"""Control of the false-discovery rate: the Benjamini–Hochberg and Benjamini–Yekutieli procedures."""
 
 from typing import Any, Literal
 
@@ -10,18 +10,18 @@ Control = Literal["bh", "by"]
 
 
 def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
-    """Return for every test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
+    """Return for each test the smallest false-discovery rate at which it is a discovery, in the shape of `p_value`.
 
-    With p₍₁₎ ≤ … ≤ p₍ₖ₎ it is q₍ᵢ₎ = min over l ≥ i of c k p₍ₗ₎ / l, where c = 1 for ``"bh"``, which requires tests
-    that are independent or positively dependent, and c = 1 + ½ + … + 1/k for ``"by"``, which requires nothing. NaN
-    stands for a test that was not made; it does not count.
+    With p₍₁₎ ≤ … ≤ p₍ₖ₎ it is q₍ᵢ₎ = min over l ≥ i of c k p₍ₗ₎ / l. For ``"bh"``, c = 1, which is valid if the tests
+    are independent or positively dependent; for ``"by"``, c = 1 + ½ + … + 1/k, which is always valid. NaN marks a test
+    that was not made and is not counted.
 
     >>> adjusted(np.array([0.01, 0.04, np.nan, 0.9]))
     array([0.03, 0.06,  nan, 0.9 ])
     """
     checked("control", control, Control)
     p_value = p_values(p_value)
-    from scipy import stats  # takes long to import, and training, which needs `discoveries` alone, does without
+    from scipy import stats  # slow to import, and training needs only `discoveries`
 
     is_tested = np.isfinite(p_value)
     q = np.full(p_value.shape, np.nan)
@@ -31,7 +31,7 @@ def adjusted(p_value: np.ndarray, control: Control = "bh") -> np.ndarray:
 
 
 def discoveries(p_value: np.ndarray, fdr: float, control: Control = "bh") -> np.ndarray:
-    """Return where `adjusted` is at most `fdr`, booleans; faster, because only the p-values below `fdr` are sorted.
+    """Return where `adjusted` is at most `fdr`, as booleans. Faster, because only p-values below `fdr` are sorted.
 
     >>> discoveries(np.array([0.01, 0.04, np.nan, 0.9]), 0.05)
     array([ True, False, False, False])

@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all; reading and writing where others may have laid traps."""
+"""Atomic writes, and safe reads and writes in folders that other users may have prepared."""
 
 import errno
 import json
@@ -12,16 +12,16 @@ from typing import IO, Any
 MIB = 2**20
 _LARGEST_JSON = 64 * MIB
 _MOST_VALUES = 6_000_000
-"""Largest JSON file in bytes: a value of two bytes in the file may take sixty in memory."""
+"""Size limit of a JSON file in bytes: a value of two bytes in the file may take sixty in memory."""
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write next to `path` and rename: a crash or a full disk never leaves half a file under its name.
+    """Write to a temporary file next to `path` and rename it, so that a crash or a full disk never leaves half a file.
 
-    A link of that name is replaced, never followed.
+    A symbolic link at `path` is replaced, not followed.
     """
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"path: no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise FileNotFoundError(f"path: no folder {str(path.parent)!r}; create it to write {path.name!r}")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -37,7 +37,7 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the operating system can say so."""
+    """Wait until the names in a folder are on disk, if the operating system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # on Windows, folders cannot be opened
@@ -45,14 +45,14 @@ def sync_folder(folder: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # this file system does not know how
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # not supported by this file system
             raise
     finally:
         os.close(handle)
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append to a file, which is made if it is missing; raise FileExistsError if its name is a link."""
+    """Append to a file, which is created if missing; raise FileExistsError if the path is a link."""
     check_not_linked(path)
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, 0o666), "ab") as file:
@@ -60,9 +60,9 @@ def append_text(path: Path, text: str) -> None:
 
 
 def check_not_linked(path: Path) -> None:
-    """Raise FileExistsError if a path is a symbolic link, or another name of a file that has several.
+    """Raise FileExistsError if a path is a symbolic link, or one of several hard links to a file.
 
-    What is written to such a file would change a file elsewhere.
+    Writing to it would change a file elsewhere.
     """
     try:
         status = path.lstat()
@@ -75,10 +75,10 @@ def check_not_linked(path: Path) -> None:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Return the content of a plain file of at most `limit` bytes.
+    """Return the content of a regular file of at most `limit` bytes.
 
-    Raises ValueError for anything else, such as a pipe or a device, which might never end; FileNotFoundError if there
-    is nothing.
+    Raises FileNotFoundError if there is no file, and ValueError for anything else, such as a pipe or a device, which
+    might never end.
     """
     with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -89,8 +89,9 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def open_plain(path: Path) -> IO[bytes]:
-    """Open a plain file to read it; a ValueError says that it is a folder, a pipe, a device or a loop of links."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a pipe would block
+    """Open a regular file for reading; raise ValueError for a folder, a pipe, a device or a loop of links."""
+    # opening a pipe would block otherwise
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags)
     except OSError as error:
@@ -99,18 +100,17 @@ def open_plain(path: Path) -> IO[bytes]:
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise ValueError(f"{path}: is not a plain file")
+        raise ValueError(f"{path}: is not a regular file")
     return os.fdopen(handle, "rb")
 
 
 def read_json(path: Path, limit: int = _LARGEST_JSON) -> Any:
-    """Return the content of a JSON file; a ValueError says what is wrong with it, and FileNotFoundError that it is not
-    there."""
+    """Return the content of a JSON file; raise FileNotFoundError if it is missing and ValueError if it is invalid."""
     return parse_json(read_bytes(path, limit))
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Return what untrusted JSON holds; raises ValueError if it is invalid, too deep or too large."""
+    """Return the content of untrusted JSON; raise ValueError if it is invalid, too deeply nested or too large."""
     check_json(data)
     try:
         return json.loads(data)
@@ -124,12 +124,13 @@ def check_json(data: bytes | str) -> None:
     values = sum(map(data.count, (b",", b"[", b"{")))
     if values > _MOST_VALUES or len(data) > _LARGEST_JSON:
         raise ValueError(
-            f"{len(data):,} bytes with some {values:,} values, more than {_LARGEST_JSON:,} or {_MOST_VALUES:,}"
+            f"{len(data):,} bytes with about {values:,} values, more than the limits of {_LARGEST_JSON:,} bytes and "
+            f"{_MOST_VALUES:,} values"
         )
 
 
 def remove_leftovers(folder: Path, *names: str) -> None:
-    """Remove what `write_whole` had begun to write under these names when its process was killed."""
+    """Remove temporary files that `write_whole` left under these names when its process was killed."""
     for name in names:
         for path in folder.glob(f".{name}.*"):
             if path.is_file() or path.is_symlink():
@@ -137,7 +138,7 @@ def remove_leftovers(folder: Path, *names: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write strict JSON, for people too."""
+    """Write strict, indented JSON."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
 

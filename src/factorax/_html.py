@@ -1,4 +1,4 @@
-"""Pages that stand alone: data inside a script element, and a policy that lets only our own scripts run."""
+"""Self-contained HTML pages: data in script elements, and a policy that allows only our own scripts."""
 
 import base64
 import hashlib
@@ -6,27 +6,27 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-# Inside a script element a page ends at "</script>", and JSON may hold line ends that JavaScript has not.
+# "</script>" inside a script element would end it, and JSON allows line separators that JavaScript does not.
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def script_json(content: Any) -> str:
-    r"""Returns JSON that can stand inside a script element, whatever texts it holds.
+    r"""Return JSON that is safe inside a script element, whatever strings it contains.
 
     >>> print(script_json({"name": "</script><script>alert(1)</script>"}))
     {"name":"\u003c/script\u003e\u003cscript\u003ealert(1)\u003c/script\u003e"}
     """
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = text.encode(errors="replace").decode()  # half of a surrogate pair is no text
+    text = text.encode(errors="replace").decode()  # an unpaired surrogate cannot be encoded
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)
     return text
 
 
 def content_security_policy(scripts: Sequence[str], styles: Sequence[str], *, connect: bool = False) -> str:
-    """Return a policy under which a page runs these scripts and uses these styles, and loads nothing.
+    """Return a content security policy that allows these scripts and styles and no requests.
 
-    - `connect`: whether it may fetch from where it came from, as a live view does.
+    - `connect`: whether the page may fetch from its own origin, as a live view does.
     """
     parts = [
         "default-src 'none'",

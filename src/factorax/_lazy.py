@@ -1,4 +1,4 @@
-"""Imports when they are needed: names of our own packages, and other people's packages without what they print."""
+"""Lazy imports: names of our own packages, and other packages without the messages that they print."""
 
 import importlib
 import os
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and the ``__dir__`` of a package whose names are imported when they are first used.
+    """Return the ``__getattr__`` and ``__dir__`` of a package that imports its names on first use.
 
-    - `package`: its ``__name__``.
-    - `homes`: from each name to the submodule that defines it, or to itself if the name is a submodule.
+    - `package`: the ``__name__`` of the package.
+    - `homes`: maps each name to the submodule that defines it, or to itself if the name is a submodule.
     """
 
     def get(name: str) -> Any:
@@ -30,10 +30,10 @@ def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable
 
 
 def import_quietly(module: str) -> Any:
-    """Import a module of another package, without the warnings and the greeting of the packages that it imports.
+    """Import a module of another package while suppressing the warnings and greetings of its dependencies.
 
-    They are about code that users cannot change, as ``pkg_resources is deprecated`` of pygame. Filters and environment
-    variables are afterwards as before.
+    They concern code that users cannot change, such as ``pkg_resources is deprecated`` from pygame. Warning filters and
+    environment variables are restored afterwards.
     """
     prompt = "PYGAME_HIDE_SUPPORT_PROMPT"
     before = os.environ.get(prompt)

@@ -1,8 +1,8 @@
-"""Compiled programs that are released with the objects that hold them.
+"""Compiled programs that are released together with the object that holds them.
 
-JAX and Equinox keep what they trace and compile in caches of the process, most of it for ever. The program of an update
-takes some 900 memory maps, of which Linux allows a process 65,530. Here a program belongs to an object, or to a cache
-of bounded size.
+JAX and Equinox cache what they trace and compile for the life of the process. The program of an update takes about
+900 memory maps, and Linux allows a process 65,530. Here each program belongs to an object, or to a cache of bounded
+size.
 """
 
 import threading
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Value]):
-    """The values of the last `size` keys that were asked for; others are let go."""
+    """A cache of the values of the `size` most recently used keys."""
 
     def __init__(self, size: int):
         self.size = size
@@ -28,7 +28,7 @@ class Recent(Generic[Value]):
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, made if it is not there."""
+        """Return the value of a key, created by `make` if it is not cached."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = make()
@@ -38,13 +38,13 @@ class Recent(Generic[Value]):
             return self._values[key]
 
     def clear(self) -> None:
-        """Let all values go."""
+        """Remove all values."""
         with self._lock:
             self._values.clear()
 
 
 class _Static:
-    """What is not an array in a tree: a part of the structure of the tree, compared by value."""
+    """The leaves of a tree that are not arrays: part of the tree's structure, compared by value."""
 
     def __init__(self, tree: Any):
         self.tree = tree
@@ -62,7 +62,7 @@ jax.tree_util.register_pytree_node(_Static, lambda static: ((), static), lambda 
 
 
 def _split(tree: Any) -> tuple[Any, _Static]:
-    arrays, rest = eqx.partition(tree, eqx.is_array)
+    arrays, rest = eqx.partition(tree, lambda x: eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct))
     return arrays, _Static(rest)
 
 
@@ -71,9 +71,10 @@ def _joined(parts: tuple[Any, _Static]) -> Any:
 
 
 class OwnJit:
-    """A function, compiled for all shapes it is called with: `equinox.filter_jit`, released with this object.
+    """A function that is compiled for each shape of its arguments, like `equinox.filter_jit`, but released with this
+    object.
 
-    For that, the function and its arguments must not lead back to this object.
+    For that, the function and its arguments must not refer to this object.
     """
 
     def __init__(self, function: Callable[..., Any]):
@@ -84,27 +85,35 @@ class OwnJit:
         self._run = jax.jit(run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the function returns."""
+        """Call the function."""
         return _joined(self._run(_split((args, kwargs))))
 
+    def shapes(self, *args: Any) -> Any:
+        """Return what the function returns, with shapes in place of arrays."""
+        return _joined(jax.eval_shape(self._run, _split((args, {}))))
+
+    def lower(self, *args: Any) -> Any:
+        """Return the program for arguments like these, arrays or shapes, before it is compiled."""
+        return self._run.lower(_split((args, {})))
+
     def compile(self, *args: Any) -> "OwnCompiled":
-        """Return the program for arguments like these."""
-        return OwnCompiled(self._run.lower(_split((args, {}))).compile())
+        """Return the program for arguments like these, arrays or shapes."""
+        return OwnCompiled(self.lower(*args).compile())
 
 
 class OwnCompiled:
-    """A compiled program for arguments of given shapes."""
+    """A compiled program for arguments of fixed shapes."""
 
     def __init__(self, compiled: Any):
         self.compiled = compiled
 
     def __call__(self, *args: Any) -> Any:
-        """Return what the function returns."""
+        """Run the program."""
         return _joined(self.compiled(_split((args, {}))))
 
 
 def compilation_settings() -> tuple[Any, ...]:
-    """Return the settings of JAX that change what is compiled."""
+    """Return the JAX settings that change the compiled program."""
     names = ("jax_enable_x64", "jax_disable_most_optimizations", "jax_default_matmul_precision", "jax_debug_nans",
              "jax_default_device", "jax_default_prng_impl", "jax_threefry_partitionable", "jax_numpy_dtype_promotion",
              "jax_numpy_rank_promotion", "jax_disable_jit")  # fmt: skip
@@ -112,15 +121,15 @@ def compilation_settings() -> tuple[Any, ...]:
 
 
 ENOUGH = 16
-"""New programs after which `note_new_program` clears the caches of JAX."""
+"""Number of new programs after which `note_new_program` clears the caches of JAX."""
 _noted = 0
 
 
 def note_new_program() -> None:
-    """Call before a program of new shapes is traced.
+    """Count a program of new shapes; call it before the program is traced.
 
-    JAX never forgets what it has traced of its own functions, some 50 MiB for an update of new shapes. After `ENOUGH`
-    calls all of that is cleared; functions that are in use are compiled again when they are next called.
+    JAX keeps the traces of its own functions for ever, about 50 MiB for an update of new shapes. After `ENOUGH` calls
+    they are cleared; functions in use are compiled again at their next call.
     """
     global _noted
     _noted += 1

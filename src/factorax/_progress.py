@@ -1,4 +1,4 @@
-"""How progress is shown: a bar, the time gone and the time left."""
+"""Progress bars with elapsed and remaining time."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 
 def progress_bar(**options: Any) -> Progress:
-    """Return a bar with clocks; `options` are those of rich's ``Progress``."""
+    """Return a progress bar with elapsed and remaining time; `options` are passed to rich's ``Progress``."""
     bar = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     clocks = (TimeElapsedColumn(), TextColumn("gone,"), TimeRemainingColumn(), TextColumn("left"))
     return Progress(*bar, *clocks, **options)

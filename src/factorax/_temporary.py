@@ -1,4 +1,4 @@
-"""Temporary folders that do not outlive their process for long: what a killed one left, the next one removes."""
+"""Temporary folders that are removed by the next process if their own process was killed."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ _HOUR = 3600.0
 
 
 class TemporaryFolder:
-    """A folder ``factorax-KIND-PID-…`` that is removed with this object, and locked as long as it is in use.
+    """A folder ``factorax-KIND-PID-…`` that is removed with this object and locked while in use.
 
-    Before it is made, those of this user are removed whose process has ended without doing so.
+    Creating one first removes abandoned folders of this user, which a killed process left behind.
     """
 
     def __init__(self, kind: str):
@@ -30,16 +30,16 @@ class TemporaryFolder:
         self.remove = weakref.finalize(self, _remove, self.path, handle, os.getpid())
 
     def empty(self) -> None:
-        """Remove what is in it."""
+        """Remove the contents of the folder."""
         for left in self.path.iterdir():
             with contextlib.suppress(OSError):
                 left.unlink() if left.is_symlink() or not left.is_dir() else shutil.rmtree(left, ignore_errors=True)
 
 
 def remove_abandoned(parent: Path) -> None:
-    """Remove folders of this user that nobody has locked and whose process is gone.
+    """Remove folders of this user that are not locked and have no running process.
 
-    A number of a process may have been given to another one: after an hour only the lock counts.
+    Process ids are reused, so after an hour only the lock counts.
     """
     if fcntl is None:
         return
@@ -59,8 +59,7 @@ def remove_abandoned(parent: Path) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """Return a handle of the folder that keeps it locked; None if it is locked already, or nothing can be locked
-    here."""
+    """Lock a folder and return its handle; None if it is locked already or locking is not supported."""
     if fcntl is None:
         return None
     handle = os.open(folder, os.O_RDONLY)
@@ -73,7 +72,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _remove(folder: Path, handle: int | None, owner: int) -> None:
-    if os.getpid() != owner:  # a fork of its process ends
+    if os.getpid() != owner:  # this is a forked child of the owner
         return
     shutil.rmtree(folder, ignore_errors=True)
     if handle is not None:

@@ -1,10 +1,10 @@
-"""Gymnasium observation spaces as flat rows of numbers, and their structure for the networks that look at them.
+"""Conversion of Gymnasium observation spaces to flat rows of numbers, and of rows to inputs of networks.
 
 Rollouts, buffers and checkpoints hold rows ``(..., d)``: the numbers of a Box or MultiBinary, one number for a Discrete
-and one for each entry of a MultiDiscrete, those of the parts of a Dict or Tuple one after another. Networks see
+and one for each entry of a MultiDiscrete; the parts of a Dict or Tuple are concatenated. Networks receive one of
 
-- `encoded`: a vector, in which choices are one-hot; there is none for images, which a vector would take apart;
-- `structured`: the space's own structure, with arrays of the shapes of its parts.
+- `encoded`: a vector in which choices are one-hot; not available for images, which would lose their shape;
+- `structured`: the structure of the space, with arrays of the shapes of its parts.
 
 NumPy only: rollout workers do not import JAX.
 """
@@ -22,8 +22,8 @@ from gymnasium import spaces
 from ._checks import real_array
 
 IMAGE_FIX = (
-    "use architecture='conv' or a module of your own, which see its rows and columns, or put "
-    "gymnasium.wrappers.FlattenObservation around the environment if they mean nothing"
+    "use architecture='conv' or your own module, which receive its rows and columns, or wrap the environment in "
+    "gymnasium.wrappers.FlattenObservation if rows and columns have no meaning"
 )
 
 
@@ -32,32 +32,32 @@ class Part:
     """A Box, MultiBinary, Discrete or MultiDiscrete within an observation space."""
 
     where: str
-    """Its place, as ``['camera']``; empty if it is the whole space."""
+    """Path of the part, such as ``['camera']``; empty if it is the whole space."""
     shape: tuple[int, ...]
     start: int
-    """The column of its first number in a row."""
+    """Index of its first column in a row."""
     choices: tuple[int, ...] = ()
     """The number of choices of each of its numbers, if they are choices."""
     first: tuple[int, ...] = ()
-    """The smallest of them."""
+    """The smallest choice."""
     is_image: bool = False
     bytes: bool = False
-    """Whether its numbers are from 0 to 255, and seen by networks as from 0 to 1."""
+    """Whether its numbers are bytes from 0 to 255, which networks receive scaled to 0 to 1."""
     is_measured: bool = True
-    """Whether its numbers are quantities, which may be normalised; choices, flags and bytes are not."""
+    """Whether its numbers are quantities, which may be normalised, rather than choices, flags or bytes."""
 
     @property
     def size(self) -> int:
-        """Numbers in a row."""
+        """Number of columns in a row."""
         return math.prod(self.shape)
 
     @property
     def encoded_size(self) -> int:
-        """Numbers in the vector that a network sees."""
+        """Number of entries in the encoded vector."""
         return sum(self.choices) if self.choices else self.size
 
     def view(self, rows: Any, xp: Any) -> Any:
-        """Return what a network sees of rows ``(..., d)``: ``(..., *shape)``, or one-hot choices ``(..., k)``."""
+        """Return the network input for rows ``(..., d)``: ``(..., *shape)``, or one-hot choices ``(..., k)``."""
         columns = rows[..., self.start : self.start + self.size]
         if self.choices:
             return self._one_hot(columns, xp)
@@ -66,7 +66,7 @@ class Part:
         return columns.reshape(*rows.shape[:-1], *self.shape)
 
     def _one_hot(self, columns: Any, xp: Any) -> Any:
-        """Ones at the choices made; choices that do not exist give zeros."""
+        """Return one-hot vectors of the choices; invalid choices give zeros."""
         hot = [
             columns[..., i : i + 1] == xp.arange(first, first + n, dtype=np.float32)
             for i, (first, n) in enumerate(zip(self.first, self.choices, strict=True))
@@ -75,12 +75,12 @@ class Part:
 
 
 Tree = int | tuple[Any, ...]
-"""The number of a part; ``("tuple", tree, …)``; or ``("dict", (name, tree), …)``."""
+"""The index of a part; ``("tuple", tree, …)``; or ``("dict", (name, tree), …)``."""
 
 
 @dataclass(frozen=True)
 class ObservationSpace:
-    """How an observation space is laid out in rows. Two of them are equal if they lay out alike.
+    """The layout of an observation space in rows. Two are equal if they have the same layout.
 
     >>> space = ObservationSpace.of(spaces.Dict(speed=spaces.Box(-1.0, 1.0, (2,)), gear=spaces.Discrete(3)))
     >>> row = space.row({"speed": [0.5, 1.0], "gear": 2})
@@ -95,11 +95,11 @@ class ObservationSpace:
     parts: tuple[Part, ...]
     tree: Tree
     flags: tuple[int, int] = (0, 0)
-    """First and last column, the last excluded, of numbers that are flags and not quantities, whatever their space."""
+    """First and last column (exclusive) of numbers that are flags rather than quantities, whatever their space."""
 
     @classmethod
     def of(cls, space: gym.Space) -> "ObservationSpace":
-        """Lay out a space; raises TypeError for one whose observations have no fixed size."""
+        """Create the layout of a space; raise TypeError if its observations have no fixed size."""
         parts: list[Part] = []
 
         def add(space: gym.Space, where: str) -> Tree:
@@ -120,7 +120,8 @@ class ObservationSpace:
                     numbers = np.ravel(space.n if is_one else space.nvec)
                     firsts = np.ravel(space.start)
                     shape = () if is_one else tuple(space.shape)
-                    if is_one and numbers[0] == 1:  # says nothing, and a constant one would be a second bias
+                    # a single choice carries no information, and its one-hot entry would be a second bias
+                    if is_one and numbers[0] == 1:
                         part = Part(where, shape, start, is_measured=False)
                     else:
                         choices, first = tuple(map(int, numbers)), tuple(map(int, firsts))
@@ -128,35 +129,35 @@ class ObservationSpace:
                 case _:
                     raise TypeError(
                         f"observation space{where}: got {space!r}, want a Box, Discrete, MultiDiscrete, MultiBinary, "
-                        "or a Dict or Tuple of these; write a gymnasium.ObservationWrapper that makes one of them"
+                        "or a Dict or Tuple of these; convert it with a gymnasium.ObservationWrapper"
                     )
             parts.append(part)
             return len(parts) - 1
 
         tree = add(space, "")
         if not sum(part.size for part in parts):
-            raise ValueError(f"observation space: got {space!r}, which has no numbers, want at least one")
+            raise ValueError(f"observation space: got {space!r}, which has no numbers; want at least one")
         return cls(tuple(parts), tree)
 
     @cached_property
     def size(self) -> int:
-        """Numbers d in a row."""
+        """Number of columns d of a row."""
         return sum(part.size for part in self.parts)
 
     @property
     def is_compound(self) -> bool:
-        """Whether an observation is a dict or a tuple, and not an array or a number."""
+        """Whether an observation is a dict or a tuple rather than an array or a number."""
         return not isinstance(self.tree, int)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether an observation is an array of numbers that networks see as they are in rows."""
+        """Whether an observation is an array of numbers that networks receive unchanged."""
         part = self.parts[0]
         return self.tree == 0 and not (part.choices or part.is_image or part.bytes)
 
     @cached_property
     def images(self) -> tuple[Part, ...]:
-        """The parts with rows and columns, which a vector would take apart."""
+        """The parts that are images, with rows and columns."""
         return tuple(part for part in self.parts if part.is_image)
 
     @cached_property
@@ -168,7 +169,7 @@ class ObservationSpace:
 
     @cached_property
     def encoded_size(self) -> int:
-        """Numbers in the vector that `encoded` gives."""
+        """Number of entries of the vector that `encoded` returns."""
         self.check_no_images()
         return sum(part.encoded_size for part in self.parts)
 
@@ -176,47 +177,50 @@ class ObservationSpace:
         """Raise TypeError if a part is an image."""
         for part in self.images:
             raise TypeError(
-                f"observation space{part.where}: got an image of shape {part.shape}, and a multilayer perceptron sees "
-                f"vectors; {IMAGE_FIX}"
+                f"observation space{part.where}: got an image of shape {part.shape}, want vectors, the input of a "
+                f"multilayer perceptron; {IMAGE_FIX}"
             )
 
     def row(self, element: Any, xp: Any = np) -> Any:
-        """Return an element of the space as a row ``(d,)``; raises ValueError if it has other parts or sizes."""
+        """Return an element of the space as a row ``(d,)``; raise ValueError if its parts or shapes do not fit."""
         columns = []
         for part, value in self.values(element):
             array = xp.asarray(value)
             if math.prod(array.shape) != part.size:
                 raise ValueError(
-                    f"observation{part.where}: got shape {array.shape}, want {part.shape}, as its observation space "
-                    "says"
+                    f"observation{part.where}: got shape {array.shape}, want {part.shape}, the shape in its "
+                    "observation space"
                 )
             columns.append(array.reshape(-1).astype(np.float32))
         return xp.concatenate(columns)
 
     def batch(self, elements: Any) -> tuple[np.ndarray, bool]:
-        """Return one element, or several with an axis in front of every part, as rows ``(B, d)``; and whether it was
-        one."""
+        """Return one element, or a batch with an extra first axis in each part, as rows ``(B, d)``.
+
+        The second result is true if it was one element.
+        """
         columns, is_one = [], True
         for part, value in self.values(elements):
             array = real_array(f"observation{part.where}", value)
             is_one = array.shape == part.shape
             if not is_one and array.shape[1:] != part.shape:
                 raise ValueError(
-                    f"observation{part.where}: got shape {array.shape}, want {part.shape}, or a batch of them in front"
+                    f"observation{part.where}: got shape {array.shape}, want {part.shape}, or that with a batch axis "
+                    "in front"
                 )
             columns.append(array.reshape(-1, part.size).astype(np.float32))
         if len({len(column) for column in columns}) > 1:
             sizes = ", ".join(str(len(column)) for column in columns)
-            raise ValueError(f"observation: got batches of {sizes}, want as many of every part")
+            raise ValueError(f"observation: got batch sizes {sizes}, want the same size in each part")
         return np.concatenate(columns, axis=1), is_one
 
     def values(self, element: Any) -> list[tuple[Part, Any]]:
-        """Return the parts of the space, each with its value in an element."""
-        found: list[tuple[Part, Any]] = []
+        """Return the parts of the space, each with its value in the element."""
+        pairs: list[tuple[Part, Any]] = []
 
         def add(tree: Tree, value: Any, where: str) -> None:
             if isinstance(tree, int):
-                found.append((self.parts[tree], value))
+                pairs.append((self.parts[tree], value))
             elif tree[0] == "dict":
                 names = [name for name, _ in tree[1:]]
                 if not isinstance(value, Mapping) or value.keys() != set(names):
@@ -231,10 +235,11 @@ class ObservationSpace:
                     add(below, value[i], f"{where}[{i}]")
 
         add(self.tree, element, "")
-        return found
+        return pairs
 
     def encoded(self, rows: Any, xp: Any) -> Any:
-        """Return rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes from 0 to 1, all else as it is."""
+        """Return rows ``(..., d)`` as vectors ``(..., e)``: choices one-hot, bytes scaled to 0 to 1, others
+        unchanged."""
         if self.is_plain:
             return rows
         self.check_no_images()

@@ -1,7 +1,7 @@
-"""Gymnasium action spaces as flat rows of components, and back. NumPy only: rollout workers do not import JAX.
+"""Conversion between Gymnasium action spaces and flat rows of components. NumPy only: workers do not import JAX.
 
-A component is an element of a Box or a MultiBinary, an entry of a MultiDiscrete, or a Discrete; Tuple and Dict
-concatenate those of their parts. Actions are arrays ``(..., c)`` of floats, choices as their number from 0.
+A component is an element of a Box or MultiBinary, an entry of a MultiDiscrete, or a Discrete; Tuple and Dict
+concatenate the components of their parts. Actions are float arrays ``(..., c)``; choices are numbered from 0.
 """
 
 import math
@@ -20,25 +20,25 @@ from .distributions import KINDS, Bernoulli, Categorical, Gaussian, Product
 from .distributions.covariance import blocks_of
 
 WIDEST = 1e9
-"""Bounds further apart than this count as none: ±3.4e38 is what a float can hold, not what an action ranges over."""
+"""Wider bounds count as unbounded: ±3.4e38 is the range of a float, not of an action."""
 MOST_DESCRIBED = 4
-"""How many different distributions `ActionSpace.describe_actions` tells apart."""
+"""Largest number of different distributions that `ActionSpace.describe_actions` lists separately."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ActionSpace(Product):
-    """The components of a Gymnasium space, and a product distribution over them."""
+    """The components of a Gymnasium action space, with a product distribution over them."""
 
     space: gym.Space
 
     @classmethod
     def of(cls, space: gym.Space, *, bounded: str = "scale") -> Self:
-        """Return the components of a space, and the distribution of each.
+        """Create the components of a space, each with its distribution.
 
         - `bounded`: how the components of a Box with finite bounds are kept within them. ``"scale"``: a Gaussian in
-          units in which the bounds are −1 and 1, clipped. ``"clip"``: a Gaussian in raw units, clipped: raw actions are
-          then those of the environment. ``"tanh"``: a Gaussian through a tanh. ``"beta"``: a Beta distribution.
-          Components without bounds, or with one alone, have a Gaussian in raw units.
+          units in which the bounds are −1 and 1, clipped. ``"clip"``: a Gaussian in raw units, clipped; raw actions
+          are then those of the environment. ``"tanh"``: a Gaussian through a tanh. ``"beta"``: a Beta distribution.
+          Components without bounds, or with only one, have a Gaussian in raw units.
 
         >>> ActionSpace.of(spaces.MultiDiscrete([2, 3])).kinds
         ('categorical', 'categorical')
@@ -88,13 +88,12 @@ class ActionSpace(Product):
                 case _:
                     raise TypeError(
                         f"action space{where}: got {space!r}, want Box, Discrete, MultiDiscrete, MultiBinary, or a "
-                        "Tuple "
-                        "or Dict of those"
+                        "Tuple or Dict of those"
                     )
 
         add(space, "")
         if not kinds:
-            raise ValueError(f"action space: got {space}, which has no components, want at least one")
+            raise ValueError(f"action space: got {space}, which has no components; want at least one")
         return cls(
             space=space,
             kinds=tuple(kinds),
@@ -104,13 +103,13 @@ class ActionSpace(Product):
         )
 
     def with_spread_of_state(self) -> Self:
-        """Return the same space with a log σ of Gaussian components that depends on the state."""
+        """Return the same space with a state-dependent log σ of the Gaussian components."""
         return replace(self, spread_of_state=bool(self.has_spread.any()))
 
     def with_covariance(self, factor_of: np.ndarray) -> Self:
         """Return the same space with a full covariance of the Gaussian components of each factor.
 
-        - `factor_of`: the factor of every component, ``(c,)``.
+        - `factor_of`: the factor of each component, ``(c,)``.
         """
         factors = real_array("factor_of", factor_of)
         if factors.shape != (len(self),) or factors.dtype.kind not in "iu":
@@ -119,8 +118,10 @@ class ActionSpace(Product):
 
     @cached_property
     def unscaled(self) -> np.ndarray:
-        """The continuous components without bounds, or with one alone, ``(k,)``: they are in raw units, whatever
-        `bounded` is."""
+        """Indices of the continuous components without bounds or with only one, ``(k,)``.
+
+        They are in raw units whatever `bounded` is.
+        """
         return np.flatnonzero(~self.discrete & ~has_bounds(self.low, self.high))
 
     def describe_actions(self) -> str:
@@ -135,7 +136,7 @@ class ActionSpace(Product):
         return "; ".join(f"{count} × {text}" for text, count in counts.items())
 
     def _described(self, k: int, *, each: bool) -> str:
-        """Return the distribution of component k; without its own numbers if `each`."""
+        """Return the distribution of component k in words; without its own bounds and choices if `each`."""
         kind, low, high = KINDS[self.kinds[k]], self.low[k], self.high[k]
         title = kind.title or kind.name
         if kind.discrete:
@@ -151,13 +152,13 @@ class ActionSpace(Product):
         return _builder(self.space, 0)[0]
 
     def to_environments(self, actions: np.ndarray) -> Any:
-        """Return what `to_environment` returns for every row of ``(B, c)``, all rows at once, always in new arrays."""
+        """Return the environment action of each row of ``(B, c)``, as `to_environment` does for one, in new arrays."""
         return self._build(self.within(actions, np))
 
     def to_environment(self, action: Any, xp: Any = np) -> Any:
         """Return a flat raw action ``(c,)`` as an element of the space, within its bounds.
 
-        - `xp`: `numpy`, or `jax.numpy` for an action that JAX traces.
+        - `xp`: `numpy`, or `jax.numpy` for an action that is traced by JAX.
         """
         if xp is np:
             return self.to_environments(np.asarray(action)[None])[0]
@@ -166,31 +167,31 @@ class ActionSpace(Product):
 
 @dataclass(frozen=True)
 class ActionMask:
-    """Which choices are valid in a state, as columns of its observation: a number for every choice of the categorical
-    components, 0 where it is not valid."""
+    """Columns of the observation that mark the valid choices: one number per choice of the categorical components, 0 if
+    the choice is invalid."""
 
     start: int
-    """The first of the columns."""
+    """Index of the first of these columns."""
     choices: tuple[int, ...]
-    """Choices of every component; 0 where it is not categorical."""
+    """Number of choices of each component; 0 if it is not categorical."""
 
     @classmethod
     def of(cls, components: ActionSpace, start: int, end: int) -> "ActionMask":
-        """For columns `start` to `end`; raises ValueError if they are not as many as there are choices."""
+        """Create a mask from columns `start` to `end`; raise ValueError unless there is one column per choice."""
         is_categorical = np.array(components.kinds) == Categorical.name
         choices = tuple(int(n) for n in np.where(is_categorical, components.choices, 0))
         if sum(choices) != end - start or not sum(choices):
             raise ValueError(
-                f"action_mask: got {end - start} numbers, want {sum(choices)}, one for each choice of the Discrete and "
-                "MultiDiscrete parts of the action space, one part after another"
+                f"action_mask: got {end - start} numbers, want {sum(choices)}, one per choice of the Discrete and "
+                "MultiDiscrete parts of the action space, in their order"
             )
         return cls(start, choices)
 
     def applied(self, parameters: Any, rows: Any, xp: Any) -> Any:
-        """Return parameters ``(..., c, width)`` with logits of −10⁹ where a choice is not valid, for rows ``(...,
-        d)``."""
+        """Return parameters ``(..., c, width)`` with a logit of −10⁹ for each choice that is invalid in rows
+        ``(..., d)``."""
         c, width = parameters.shape[-2:]
-        columns = np.full((c, width), sum(self.choices))  # of what is always valid
+        columns = np.full((c, width), sum(self.choices))  # index of an appended column that is always valid
         for i, end in enumerate(np.cumsum(self.choices)):
             columns[i, : self.choices[i]] = np.arange(end - self.choices[i], end)
         valid = rows[..., self.start : self.start + sum(self.choices)] > 0.5
@@ -199,10 +200,12 @@ class ActionMask:
 
 
 def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
-    """Return a random action; of a Discrete or MultiDiscrete one that the ``action_mask`` of an observation or of an
-    `info` allows, if there is one."""
-    found = (part.get("action_mask") for part in (obs, info) if isinstance(part, Mapping))
-    mask = next((each for each in found if each is not None), None)
+    """Return a random action, which is valid under the ``action_mask`` of the observation or `info`, if there is one.
+
+    Masks apply to Discrete and MultiDiscrete spaces.
+    """
+    masks = (part.get("action_mask") for part in (obs, info) if isinstance(part, Mapping))
+    mask = next((each for each in masks if each is not None), None)
     if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return space.sample()
     flags = np.asarray(mask).ravel().astype(np.int8)
@@ -212,7 +215,7 @@ def sample_valid(space: gym.Space, obs: Any = None, info: Any = None) -> Any:
 
 
 def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return which components have two bounds at most `WIDEST` apart, booleans.
+    """Return which components have two bounds that are at most `WIDEST` apart, as booleans.
 
     >>> has_bounds(np.float32([0, 0, -3e38]), np.float32([365, np.inf, 3e38])).tolist()
     [True, False, False]
@@ -221,8 +224,10 @@ def has_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any], int]:
-    """Return a function from rows to elements of the space, which takes the components from `start` on; and the number
-    of the component after its last."""
+    """Return a function from rows to elements of the space, and the index of the component after its last.
+
+    The function reads the components from `start` on.
+    """
     if isinstance(space, spaces.Dict | spaces.Tuple):
         builders = []
         for part in space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces:
@@ -243,7 +248,7 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
     shape, dtype = space.shape or (), space.dtype
     end = start + math.prod(shape)
     offset = space.start if isinstance(space, spaces.MultiDiscrete) else None
-    # A bound in float64 may not be representable in float32.
+    # A float64 bound may not be representable in float32.
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
 
     def element(rows: np.ndarray) -> Any:

@@ -229,7 +229,7 @@ ROWS = [
             Given([[0, 1]], "(1, 2)"),
             ["a"],
             Given([True, False], "bool"),
-            Given([[0], [1, 2]], "one length"),
+            Given([[0], [1, 2]], "equal length"),
         ],
     ),
     *bad(

@@ -49,7 +49,7 @@ def test_a_bad_command_is_refused_in_one_line(row, factorax, given, monkeypatch)
     code, output, error = factorax(*shlex.split(line))
     assert error.startswith("factorax: ")
     assert "Traceback" not in error
-    assert error.count("\n") == 1 or "holds a run with other settings" in error
+    assert error.count("\n") == 1 or "contains a run with other settings" in error
     normal = error.replace("_", "-")
     assert [word for word in words if word.replace("_", "-") not in normal] == [], error
     assert code == 2

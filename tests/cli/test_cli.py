@@ -247,7 +247,7 @@ def test_ctrl_c_is_no_traceback(factorax, computed, monkeypatch):
     with monkeypatch.context() as interrupted:
         interrupted.setattr(search_throughput, "EXPERIMENT", broken)
         code, _, error = factorax("reproduce", NAME)
-    assert (code, error) == (130, "stopped; the same command resumes it\n")
+    assert (code, error) == (130, "stopped; run the same command again to resume\n")
     assert factorax("reproduce", NAME)[0] == 0
     assert len(computed) == 2
     assert names(FOLDER) == FILES
@@ -383,7 +383,7 @@ def test_signals_stop_it_and_the_same_command_continues(tmp_path):
     out = tmp_path / "out" / "search-aliasing-quick-3"
     for records, number in [(1, signal.SIGINT), (2, signal.SIGTERM)]:
         _, error, code = stopped_by(number, command, environment, tmp_path / number.name)
-        assert (code, error) == (130, "stopped; the same command resumes it\n")
+        assert (code, error) == (130, "stopped; run the same command again to resume\n")
         assert names(out) == ["config.json", "parts"]
         with np.load(out / "parts" / "000.partial.npz") as archive:
             assert archive["done"] == records

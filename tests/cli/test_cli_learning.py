@@ -85,7 +85,7 @@ def test_every_setting_has_a_sentence(factorax):
         (["train", "chain:two"], "want whole numbers, as in chain:4"),
         (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
         (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),
-        (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most one for each of n_envs = 8"),
+        (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most n_envs = 8"),
         (["train", "chain", "--rollouts", "processes"], "rollouts: got 'processes', and the problem is a JAX problem"),
         (["evaluate", "nowhere"], "nowhere: no config.json; want the folder of a run"),
         (["compare", "nowhere"], "nowhere: no config.json"),

@@ -41,7 +41,7 @@ def test_for_programs(method, factorax):
     [
         (["chian"], "problem: got 'chian'"),
         (["chain:2", "--horizon", "0"], "horizon: got 0, want a whole number"),
-        (["CartPole-v1", "--method", "score"], "problem: has no network to say how many targets there are"),
+        (["CartPole-v1", "--method", "score"], "problem: has no network, which defines the number of targets"),
         (["chain:2", "--run", "nowhere"], "nowhere: no config.json"),
     ],
 )

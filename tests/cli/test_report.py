@@ -21,7 +21,7 @@ def test_bad_input_is_one_line_and_leaves_no_file(factorax, tmp_path):
     write_run(tmp_path / "run")
     (tmp_path / "empty").mkdir()
     for arguments, message in {
-        ("report",): "what: got nothing",
+        ("report",): "what: got an empty list",
         ("report", "missing"): "what: no 'missing'",
         ("report", "empty"): "what: 'empty' is neither a run nor an experiment",
         ("report", "run", "--out", "a.txt"): "out: got 'a.txt', want a file whose name ends in .html",
@@ -48,5 +48,5 @@ def test_watch_serves_until_it_is_interrupted(factorax, tmp_path, monkeypatch):
     monkeypatch.setattr(LiveReport, "wait", interrupted)
     code, out, _ = factorax("report", "run", "--watch", "--no-play")
     assert code == 0
-    assert f"the report is at {opened[0]}; Ctrl-C ends it" in out
+    assert f"the report is at {opened[0]}; press Ctrl-C to stop" in out
     assert opened[0].startswith("http://127.0.0.1:")

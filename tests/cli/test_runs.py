@@ -70,7 +70,7 @@ def test_errors_show_names(entry, run, factorax):
 @pytest.mark.parametrize("command", ["evaluate", "watch"])
 def test_a_name_that_leads_elsewhere_has_to_be_repeated(command, problem, run, factorax):
     config(run, problem=problem)
-    hint = f"if you trust it, say so with --problem {problem}"
+    hint = f"if you trust it, confirm with --problem {problem}"
     code, _, error = factorax(command, run)
     assert code == 2
     assert hint in error

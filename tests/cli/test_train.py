@@ -152,7 +152,7 @@ def test_a_run_from_before_presets_resumes_without_one(factorax):
     before = (folder / "config.json").read_bytes()
     code, _, err = factorax("train", "chain:2", *OPTIONS)
     assert code == 2
-    assert "holds a run with other settings" in err
+    assert "contains a run with other settings" in err
     assert "A run that was started without the preset chain resumes with --preset none" in err
     assert (folder / "config.json").read_bytes() == before
     code, _, err = factorax("train", "chain:2", *OPTIONS, "--preset", "none")
@@ -188,7 +188,8 @@ def test_lights_with_their_preset_beat_the_best_controller(factorax):
 @pytest.mark.parametrize("name", [name for name in preset_names() if not name.startswith(("traffic", "resco"))])
 def test_other_presets_beat_the_bare_defaults(name, factorax):
     """With as many steps, every seed of three beats all three: by chance, of equal ones, once in twenty times."""
-    problem = {"chain": "chain:8", "queues": "queues:4x4", "contextual-bandit": "contextual-bandit:8"}[name]
+    problems = {"chain": "chain:8", "queues": "queues:4x4", "market": "market:1"}
+    problem = (problems | {"contextual-bandit": "contextual-bandit:8"})[name]
     steps = read_preset(name).config.total_timesteps
     scores = {}
     for preset in (name, "none"):

@@ -63,7 +63,7 @@ def test_constant_data_is_named_and_skipped():
         found = test(batch)
         assert np.isnan(found.p_value[1]).all()
         assert np.isnan(found.p_value[:, 2]).all()
-        assert "skipped: action 'a2' is always the same" in found.notes
+        assert "skipped: action 'a2' is constant" in found.notes
         assert "skipped: target 'psi3' is constant" in found.notes
 
 
@@ -80,7 +80,7 @@ def test_errors():
         dependence_test(Batch(batch.scores, batch.psi))
     with pytest.raises(ValueError, match="method: got 'magic', want 'interventional', 'score'"):
         fx.discover(batch, "magic")
-    with pytest.raises(TypeError, match="problem: got a Batch, which cannot be run again"):
+    with pytest.raises(TypeError, match="problem: got a Batch, which cannot be replayed"):
         fx.discover(batch)
-    with pytest.raises(ValueError, match="has no network to say how many targets"):
+    with pytest.raises(ValueError, match="has no network, which defines the number of targets"):
         collect(lambda: gym.make("CartPole-v1"))

@@ -70,9 +70,9 @@ def test_what_is_said_kept_and_drawn(tmp_path):
     assert not found.tested
     assert found.effect[2].tolist() == [0.0, 0.0]
     text = str(found)
-    assert "2 of 6 pairs are edges: chance that the gate is open above 0.5, each from 400 samples" in text
+    assert "2 of 6 pairs are edges: probability that the gate is open above 0.5, each from 400 samples" in text
     assert "no error rate is known" in text
-    assert "skipped: action 'a3' is always the same" in found.notes
+    assert "skipped: action 'a3' is constant" in found.notes
     assert found.found(threshold=1.0).sum() == 0
     found.save(tmp_path / "found.safetensors")
     np.testing.assert_array_equal(Discovery.load(tmp_path / "found.safetensors").found(), found.found())

@@ -17,7 +17,7 @@ def test_untested_pairs_do_not_count():
     found = make_discovery()
     assert found.confidence[0, 2] == 0
     assert found.found(0.05).tolist() == [[True, False, False], [True, False, True]]
-    with pytest.warns(fx.StructureWarning, match="no action influences target 'psi2'"):
+    with pytest.warns(fx.StructureWarning, match="target 'psi2' is influenced by no action"):
         assert found.network(0.05).n_edges == 3
     assert make_discovery().found(0.02, control="by").sum() == 2
 
@@ -50,7 +50,7 @@ def test_words():
     [
         ({"p_value": np.ones((3, 2))}, r"p_value: got array\(\[\[1\., 1\.\], \[1\., 1\.\], \[1\., 1\.\]\]\),"),
         ({"method": "guess"}, "method: got 'guess', want 'interventional', 'score', 'dependence',"),
-        ({"targets": ("a", "a", "b")}, "labels must be unique"),
+        ({"targets": ("a", "a", "b")}, "more than once; want unique labels"),
     ],
 )
 def test_errors(change, message):

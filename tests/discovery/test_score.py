@@ -43,5 +43,7 @@ def test_power_in_words_and_in_fact():
         psi[:, 0] += smallest / np.sqrt(1 - smallest**2) * a[:, 0]
         hits += score_test(Batch(a, psi)).p_value[0, 0] < 0.05 / 9
     assert 0.8 - 3 * 0.023 < hits / 300 < 0.8 + 3 * 0.023
-    assert "400 samples and 9 tests: a lone edge is found with a chance of 80 %" in str(score_test(Batch(a, psi)))
+    assert "400 samples and 9 tests: a single edge is found with a probability of 80 %" in str(
+        score_test(Batch(a, psi))
+    )
     assert "too few samples to find anything" in str(score_test(Batch(a[:9], psi[:9])))

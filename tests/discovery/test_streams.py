@@ -25,15 +25,17 @@ def test_trusted_streams_that_shift_make_false_edges():
 
 @pytest.mark.parametrize("make", [Shifting, Nested, Global, Seldom])
 def test_shifts_are_seen_and_edges_tested(make):
-    with pytest.warns(fx.StructureWarning, match="random numbers of the simulator shift with the actions: where 'a"):
+    with pytest.warns(
+        fx.StructureWarning, match="random numbers of the simulator shift with the actions: with other actions of 'a"
+    ):
         found = intervene(make, **SHORT)
     assert found.streams == "shifted"
     assert (found.p_value > 0).all()  # nothing is taken as shown
     assert found.network(0.01) == fx.InfluenceNetwork.identity(4)
     text = str(found)
     assert "random streams: shifted" in text
-    assert "the rest of the world held fixed" not in text
-    assert "12 seeds were run again for every action, and 60 others" in text
+    assert "with everything else held fixed" not in text
+    assert "12 seeds were replayed for each action, and 60 others" in text
 
 
 def test_all_networks_are_tested_once_one_has_shifted():
@@ -46,7 +48,7 @@ def test_all_networks_are_tested_once_one_has_shifted():
 def test_streams_that_are_held_are_said_to_be():
     found = intervene(Steady, **SHORT)
     assert found.streams == "held"
-    assert "random streams: held\nWhat it says: an edge was seen to act, the rest of the world held fixed" in str(found)
+    assert "random streams: held\nWhat it says: an edge was observed with everything else held fixed" in str(found)
     assert intervene(chain(2), horizon=3, trials=2).streams == "held"
 
 
@@ -62,7 +64,7 @@ def test_exogenous_observations_tell():
     with pytest.warns(fx.StructureWarning, match="compared: .*exogenous observations"):
         assert intervene(Hidden, exogenous=[0], **SHORT).streams == "shifted"
     assert intervene(HiddenSteady, exogenous=[0], **SHORT).streams == "held"
-    with pytest.raises(ValueError, match="exogenous: got 2, want places below 2, the size of a flat observation"):
+    with pytest.raises(ValueError, match="exogenous: got 2, want indices below 2, the size of a flat observation"):
         intervene(Hidden, exogenous=[2])
     with pytest.raises(ValueError, match=r"exogenous: got \[0\] for a JAX problem"):
         intervene(chain(2), exogenous=[0])

@@ -219,7 +219,9 @@ def test_names_of_kinds_are_unique():
     class Other(KINDS["laplace"]):
         pass
 
-    with pytest.raises(ValueError, match=r"^kind: got the name 'laplace' of .*Laplace, want a unique name for .*Other"):
+    with pytest.raises(
+        ValueError, match=r"^kind: got the name 'laplace', which .*Laplace has; want a unique name for .*Other"
+    ):
         register(Other)
 
 

@@ -1,24 +1,15 @@
 """Quotes as factors: which runs there are, how they are scored, and what is said of them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from factorax import FactoredPPO
 from factorax.experiments import find
-from factorax.experiments.market import (
-    FASTER,
-    METHODS,
-    Case,
-    Settings,
-    cases,
-    learned_quotes,
-    plan,
-    value_of,
-    yardstick,
-)
+from factorax.experiments.market import METHODS, Case, Settings, cases, plan, yardstick
 from factorax.learning import find_network
 from factorax.problems import find_problem
-from factorax.problems.market import optimum, value_of_quotes
+from factorax.problems.market import optimum
 
 EXPERIMENT = find("market")
 SMALL = Settings((1, 10), (2,), seeds=3, updates=4)
@@ -30,21 +21,21 @@ def test_names_of_markets_stay_texts_in_a_table():
 
 
 @pytest.mark.parametrize("budget", ["quick", "paper"])
-def test_the_runs_of_a_market_differ_in_the_options_of_their_methods_alone(budget):
+def test_the_runs_of_a_market_differ_in_their_methods_alone(budget):
     settings = EXPERIMENT.budgets[budget]
     runs = iter(plan(settings, 1))
     for case in cases(settings):
         own = [next(runs) for _ in METHODS]
-        for run, options in zip(own, METHODS.values(), strict=True):
-            head = own[0].arguments[: -len(METHODS["singletons"])]
-            rate = FASTER if run is own[-1] and case.assets >= 10 else ()
-            assert run.arguments == (*head, *options, *rate)
-        assert len({run.name for run in own}) == len(METHODS)
+        assert len({name for name, _ in own}) == len(METHODS)
         problem = find_problem(case.problem)
-        for options in METHODS.values():
-            assert find_network(problem, options[1]).static.targets == problem.network.targets
-        n_envs = case.n_envs
-        assert own[0].steps == settings.updates * n_envs * problem.model.horizon
+        for (_, of_method), (network, options) in zip(own, METHODS.values(), strict=True):
+            sizes = {k: v for k, v in of_method.settings.items() if k not in options}
+            same = dataclasses.replace(of_method, network="singletons", settings=sizes)
+            assert same == own[0][1]  # learning rates are tried alike, too
+            assert of_method.settings == sizes | options
+            assert find_network(problem, network).static.targets == problem.network.targets
+            assert of_method.model.config.total_timesteps == settings.updates * case.n_envs * problem.model.horizon
+        assert own[0][1].first == settings.tuning + settings.seeds
     assert next(runs, None) is None
 
 
@@ -60,28 +51,16 @@ def test_the_yardstick_is_the_optimum_or_the_closed_form():
     assert yardstick(Case(2, True)) == pytest.approx(exact, rel=0.02)
 
 
-@pytest.mark.slow
-def test_scores_are_values_of_the_most_probable_quotes():
-    """The exact value of an untrained policy against simulated episodes, within four standard errors."""
-    problem = find_problem("market:2,volatility=0")
-    settings = {"n_envs": 4, "n_steps": 6, "batch_size": 12, "hidden": (8,), "policy": "shared", "identity": 0}
-    model = FactoredPPO(problem, problem.influence("minimum"), **settings)
-    returns = model.evaluate(4000)
-    assert abs(value_of(model) - returns["return"]) < 4 * returns["error"]
-    quotes = learned_quotes(model)
-    np.testing.assert_array_equal(quotes[:, :, 0], quotes[:, :, 1])  # one function for all assets
-    assert value_of(model) == pytest.approx(2 * value_of_quotes(problem.model, quotes[:, :, 0]))
-
-
 def outcome(finals):
     """Runs whose training rises to a method's final percentage, a hundredth more or less by seed."""
     results = []
-    for run, method in zip(plan(SMALL, 0), list(METHODS) * 3, strict=True):
-        case = next(case for case in cases(SMALL) if run.method == f"{case.name} {method}")
+    for (name, _), method in zip(plan(SMALL, 0), list(METHODS) * 3, strict=True):
+        case = next(case for case in cases(SMALL) if name == f"{case.name} {method}")
         end = finals[method] / 100 * yardstick(case)
         value = end * (1 + 0.001 * np.arange(3))
         curve = np.linspace(0, 1, 50) * value[:, None]
-        results.append({"steps": np.tile(np.arange(50), (3, 1)), "returns": curve, "value": value})
+        steps = np.tile(np.arange(50), (3, 1))
+        results.append({"steps": steps, "returns": curve, "value": value, "rate": np.array(1e-3)})
     table = EXPERIMENT.tabulate(SMALL, 0, results)
     return table, EXPERIMENT.summarise(SMALL, table)
 

@@ -49,7 +49,7 @@ def test_the_baseline_of_a_factor_does_not_depend_on_its_own_action():
 
 def test_bad_shapes_are_named():
     for shape in [(1, 3), (3,), (2, 3, 4)]:
-        with pytest.raises(ValueError, match=r"want \(batch, n_targets\), at least two samples"):
+        with pytest.raises(ValueError, match=r"want \(batch, n_targets\), with at least two samples"):
             leave_one_out(jnp.ones(shape))
     with pytest.raises(ValueError, match=r"terms: got shape \(\), want \(3,\)"):
         separable_baseline(jnp.sum, jnp.ones(3), jnp.ones(3))

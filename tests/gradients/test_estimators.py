@@ -28,6 +28,7 @@ def expected(estimator, problem, **changes):
 
 def finite_differences(function, params, h=1e-5):
     theta, unravel = ravel_pytree(params)
+    function = jax.jit(function)
     steps = h * np.eye(theta.size)
     return np.array([(function(unravel(theta + e)) - function(unravel(theta - e))) / (2 * h) for e in steps])
 
@@ -210,7 +211,7 @@ class TestBadInput:
 
     def test_a_network_with_other_factors_than_the_policy(self):
         p = self.problem()
-        with pytest.raises(ValueError, match="net: credits 2 factors, log_prob returned 3"):
+        with pytest.raises(ValueError, match="net: has 2 rows, but log_prob returned 3 values"):
             factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net.factor([["a1", "a2"], ["a3"]]))
 
     def test_a_baseline_of_the_wrong_shape_is_never_broadcast(self):
@@ -244,7 +245,7 @@ class TestBadInput:
             factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net="eye")
         with pytest.raises(ValueError, match="does psi lack a batch axis"):
             vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi[:, 0])
-        with pytest.raises(ValueError, match="a list is taken as a list of arrays"):
+        with pytest.raises(ValueError, match="a list is read as a list of arrays"):
             factored(p.log_prob, p.params, actions=p.actions.tolist(), psi=p.psi, net=p.net)
         with pytest.raises(ValueError, match=r"psi: got shape \(0, 3\), want .* at least one sample"):
             factored(p.log_prob, p.params, actions=p.actions[:0], psi=p.psi[:0], net=p.net)
@@ -254,5 +255,5 @@ class TestBadInput:
     @pytest.mark.slow
     def test_scalar_targets(self):
         p = self.problem()
-        with pytest.raises(ValueError, match=r"psi: got 1\.0, want \(\.\.\., n_targets\), at least one sample"):
+        with pytest.raises(ValueError, match=r"psi: got 1\.0, want \(\.\.\., n_targets\) with at least one sample"):
             factored(p.log_prob, p.params, actions=p.actions, psi=1.0, net=p.net)

@@ -101,7 +101,9 @@ def test_dependence_within_a_factor_is_allowed():
     other = fx.Factorisation([[0, 1], [2, 3]], 4)
     with pytest.raises(ProductFormError, match="changes"):
         check_product_form(grouped, jnp.zeros(4), actions=jnp.asarray(ACTIONS), factorisation=other)
-    with pytest.raises(ValueError, match="log_prob: got 2 factors for 4 actions; want factorisation= to say which"):
+    with pytest.raises(
+        ValueError, match="log_prob: got 2 factors for 4 actions; want factorisation= to list the actions"
+    ):
         check_product_form(grouped, jnp.zeros(4), actions=jnp.asarray(ACTIONS))
 
 

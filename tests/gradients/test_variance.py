@@ -175,7 +175,9 @@ def test_a_missing_edge_is_noticed():
     problem = sample_problems.finite(sample_problems.CHAIN)
     matrix = problem.net.to_dense()
     matrix[0, 1] = False
-    with pytest.warns(fx.StructureWarning, match="not true to the targets: what is dropped for factor 'a1' depends"):
+    with pytest.warns(
+        fx.StructureWarning, match="net misses an edge: a target that is dropped for factor 'a1' depends"
+    ):
         report_of(problem._replace(net=fx.InfluenceNetwork(matrix)))
 
 
@@ -304,7 +306,7 @@ class TestBadInput:
 
     def test_a_network_of_another_size(self):
         problem = sample_problems.finite(sample_problems.THREE)
-        with pytest.raises(ValueError, match="net: has 2 rows, log_prob returned 3 factors"):
+        with pytest.raises(ValueError, match="net: has 2 rows, but log_prob returned 3 factors"):
             report_of(problem._replace(net=problem.net.factor([["a1", "a2"], ["a3"]])))
 
     def test_one_sample(self):
@@ -323,7 +325,7 @@ class TestBadInput:
         def entangled(logits, obs, action):
             return sample_problems.independent(logits + 0.1 * logits[::-1], obs, action)
 
-        with pytest.raises(ValueError, match="a factor reads the slice of another; leave disjoint=True out"):
+        with pytest.raises(ValueError, match="a factor depends on the slice of another factor; want disjoint=False"):
             report_of(problem._replace(log_prob=entangled), disjoint=True)
 
     def test_too_many_joint_actions(self):

@@ -120,10 +120,10 @@ def test_a_check_of_the_problem_and_closing():
 
 
 def test_targets_are_counted_and_named():
-    with pytest.warns(fx.StructureWarning, match="network: none is given"):
+    with pytest.warns(fx.StructureWarning, match="network: got none"):
         make = fx.from_batched(squares, num_envs=2, action_space=BOX)
     assert fx.Spec.of(make).n_targets == 3
-    with pytest.warns(fx.StructureWarning, match="network: none is given"):
+    with pytest.warns(fx.StructureWarning, match="network: got none"):
         make = fx.from_batched(squares, num_envs=2, action_space=BOX, targets=["p", "q", "r"])
     assert fx.Spec.of(make).network.static.targets == ("p", "q", "r")
     make = fx.from_batched(squares, np.eye(3), num_envs=2, action_space=BOX, targets=["p", "q", "r"])
@@ -186,7 +186,7 @@ STEPS = {
     "rewards: got shape (3, 4), want (4, 3)": lambda self, a: (self.place, np.zeros((3, 4)), *np.zeros((2, 4), bool)),
     "observations: got shape (3, 4), want (4, 4)": lambda self, a: (np.zeros((3, 4)), a, *np.zeros((2, 4), bool)),
     "terminated: got 0.5, want 4 booleans": lambda self, a: (self.place, a, 0.5, np.zeros(4, bool)),
-    "step: got 3 values, want rewards (4, m) alone, or (observations": lambda self, a: (a, a, a),
+    "step: got 3 values, want only rewards (4, m), or (observations": lambda self, a: (a, a, a),
     "rewards: got None, want real numbers": lambda self, a: None,
 }
 
@@ -206,7 +206,9 @@ def test_resets_that_return_something_else():
         model.learn(32, progress_bar=False)
     together = bad(reset=lambda self, seeds: Walks.reset(self, seeds, np.arange(4)))
     model = FactoredPPO(fx.from_batched(together, num_envs=4), **SETTINGS)
-    with pytest.raises(ValueError, match=r"reset: takes seeds alone, and \d of 4 cases ended .* reset\(seeds, cases\)"):
+    with pytest.raises(
+        ValueError, match=r"reset: has no argument cases, but \d of 4 cases ended .* reset\(seeds, cases\)"
+    ):
         model.learn(96, progress_bar=False)
 
 
@@ -214,8 +216,11 @@ def test_arguments_that_do_not_fit():
     for arguments, message in (
         ((Walks(),), "simulator: got .* with a method step, .*; want a function from actions"),
         ((3,), "simulator: got 3; want a function from actions"),
-        ((lambda: 3,), "a function without arguments that returns 3; want one that makes an object with a method step"),
-        ((squares,), "action_space: got None for squares, want a space of Gymnasium, of one case: give"),
+        (
+            (lambda: 3,),
+            "a function without arguments that returns 3; want one that returns an object with a method step",
+        ),
+        ((squares,), "action_space: got None for squares, want the Gymnasium space of one case: pass"),
     ):
         with pytest.raises(TypeError, match=message):
             fx.from_batched(*arguments, num_envs=4)

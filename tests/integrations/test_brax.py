@@ -137,12 +137,16 @@ def test_terms_of_known_environments_add_up(name, monkeypatch):
         (lambda: find_problem("brax:"), ValueError, "problem: got 'brax:', want the name .*, as in brax:ant"),
         (lambda: from_brax("ant", episode_length=0), ValueError, "episode_length: got 0, want"),
         (lambda: from_brax("ant", terms="all"), ValueError, "terms: got 'all', want True or False, or None"),
-        (lambda: from_brax("inverted_pendulum", terms=True), ValueError, "terms: got True, and no metric"),
+        (lambda: from_brax("inverted_pendulum", terms=True), ValueError, "terms: got True, but no metric"),
         (lambda: from_brax("ant", backend="bullet"), ValueError, "settings: got .*bullet"),
         (lambda: from_brax("ant", network=np.eye(8)), ValueError, "network: got shape .*want 8 × 4"),
-        (lambda: from_brax(3), TypeError, "env: got 3, want the name of an environment of Brax, or one"),
-        (lambda: from_brax(envs.create("reacher")), TypeError, "env: got one with AutoResetWrapper around it"),
-        (lambda: from_brax(rewarded(jnp.add), backend="spring"), TypeError, "backend: got it with an environment"),
+        (lambda: from_brax(3), TypeError, "env: got 3, want a Brax environment or its name"),
+        (lambda: from_brax(envs.create("reacher")), TypeError, "env: got an environment wrapped in AutoResetWrapper"),
+        (
+            lambda: from_brax(rewarded(jnp.add), backend="spring"),
+            TypeError,
+            "backend: got a setting with an environment object",
+        ),
     ],
 )
 def test_bad_input(call, error, message):

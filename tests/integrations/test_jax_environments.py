@@ -82,7 +82,7 @@ def test_spaces_become_those_of_gymnasium():
     assert repr(shared.space_of(Dict(), "theirs")["image"]) == "MultiBinary((2, 2, 1))"
     floats = shared.space_of(Box(0, 255, (2,), jnp.int32), "theirs", jnp.zeros(2))
     assert repr(floats) == "Box(0.0, 255.0, (2,), float32)"
-    with pytest.raises(TypeError, match="env: has the space 3, want a Discrete, MultiDiscrete, Box, Dict or Tuple"):
+    with pytest.raises(TypeError, match=r"env: has the space 3, want a .*Discrete, MultiDiscrete, Box, Dict or Tuple"):
         shared.space_of(3, "theirs")
 
 

@@ -144,8 +144,8 @@ def test_it_trains_and_is_stored(tmp_path):
         (lambda: find_problem("jumanji:"), ValueError, "problem: got 'jumanji:', want the name of an environment"),
         (lambda: from_jumanji("Snake-v1", rows=3), ValueError, "settings: got .*rows"),
         (lambda: from_jumanji("Snake-v1", network=np.eye(2)), ValueError, "network: got shape .*want 1 × 1"),
-        (lambda: from_jumanji(counting(), rows=3), TypeError, "rows: got it with an environment"),
-        (lambda: from_jumanji(3), TypeError, "env: got 3, want the name of an environment of Jumanji, or one"),
+        (lambda: from_jumanji(counting(), rows=3), TypeError, "rows: got a setting with an environment object"),
+        (lambda: from_jumanji(3), TypeError, "env: got 3, want a Jumanji environment or its name"),
         (lambda: from_jumanji(resetting()), TypeError, "env: got AutoResetWrapper, want it without"),
     ],
 )

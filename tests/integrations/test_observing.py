@@ -86,7 +86,7 @@ def test_a_network_that_depends_on_it(rollouts):
         (
             ["weather.rain"],
             ValueError,
-            "there is no 'rain'; info\\['weather'\\] has 'wind'. want it in every info, that of reset included",
+            "there is no 'rain'; info\\['weather'\\] has 'wind'. want it in every info, including that of reset",
         ),
         (["weather"], ValueError, r"info\['weather'\] is .*, want numbers"),
         (["nothing"], ValueError, r"info\['nothing'\] is None, want numbers"),
@@ -139,7 +139,7 @@ def test_a_wrapper_that_moves_observations_is_refused():
         more = spaces.Box(-np.inf, np.inf, (6,), np.float32)
         return gym.wrappers.TransformObservation(env, lambda obs: np.append(np.float32(0), obs), more)
 
-    with pytest.raises(ValueError, match="put the wrappers that change observations inside"):
+    with pytest.raises(ValueError, match="want the wrappers that change observations inside"):
         fx.FactoredPPO(make, NET)
 
 

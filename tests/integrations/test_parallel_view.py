@@ -53,5 +53,5 @@ class TestPettingZoo:
         for _ in range(3):
             infos = view.step(dict.fromkeys(view.agents, 0))[4]
         assert [info["acted"] for info in infos.values()] == [False, True, True]
-        with pytest.raises(ValueError, match="actions: got none for agent"):
+        with pytest.raises(ValueError, match="actions: got no action for agent"):
             view.step({})

@@ -98,7 +98,7 @@ def test_shared_rewards_are_counted_once():
     assert env.network.shape == (3, 1)
     env = fx.wrap(Agents(), fx.InfluenceNetwork.complete(3, 1), reward="collapse")
     with pytest.raises(
-        ValueError, match='reward: got "collapse", and the agents have different rewards, from 11 to 31'
+        ValueError, match='reward: got "collapse", but the agents have different rewards, from 11 to 31'
     ):
         play(env)
 
@@ -128,13 +128,13 @@ def test_agents_with_several_elements():
 
 
 def test_mistakes():
-    with pytest.raises(ValueError, match="network: has actions 'left', 'mid', 'right', which the environment has not"):
+    with pytest.raises(ValueError, match="network: has actions 'left', 'mid', 'right', which the environment lacks"):
         fx.wrap(Agents(), EYE.relabel(actions=["left", "mid", "right"]))
     with pytest.raises(
         ValueError, match=r"network: got shape \(3, 2\), want 3 × 3: the reward has 3 parts \('agent_0'"
     ):
         fx.wrap(Agents(), fx.InfluenceNetwork.complete(3, 2))
-    with pytest.raises(ValueError, match="for a PettingZoo environment, want nothing"):
+    with pytest.raises(ValueError, match="for a PettingZoo environment, want None"):
         fx.wrap(Agents(), EYE, reward="info:a")
     env = fx.wrap(Agents(), EYE)
     env.env.reset = lambda **_: (env.env.__dict__.update(agents=["stranger"]), ({}, {}))[1]
@@ -150,7 +150,7 @@ def test_mistakes():
         (lambda *r: r[:4], r"step: got 4 values, want five"),
         (lambda obs, rewards, ended, cut, infos: (obs, rewards, ended, cut, None), "info: got None, want a dict"),
         (lambda obs, rewards, ended, cut, infos: (obs, 1.0, ended, cut, infos), "reward: got float, want a dict with"),
-        (lambda obs, *rest: (None, *rest), "observation: got NoneType, want a dict with an entry for every agent"),
+        (lambda obs, *rest: (None, *rest), "observation: got NoneType, want a dict with one entry per agent"),
         (
             lambda obs, rewards, ended, cut, infos: (obs, rewards, dict.fromkeys(ended, "False"), cut, infos),
             "terminated: got 'False', want True or False",

@@ -85,7 +85,7 @@ def test_nothing_is_downloaded_for_a_name(monkeypatch):
         (lambda: from_playground(CARTPOLE, episode_length=-1), ValueError, "episode_length: got -1, want"),
         (lambda: from_playground(CARTPOLE, terms=1), ValueError, "terms: got 1, want True or False, or None"),
         (lambda: from_playground(CARTPOLE, ctrl_dts=1.0), ValueError, "settings: got .*ctrl_dts"),
-        (lambda: from_playground(3), TypeError, "env: got 3, want the name of an environment of MuJoCo Playground"),
+        (lambda: from_playground(3), TypeError, "env: got 3, want a MuJoCo Playground environment or its name"),
     ],
 )
 def test_bad_input(call, error, message):

@@ -94,7 +94,7 @@ def test_uncoupled_actors_read_what_leaves_the_network_as_it_is(houses):
 
 
 def test_fluent_as_argument_gives_dense_column_and_a_warning_that_names_it(houses):
-    with pytest.warns(fx.StructureWarning, match=r"cannot see through temp\(…\).* in the reward"):
+    with pytest.warns(fx.StructureWarning, match=r"cannot analyse temp\(…\).* in the reward"):
         found = rddl.influence(*houses(more="- temp(watched)"))
     # Any temp may be the watched one; house 3 has no heating, so its action cannot matter.
     assert found.network.targets[-1] == "temp+watched"
@@ -186,7 +186,7 @@ def test_horizon_is_an_end_for_who_knows_it_and_a_limit_for_who_does_not(houses,
 def test_broken_invariant_truncates_with_a_warning(houses):
     env = rddl.make(*houses(ends="state-invariants { temp(@h1) <= 5.2; };"))
     env.reset(seed=0)
-    with pytest.warns(fx.StructureWarning, match=r"invariant of 'three1' was broken after 1 step,"):
+    with pytest.warns(fx.StructureWarning, match=r"invariant of 'three1' was violated after 1 step,"):
         _, _, terminated, truncated, _ = env.step({"heat": np.ones(3)})
     assert (terminated, truncated) == (False, True)
 
@@ -218,7 +218,7 @@ def test_terms_that_do_not_sum_are_an_error(houses):
     env = rddl.make(*houses())
     env._terms._own_reward = lambda: 1e6
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"the terms sum to .* the simulator says"):
+    with pytest.raises(ValueError, match=r"the terms sum to .* but the simulator's reward is"):
         env.step(env.action_space.sample())
 
 
@@ -382,7 +382,7 @@ def test_bad_input_is_named(houses, tmp_path):
         env.step({"heat": np.zeros(3)})
     env.reset(seed=0)
     for action in ({}, {"heat": np.zeros(2)}, {"heat": "warm"}, np.zeros(3)):
-        with pytest.raises(ValueError, match=r"action: want a dictionary of arrays of shapes {heat: \(3,\)}"):
+        with pytest.raises(ValueError, match=r"action: got \w+, want a dictionary of arrays of shapes {heat: \(3,\)}"):
             env.step(action)
     with pytest.raises(ValueError, match="action fluent 'ship' is an integer without bounds"):
         rddl.make("SupplyChain_or", "0")

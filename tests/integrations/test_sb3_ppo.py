@@ -54,7 +54,7 @@ def test_policy_kwargs():
     [
         ({"use_sde": True}, "use_sde: got True, which is not available in factorax; want False"),
         ({"policy": "CnnPolicy"}, "policy: got 'CnnPolicy', want 'joint', 'shared' or 'independent'"),
-        ({"n_envs": 3}, "n_envs: got 3, and env holds 1"),
+        ({"n_envs": 3}, "n_envs: got 3, but env contains 1"),
     ],
 )
 def test_what_is_refused(arguments, message):
@@ -118,7 +118,7 @@ def test_wrappers_of_vectorised_environments_are_refused():
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import VecNormalize
 
-    with pytest.raises(TypeError, match=r"env: got VecNormalize, .*set normalize_obs and normalize_reward"):
+    with pytest.raises(TypeError, match=r"env: got VecNormalize, .*want normalize_obs and normalize_reward"):
         PPO("MlpPolicy", VecNormalize(make_vec_env("CartPole-v1", 2)))
 
 

@@ -75,5 +75,7 @@ def test_stock_ppo_with_a_shared_policy_learns():
 def test_factors_of_different_kinds_are_refused():
     net = queues(2, 2).network
     grouped = net.factor([net.actions[:3], net.actions[3:]])
-    with pytest.raises(ValueError, match=r"has another action space than factor .*use to_pettingzoo, or group"):
+    with pytest.raises(
+        ValueError, match=r"has another action space than factor .*equal action spaces .*, or to_pettingzoo"
+    ):
         to_stable_baselines3(queues(2, 2), grouped)

@@ -70,7 +70,7 @@ def test_its_description():
     assert isinstance(env, FactoredVector)
     assert repr(env).startswith("<FactoredVector of 2 factors and 2 targets around SyncVectorEnv")
     assert env.reward_space.shape == (2,)
-    with pytest.warns(fx.StructureWarning, match="the reward is one number"):
+    with pytest.warns(fx.StructureWarning, match="reward: is one number"):
         assert fx.Spec.of(fx.wrap(lambda: gym.make_vec("CartPole-v1", num_envs=2))).n_targets == 1
 
 
@@ -135,12 +135,12 @@ def test_a_seed_that_is_ignored():
 
 def test_errors_say_what_to_put_where():
     cases = {
-        r"rewards of shape \(2,\), and the network has 2 columns; return rewards of shape \(2, 2\), or put them": {},
+        r"rewards of shape \(2,\), but the network has 2 columns; want rewards of shape \(2, 2\), the same in": {},
         r"the parts do not add up. In step 1 the reward of environment 0 is": {"reward": "info:a,b.c"},
         r"'info:nothing': there is no 'nothing'; info has 'a', 'b'": {"reward": "info:nothing"},
         r"'info:b.nothing': there is no 'nothing'; info\['b'\] has 'c'": {"reward": "info:b.nothing"},
         r"want \"info:…\" with paths": {"reward": "collapse"},
-        r"observe: is for single environments": {"observe": ["a"]},
+        r"observe: works only for single environments": {"observe": ["a"]},
         r"rewards: got shape \(4,\), want \(2, 1\)": {"reward": lambda obs, actions, rewards, info: np.zeros(4)},
     }
     for message, options in cases.items():

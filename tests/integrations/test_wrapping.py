@@ -100,7 +100,10 @@ def test_seeds_reach_the_environment_and_are_checked_on_demand():
     assert (a != c).all()
     loose = np.random.default_rng(0)
     bad = {"observe": lambda obs: obs + np.float32(loose.normal())}
-    with pytest.raises(ValueError, match=r"check_seed: two episodes .* differ in the first observation; draw from"):
+    with pytest.raises(
+        ValueError,
+        match=r"check_seed: two episodes .* differ in the first observation; want all random numbers only from",
+    ):
         fx.wrap(Plain(**bad), EYE, reward="info:a,b.c", check_seed=True)
     noise = {"vector": True, "observe": lambda obs: np.zeros(2, np.float32)}
     unseeded = Plain(**noise)
@@ -183,12 +186,12 @@ def test_what_the_environment_says_of_itself_is_used():
 
 
 def test_a_scalar_is_one_target_with_a_warning():
-    with pytest.warns(fx.StructureWarning, match="the reward is one number, .*: factoring can do nothing"):
+    with pytest.warns(fx.StructureWarning, match="reward: is one number, .* factoring has no effect"):
         env = fx.wrap(gym.make("CartPole-v1"))
     assert env.network.shape == (1, 1)
     env.reset(seed=0)
     assert env.step(0)[4]["vector_reward"] == [1.0]
-    with pytest.warns(fx.StructureWarning, match="network: none is given, .* all 2 targets"):
+    with pytest.warns(fx.StructureWarning, match="network: got none, .* all 2 targets"):
         fx.wrap(Plain(), reward="info:a,b.c")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -199,7 +202,7 @@ def test_a_scalar_is_one_target_with_a_warning():
 def test_a_wrapped_factory_is_learnt_from():
     make = fx.wrap(lambda: Plain(cut=6), EYE, reward="info:a,b.c")
     small = {"n_envs": 2, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
-    with pytest.warns(fx.StructureWarning, match="policy: all actors read the whole observation"):
+    with pytest.warns(fx.StructureWarning, match="policy: all actors read the full observation"):
         ppo = FactoredPPO(make, **small).learn(24, progress_bar=False)
     assert np.isfinite(ppo.evaluate(2)["return"])
     assert ppo.spec.network is EYE
@@ -210,13 +213,14 @@ MISTAKES = {
     "parts that do not sum": (
         {"reward": 5.0},
         {"reward": "info:a,b.c"},
-        r"reward: the parts do not add up. In step 1 of the episode the environment's reward is 5, and weights @ parts",
+        r"reward: the parts do not add up. In step 1 of the episode the reward of the environment is 5, but weights "
+        r"@ parts",
     ),
     "weights of another sum": ({}, {"reward": "info:a,b.c", "weights": [1.0, 0.5]}, "check_sum=False"),
     "columns": (
         {},
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(2, 3)},
-        r"network: got shape \(2, 3\), want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want a column for each",
+        r"network: got shape \(2, 3\), want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want one column per part",
     ),
     "rows": (
         {},
@@ -226,7 +230,7 @@ MISTAKES = {
     "targets' labels": (
         {},
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork([[1, 0], [0, 1]], targets=["a", "c"])},
-        r"network: has targets 'c', which the environment has not; it has 'a', 'b.c'. Use its names, or net.relabel",
+        r"network: has targets 'c', which the environment lacks; it has 'a', 'b.c'. Use these names, or net.relabel",
     ),
     "actions' labels": (
         {"action_space": LEAVES},
@@ -235,7 +239,7 @@ MISTAKES = {
             "factors": "leaves",
             "network": fx.InfluenceNetwork([[1, 0], [0, 1]], actions=["hand", "foot"]),
         },
-        "network: has actions 'hand', 'foot', which the environment has not; it has 'arm', 'leg.left'",
+        "network: has actions 'hand', 'foot', which the environment lacks; it has 'arm', 'leg.left'",
     ),
     "a row a leaf": (
         {"action_space": LEAVES},
@@ -252,8 +256,12 @@ MISTAKES = {
         {"network": fx.NetworkSchedule(EYE, EYE, steps=1)},
         "network: got NetworkSchedule, want an InfluenceNetwork; or its matrix; pass networks that vary to FactoredPPO",
     ),
-    "one number, a matrix": ({}, {"network": [[1, 0], [0, 1]]}, "reward: the environment gives one number, and the"),
-    "one number": ({}, {}, "reward: the environment gives one number, and the network has 2 columns; say where"),
+    "one number, a matrix": ({}, {"network": [[1, 0], [0, 1]]}, "reward: the environment returns one number, but the"),
+    "one number": (
+        {},
+        {},
+        "reward: the environment returns one number, but the network has 2 columns; want the location",
+    ),
     "unknown key": (
         {},
         {"reward": "info:a,b.d"},
@@ -263,10 +271,10 @@ MISTAKES = {
     "a number with a dot": ({}, {"reward": "info:a.x"}, r"there is no 'x'; info\['a'\] is -"),
     "beyond a list": ({}, {"reward": "info:list.2"}, r"there is no '2'; info\['list'\] is \[1.0, 2.0\]"),
     "a dictionary": ({}, {"reward": "info:b"}, "'b' is a dictionary with 'c', 'both'; add a dot"),
-    "empty path": ({}, {"reward": "info:a,"}, "want different paths with commas between"),
-    "twice": ({}, {"reward": "info:a,a"}, "want different paths with commas between"),
+    "empty path": ({}, {"reward": "info:a,"}, "want distinct paths separated by commas"),
+    "twice": ({}, {"reward": "info:a,a"}, "want distinct paths separated by commas"),
     "nonsense": ({}, {"reward": "parts"}, "reward: got 'parts', want \"info:…\""),
-    "collapse": ({}, {"reward": "collapse"}, "which is for the equal rewards of PettingZoo agents"),
+    "collapse": ({}, {"reward": "collapse"}, "want it only for PettingZoo agents with equal rewards"),
     "weights' length": ({}, {"reward": "info:a,b.c", "weights": [1.0]}, r"weights: got \[1.0\], want 2 finite numbers"),
     "weights' nan": ({}, {"reward": "info:a,b.c", "weights": [1.0, np.nan]}, "weights: got .*, want 2 finite numbers"),
     "factors": ({}, {"reward": "info:a,b.c", "factors": "groups"}, "factors: got 'groups', want 'elements'"),
@@ -287,7 +295,7 @@ MISTAKES = {
             "reward": "info:a,b.c",
             "network": fx.InfluenceNetwork([[1, 0], [1, 0], [0, 1]]).factor([["a1", "a2"], ["a3"]]),
         },
-        "network: is factored, over 3 actions, and the action space has 2 components",
+        "network: is factored over 3 actions, but the action space has 2 components",
     ),
 }
 
@@ -330,7 +338,7 @@ def test_what_is_no_environment():
     turns = Agents()
     turns.agent_selection = "agent_0"
     with pytest.raises(
-        TypeError, match=r"turn-based \(AEC\) environment, want a parallel one, which .*aec_to_parallel"
+        TypeError, match=r"turn-based \(AEC\) environment, want a parallel one; convert it with .*aec_to_parallel"
     ):
         fx.wrap(turns, EYE)
 
@@ -339,9 +347,9 @@ def test_what_is_no_environment():
     ("shape", "reward", "want"),
     [
         ((3, 2), "info:a,b.c", "want 2 × 2: the action space has 2 components; want a row for each"),
-        ((2, 3), "info:a,b.c", r"want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want a column for each"),
-        ((2, 1), lambda obs, action, reward, info: -(obs**2), "want 2 × 2: the reward has 2 parts; want a column"),
-        ((5, 3), None, "want 2 × 2: the reward has 2 parts; want a column for each"),
+        ((2, 3), "info:a,b.c", r"want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want one column per part"),
+        ((2, 1), lambda obs, action, reward, info: -(obs**2), "want 2 × 2: the reward has 2 parts; want one column"),
+        ((5, 3), None, "want 2 × 2: the reward has 2 parts; want one column per part"),
     ],
     ids=["rows", "columns", "columns of a function", "both, of a vector reward"],
 )

@@ -78,7 +78,8 @@ BAD = [
     ),
     (
         {"architecture": "attention"},
-        "architecture: got 'attention' with policy='joint', want policy='shared': it is about components that share a "
+        "architecture: got 'attention' with policy='joint', want policy='shared': it applies to components that "
+        "share a "
         "network",
     ),
     ({"hidden": (), "architecture": "gru"}, "hidden: got () with architecture='gru', want at least one layer"),
@@ -110,7 +111,7 @@ BAD = [
     ({"identity_by": "films"}, "identity_by: got 'films', want 'input' or 'film'; did you mean 'film'?"),
     (
         {"identity_by": "film"},
-        "identity_by: got 'film' with policy='joint', want policy='shared': it is about components that share a "
+        "identity_by: got 'film' with policy='joint', want policy='shared': it applies to components that share a "
         "network",
     ),
     (
@@ -124,8 +125,11 @@ BAD = [
     ({"anneal": "learning_rate"}, "anneal: got 'learning_rate', want a sequence, each entry"),
     ({"normalize_advantage": 1}, "normalize_advantage: got 1, want True or False"),
     ({"normalize_obs": "yes"}, "normalize_obs: got 'yes', want True or False"),
-    ({"overlap": True, "objective": "a2c"}, "overlap: got objective 'a2c', want 'ppo': only its ratios know who acted"),
-    ({"workers": 9}, "workers: got 9, want at most one for each of n_envs = 8"),
+    (
+        {"overlap": True, "objective": "a2c"},
+        "overlap: got objective 'a2c', want 'ppo': only its ratios correct for an older policy",
+    ),
+    ({"workers": 9}, "workers: got 9, want at most n_envs = 8"),
     ({"workers": -1}, f"workers: got -1, want {OR_NONE}"),
     ({"worker_cpus": -1}, "worker_cpus: got -1, want a number of at least 0"),
     ({"fragment_seconds": 0}, "fragment_seconds: got 0, want a number above 0"),

@@ -64,6 +64,16 @@ def test_between_the_margins_an_edge_stays_as_it_is():
     np.testing.assert_array_equal(row_after(network, [[[1.5**0.5, 2.6**0.5]]], noise, 1), [0, 1])
 
 
+def test_edges_of_a_shared_policy_count_as_often_as_there_are_of_their_kind():
+    """Eight components with the same edge: leaving all of them out costs 64 bias², keeping them 8 noise."""
+    gradient, noise = [[[1.2**0.5, 1.2**0.5]]], [[1.0, 1.0]]  # bias² is 0.2 times the noise
+    for copies, row in ((1, [0, 0, 1]), (8, [1, 1, 1])):
+        network = AdaptiveNetwork(network_of([[1, 0, 1]]), every=1, window=1, margin=0.5, copies=copies)
+        np.testing.assert_array_equal(row_after(network, [[[*gradient[0][0], 9.0]]], [[*noise[0], 1.0]], 1), row)
+    with pytest.raises(ValueError, match="copies"):
+        AdaptiveNetwork(network_of([[1]]), copies=0)
+
+
 def test_a_row_without_any_edge_that_pays_keeps_its_initial_edges():
     network = AdaptiveNetwork(network_of([[1, 1, 0]]), every=1, window=1)
     np.testing.assert_array_equal(row_after(network, [[[0.0] * 3]], [[1.0] * 3], 3), [1, 1, 0])

@@ -76,19 +76,21 @@ def test_by_name():
     assert network.regimes == 3
     assert network.initial.n_edges == 4
     assert find_network(fx.problems.chain(3), "adaptive-state:0:0+2:0.5").regimes == 4
-    with pytest.raises(ValueError, match="network: got 'adaptive-state:x', want the place of an observation"):
+    with pytest.raises(ValueError, match="network: got 'adaptive-state:x', want the index of an observation"):
         find_network(crossing(), "adaptive-state:x")
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="features, edges: got 1 and 2, want one list of edges for each"):
+    with pytest.raises(
+        ValueError, match="features, edges: got 1 and 2, want one or more features with one list of edges"
+    ):
         AdaptiveStateNetwork.bins(COMPLETE, [0], [[0.0], [1.0]])
-    with pytest.raises(ValueError, match=r"edges: got \[1.0, 0.0\], want rising numbers between bins"):
+    with pytest.raises(ValueError, match=r"edges: got \[1.0, 0.0\], want increasing boundaries of bins"):
         AdaptiveStateNetwork.bins(COMPLETE, [0], [[1.0, 0.0]])
     with pytest.raises(ValueError, match="critic: got 'factor' with a AdaptiveStateNetwork"):
         fx.FactoredPPO(crossing(), AdaptiveStateNetwork.bins(COMPLETE, **SIDES), critic="factor", **SMALL)
     with pytest.raises(ValueError, match=r"regime: returned float32 of shape .* want whole numbers"):
         fx.FactoredPPO(crossing(), AdaptiveStateNetwork(COMPLETE, lambda obs: obs[..., 0], 2), **SMALL)
     sizes = TrainingSizes(n_components=2, n_factors=2, n_targets=2, score_size=9, grouped=False)
-    with pytest.raises(ValueError, match="regimes: got 1000000, whose estimates are 36,000,000 numbers"):
+    with pytest.raises(ValueError, match="regimes: got 1000000, with estimates of 36,000,000 numbers"):
         AdaptiveStateNetwork(COMPLETE, len, 10**6).init_state(sizes)

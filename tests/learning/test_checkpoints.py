@@ -36,7 +36,7 @@ def test_a_host_resumes_from_a_file_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(a, b)
     for name in ("rollout/ep_rew_mean", "train/loss"):
         assert whole.history[-1].get(name) == other.history[-1].get(name)
-    with pytest.raises(ValueError, match="was it made with other settings"):
+    with pytest.raises(ValueError, match="was it written with other settings"):
         model(make, hidden=(9,), **settings).restore(tmp_path / "m.safetensors")
 
 
@@ -51,7 +51,7 @@ def test_a_jax_model_resumes_from_a_file_bit_for_bit(tmp_path):
     )
     np.testing.assert_array_equal(a, b)
     assert len(other.history) == 1
-    with pytest.raises(ValueError, match=r"checkpoint of something else|was it made with other settings"):
+    with pytest.raises(ValueError, match=r"checkpoint of something else|was it written with other settings"):
         FactoredPPO.load(tmp_path / "m.safetensors", chain(4))
 
 
@@ -132,5 +132,5 @@ def test_arrays_are_read_without_a_model_and_only_from_whole_files(tmp_path):
     with pytest.raises(ValueError, match="want at most 10"):
         checkpoints.arrays(path, "", limit=10)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(ValueError, match="its checksum is another one"):
+    with pytest.raises(ValueError, match="its checksum does not match"):
         checkpoints.arrays(path, "")

@@ -98,7 +98,7 @@ def test_every_device_has_its_share(comparison):
     assert comparison["by itself"] == 8
 
 
-@pytest.mark.parametrize(("count", "message"), [(-1, "devices: got -1"), (2, "devices: got 2, and there are 1 here")])
+@pytest.mark.parametrize(("count", "message"), [(-1, "devices: got -1"), (2, "devices: got 2, want at most 1")])
 def test_devices_that_are_not_there(count, message):
     with pytest.raises(ValueError, match=message):
         Learner.of(contextual_bandit(4), config=Config(devices=count))

@@ -55,16 +55,16 @@ def test_the_gradient_is_that_of_whole_steps(std, identity):
     config = dataclasses.replace(STEPS, std=std, identity=identity)
     spec, agent, acted, batch = case(gym.spaces.Box(-1, 1, (N,)), config)
     steps, factors = Update(spec, config), FactorUpdate(spec, dataclasses.replace(config, minibatch_of="factors"))
-    samples = steps.samples(acted, batch)
+    samples = eqx.filter_jit(steps.samples)(acted, batch)
     old, kl = acted.policy.spread, jnp.float32(0.3)
     loss = lambda agent: steps.loss(agent, samples, old, kl, config.hyper._replace(vf_coef=0.5 * N))[0] / N  # noqa: E731
-    want, wanted = eqx.filter_value_and_grad(loss)(agent)
+    want, wanted = eqx.filter_jit(eqx.filter_value_and_grad(loss))(agent)
     minibatches = factors.for_minibatches(agent, samples)
     assert minibatches.size == T * B * N
     minibatch = minibatches.take(jax.random.permutation(jax.random.key(1), minibatches.size))
     inside = minibatches.enter(agent)
     value = lambda inside: minibatches.loss(inside, minibatch, old, kl, config.hyper)[0]  # noqa: E731
-    got, gradient = eqx.filter_value_and_grad(value)(inside)
+    got, gradient = eqx.filter_jit(eqx.filter_value_and_grad(value))(inside)
     np.testing.assert_allclose(got, want, rtol=1e-5)
     gradient = minibatches.leave(gradient, agent)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(wanted), strict=True):

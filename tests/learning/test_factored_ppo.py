@@ -137,7 +137,7 @@ def test_repr_names_problem_actions_network_and_steps():
         ({"problem": "chain:3", "verbose": "yes"}, ValueError, "verbose: got 'yes', want a whole number"),
         ({"problem": "chain:3", "tensorboard_log": 3}, ValueError, "tensorboard_log: got 3, want a text, or None"),
         ({"problem": "chain:3", "weights": [1, 2, np.nan]}, ValueError, "weights: got .*, want finite numbers"),
-        ({"problem": "chain:3", "device": "tpu"}, ValueError, "device: got 'tpu', and JAX finds cpu here"),
+        ({"problem": "chain:3", "device": "tpu"}, ValueError, "device: got 'tpu', but JAX finds only cpu"),
     ],
 )
 def test_other_arguments_are_checked(arguments, error, message):
@@ -146,5 +146,5 @@ def test_other_arguments_are_checked(arguments, error, message):
 
 
 def test_what_reset_returns_is_not_an_observation():
-    with pytest.raises(ValueError, match=r"observation: got a pair, as env.reset\(\) returns it"):
+    with pytest.raises(ValueError, match=r"observation: got a pair, as returned by env.reset\(\)"):
         model(contextual_bandit(3)).predict((np.zeros(3), {}))

@@ -24,7 +24,7 @@ def test_a_problem_whose_own_network_has_every_edge_is_named_once_when_a_model_i
         fx.FactoredPPO(DENSE, **SMALL)
     assert [w.category for w in caught] == [fx.StructureWarning]
     message = str(caught[0].message)
-    assert message.startswith("network: the problem's own has an edge from each of 3 actions to each of 3 targets")
+    assert message.startswith("network: that of the problem has an edge from each of 3 actions to each of 3 targets")
     for advice in ("network='adaptive'", "reads='uncoupled'", "fx.discover", "InfluenceNetwork.complete(3, 3)"):
         assert advice in message
     assert caught[0].filename == __file__
@@ -73,7 +73,7 @@ class Declares(gym.Env):
 def test_what_was_given_to_wrap_was_chosen_and_what_the_environment_declares_was_not():
     ones = fx.InfluenceNetwork(np.ones((2, 2)))
     assert not Spec.of(fx.wrap(Declares, ones)).network_is_own
-    with pytest.warns(fx.StructureWarning, match="network: none is given"):
+    with pytest.warns(fx.StructureWarning, match="network: got none"):
         assert not Spec.of(fx.wrap(Declares)).network_is_own
     declared = Spec.of(fx.wrap(lambda: Declares(ones)))
     assert declared.network_is_own
@@ -84,7 +84,7 @@ def test_what_was_given_to_wrap_was_chosen_and_what_the_environment_declares_was
 
 def test_a_run_shorter_than_a_rollout_says_what_will_happen():
     config = Config(n_envs=4, n_steps=8, batch_size=32, n_epochs=3)
-    said = r"total_timesteps: got 31, less than one rollout of n_envs × n_steps = 4 × 8 = 32 steps. One whole rollout"
+    said = r"got 31, less than one rollout of n_envs × n_steps = 4 × 8 = 32 steps. Training makes one rollout"
     with pytest.warns(UserWarning, match=said) as caught:
         warn_if_short(config, 31)
     assert caught[0].filename == __file__

@@ -36,7 +36,7 @@ def test_components_without_bounds_are_named_once():
     text = str(warning.message)
     assert warning.filename == __file__
     assert "2 of 3 components lack a lower or an upper bound, so they are not scaled: 'a2', 'a3'." in text
-    assert "raw units, at first around 0 with standard deviation exp(initial_log_std) = 0.368" in text
+    assert "raw units, initially around 0 with standard deviation exp(initial_log_std) = 0.368" in text
     for remedy in ("TransformAction", "gymnasium.spaces.Box(low, high, shape)", "RDDL", 'bounded="clip"'):
         assert remedy in text
     assert fx.ActionScaleWarning is ActionScaleWarning

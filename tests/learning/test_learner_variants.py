@@ -84,7 +84,9 @@ def test_settings_side_by_side_are_settings_apart():
         np.testing.assert_allclose(metrics["train/learning_rate"][i], want["train/learning_rate"], rtol=1e-5)
         for a, b in zip(jax.tree.leaves(states.agent), jax.tree.leaves(state.agent), strict=True):
             np.testing.assert_allclose(a[i], b, rtol=1e-3, atol=1e-4)
-    with pytest.raises(ValueError, match=r"hyper: got n_epochs, want some of learning_rate, .*give them to Config"):
+    with pytest.raises(
+        ValueError, match=r"hyper: got n_epochs, want some of learning_rate, .*pass other settings to Config"
+    ):
         learner.init(0, n_epochs=3)
 
 

@@ -39,6 +39,6 @@ def test_a_model_is_no_larger_than_its_file_unless_the_user_says_so(tmp_path, mo
     FactoredPPO("contextual-bandit:3", **SMALL).save(tmp_path / "m")
     monkeypatch.setattr("factorax.learning.limits.SLACK", 2**10)
     assert FactoredPPO.load(tmp_path / "m").config.n_envs == 4
-    with pytest.raises(ValueError, match=r"has [\d,]+ bytes, and a model with its settings takes [\d,]+"):
+    with pytest.raises(ValueError, match=r"has [\d,]+ bytes, but a model with its settings takes [\d,]+"):
         FactoredPPO.load(tmp_path / "m", hidden=(512, 512))
     assert FactoredPPO.load(tmp_path / "m", n_envs=4096).config.n_envs == 4096

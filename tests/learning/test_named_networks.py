@@ -23,7 +23,7 @@ def test_networks_by_name(tmp_path):
     assert find_network(queues, str(path)) == InfluenceNetwork.identity(3)
     with pytest.raises(ValueError, match="network: got 'corridor', want own, complete, or a file"):
         find_network(queues, "corridor")
-    with pytest.raises(ValueError, match="network: got 'corridor:3', want a number after n-level: or decay: alone"):
+    with pytest.raises(ValueError, match="network: got 'corridor:3', want a number only after n-level: or decay:"):
         find_network(traffic, "corridor:3")
     with pytest.raises(ValueError, match="network: got 'nearby', want 'in', 'incident'"):
         find_network(traffic, "nearby")

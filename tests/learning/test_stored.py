@@ -71,7 +71,7 @@ def test_another_number_of_environments_begins_new_episodes(tmp_path, problem):
 
 def test_names_that_run_code_are_for_the_user_to_say(tmp_path):
     FactoredPPO("factorax.problems:chain", **SMALL).save(tmp_path / "chain")
-    with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, say so"):
+    with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, confirm"):
         FactoredPPO.load(tmp_path / "chain")
     assert FactoredPPO.load(tmp_path / "chain", "factorax.problems:chain").names[0] == "factorax.problems:chain"
 
@@ -111,7 +111,7 @@ def test_problems_that_lead_elsewhere_are_trusted_by_name(tmp_path, problem):
     path = tmp_path / "m.safetensors"
     checkpoints.save(path, {}, {"problem": problem, "network": "own"})
     for trusted in (None, "chain:3"):
-        with pytest.raises(ValueError, match=rf"say so with FactoredPPO.load\(path, trusted='{problem}'"):
+        with pytest.raises(ValueError, match=rf"confirm with FactoredPPO.load\(path, trusted='{problem}'"):
             named_in(path, trusted)
     assert named_in(path, problem) == (problem, "own")
 
@@ -130,7 +130,7 @@ def test_a_run_with_a_damaged_checkpoint_is_loaded_from_the_one_before(tmp_path)
     data = bytearray(last.read_bytes())
     data[-5] ^= 1
     last.write_bytes(data)
-    with pytest.warns(DamagedWarning, match="its checksum is another one; continuing from"):
+    with pytest.warns(DamagedWarning, match="its checksum does not match; continuing from"):
         assert FactoredPPO.load(out).num_timesteps == 24
-    with pytest.raises(ValueError, match="its checksum is another one"):
+    with pytest.raises(ValueError, match="its checksum does not match"):
         FactoredPPO.load(last)

@@ -26,7 +26,7 @@ BANDITS = {
 def test_the_network_is_exactly_where_targets_move(bandit):
     """∂ψⱼ/∂aᵢ at a hundred random actions: nought at all of them iff there is no edge."""
     actions = jnp.asarray(np.random.default_rng(0).normal(size=(100, bandit.n)) * 3)
-    slopes = jax.vmap(jax.jacobian(bandit.targets))(actions)  # (100, m, n)
+    slopes = jax.jit(jax.vmap(jax.jacobian(bandit.targets)))(actions)  # (100, m, n)
     np.testing.assert_array_equal((jnp.abs(slopes) > 0).any(axis=0).T, bandit.network.to_dense())
 
 

@@ -45,7 +45,7 @@ def test_one_of_them_is_what_a_spec_describes():
 
 
 def test_interventions_want_single_ones():
-    with pytest.raises(TypeError, match="problem: got a function that makes a vector of environments, SyncVectorEnv"):
+    with pytest.raises(TypeError, match="problem: got a function that returns a vector environment, SyncVectorEnv"):
         fx.discover(sync)
 
 

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from factorax import InfluenceNetwork
 
 NAN = float("nan")
-FIVE = r"want five, \(observation, reward, terminated, truncated, info\)"
+FIVE = r"want five values, \(observation, reward, terminated, truncated, info\)"
 STEP = 4
 """The step of the first episode that goes wrong."""
 
@@ -46,7 +46,10 @@ def with_part(place, value):
 
 OBSERVATION, REWARD, TERMINATED, TRUNCATED, INFO = range(5)
 STEPS = [
-    (lambda *returned: returned[:3] + returned[4:], f"step: got 4 values, {FIVE}; it has the step of Gym before 0.26"),
+    (
+        lambda *returned: returned[:3] + returned[4:],
+        f"step: got 4 values, {FIVE}; this is the interface of Gym before 0.26",
+    ),
     (lambda *returned: returned + returned, f"step: got 10 values, {FIVE}"),
     (lambda *returned: None, f"step: got None, {FIVE}"),
     (lambda *returned: 7, f"step: got 7, {FIVE}"),
@@ -68,7 +71,7 @@ STEPS = [
     (with_part(OBSERVATION, np.array([1, None])), r"observation: got array\(\[1, None\], .*want real numbers"),
     (with_part(OBSERVATION, np.array(["1", "2"])), "observation: got array.*want real numbers"),
     (with_part(OBSERVATION, [[1], [1, 2]]), r"observation: got \[\[1\], \[1, 2\]\], want real numbers"),
-    (with_part(OBSERVATION, {"agent": np.ones(2)}), "observation: got .*a PettingZoo environment goes through fx.wrap"),
+    (with_part(OBSERVATION, {"agent": np.ones(2)}), "observation: got .*use fx.wrap for a PettingZoo environment"),
     (with_part(OBSERVATION, np.array([1, NAN])), "the observation is not finite"),
     (with_part(OBSERVATION, np.array([1, np.inf])), "the observation is not finite"),
     (with_info(vector_reward=None), "reward: got None, want real numbers"),
@@ -79,7 +82,7 @@ STEPS = [
     (with_info(vector_reward=np.ones(3)), r"info\['vector_reward'\]: got 3 targets, want 2"),
     (with_info(vector_reward=1.0), r"info\['vector_reward'\]: got 1 target, want 2"),
     (with_info(vector_reward=[NAN, 1.0]), "target 0 is nan"),
-    (with_info(vector_reward={"a": 1.0}), "reward: got {'a': 1.0}, want .* goes through fx.wrap"),
+    (with_info(vector_reward={"a": 1.0}), "reward: got {'a': 1.0}, want .* use fx.wrap for a PettingZoo environment"),
     (with_info(factor_mask=np.ones(3, bool)), r"info\['factor_mask'\]: got 3 entries, want 2 booleans, one for each f"),
     (with_info(factor_mask=[True]), r"info\['factor_mask'\]: got 1 entry, want 2 booleans"),
     (with_info(factor_mask=True), r"info\['factor_mask'\]: got True, want 2 booleans"),
@@ -106,7 +109,7 @@ RESETS = [
     (lambda obs, info: (np.ones(3), info), r"observation: got 3 numbers in shape \(3,\), want 2"),
     (lambda obs, info: (obs * NAN, info), "observation: got array.* from reset, want finite numbers"),
     (lambda obs, info: (obs * 1j, info), "observation: got array.*want real numbers"),
-    (lambda obs, info: ({"agent": obs}, info), "observation: got .*a PettingZoo environment goes through fx.wrap"),
+    (lambda obs, info: ({"agent": obs}, info), "observation: got .*use fx.wrap for a PettingZoo environment"),
 ]
 
 

@@ -41,12 +41,12 @@ def test_workers_hold_whole_vectors_and_one_that_is_killed_leaves_no_trace():
         process = rollouts.workers[1].handle.process
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        with pytest.warns(LostWarning, match=r"worker 1 .* was ended by signal 9"):
+        with pytest.warns(LostWarning, match=r"worker 1 .* was killed by signal 9"):
             transitions.append(rollouts.collect(second))
     finally:
         rollouts.close()
     assert_same(transitions, inline(vector_plan(Drift), 2))
-    with pytest.raises(ValueError, match=r"workers: got 3, want from 1 to as many as there are vectors of 3 .*, 2"):
+    with pytest.raises(ValueError, match=r"workers: got 3, want from 1 to 2, the number of vectors of 3"):
         Processes(plan, 3, 60.0)
 
 
@@ -103,7 +103,7 @@ def test_a_vector_that_does_not_repeat_itself_begins_new_episodes():
     first, second = iterations(plan, 2)
     one.collect(first)
     other.episodes = one.episodes
-    with pytest.warns(LostWarning, match="number 0 of them, with the seed .* gave something else than before"):
+    with pytest.warns(LostWarning, match="its environment 0, replayed with seed .* gave different observations"):
         other.collect(second)
 
 

@@ -16,7 +16,7 @@ from factorax.rollouts import ProblemError
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"info": {"vector_reward": None}}, "info: has no 'vector_reward', and the network has 2 targets"),
+        ({"info": {"vector_reward": None}}, "info: has no 'vector_reward', but the network has 2 targets"),
         ({"info": {"vector_reward": np.ones(3)}}, r"targets: got shape \(3,\), want \(2,\)"),
         ({"reward": 7.0}, "reward: got 7 in step 0, want weights @ vector_reward = 3"),
         ({"spoil": 4}, "targets: entry 1 is not finite in step 3; clip it"),
@@ -59,8 +59,8 @@ def bandit_with(**changes):
         ({"psi": lambda x: x[:2]}, r"targets: got shape \(2,\), want \(3,\)"),
         ({"psi": lambda x: x.at[2].set(jnp.nan)}, "targets: entry 2 is not finite in step 0"),
         ({"obs": lambda x: x[:1]}, r"step: the observation has shape \(1,\), after a reset \(3,\)"),
-        ({"state": lambda x: x[:1]}, "step: the new state has another structure, shape or dtype"),
-        ({"state": lambda x: {"x": x}}, "step: the new state has another structure, shape or dtype"),
+        ({"state": lambda x: x[:1]}, "step: the structure, shapes or dtypes of the state change"),
+        ({"state": lambda x: {"x": x}}, "step: the structure, shapes or dtypes of the state change"),
         ({"terminated": lambda x: jnp.float32(1)}, r"terminated: got shape \(\) and type float32, want one boolean"),
         ({"factor_mask": lambda x: jnp.ones(2, bool)}, r"factor_mask: got shape \(2,\), want \(3,\)"),
         ({"target_terminated": lambda x: jnp.ones(4, bool)}, r"target_terminated: got shape \(4,\), want \(3,\)"),
@@ -89,7 +89,7 @@ def test_mistakes_outside_the_step_are_found():
     for message, changes in cases.items():
         with pytest.raises(ProblemError, match=message):
             fx.check_problem(dataclasses.replace(good, **changes), steps=2)
-    with pytest.raises(ValueError, match=r"weights: got .*, want \(3,\), one λ for each target"):
+    with pytest.raises(ValueError, match=r"weights: got .*, want \(3,\), one λ per target"):
         dataclasses.replace(good, weights=np.ones(2))
     with pytest.raises(ProblemError, match="problem: got int, want a Problem or a function"):
         fx.check_problem(3)

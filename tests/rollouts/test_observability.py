@@ -22,7 +22,7 @@ from factorax.runs.seeds import train_seeds
 SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "hidden": (4,)}
 
 NOISE = np.random.default_rng(0)
-MESSAGE = r"policy: all actors read the whole observation, and the network lacks \d+ of \d+ pairs"
+MESSAGE = r"policy: all actors read the full observation, and the network lacks \d+ of \d+ pairs"
 
 
 class Rooms(gym.Env):

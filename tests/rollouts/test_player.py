@@ -42,5 +42,5 @@ def test_returns_are_those_of_whole_episodes():
 
 
 def test_what_always_fails_is_given_up():
-    with pytest.raises(EpisodeLost, match="environment 0 lost 10 episodes in a row, the last by: never"):
+    with pytest.raises(EpisodeLost, match="environment 0 lost 10 episodes in a row, the last because of: never"):
         inline(plan_of(Hopeless))

@@ -30,21 +30,23 @@ BAD = {
         np.zeros((4, 3)), 2, THREE
     ),
     "observations: got 'abc', want real numbers": lambda: observations("abc", 2, THREE),
-    "rewards: got shape (2,), want (2, 3), a row for each of 2 environments and a column for each target. Return it as "
-    "the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) says": lambda: targets(
+    "rewards: got shape (2,), want (2, 3), one row for each of 2 environments and one column per target. Return it as "
+    "the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) defines": lambda: targets(
         np.zeros(2), 2, 3
     ),
     "rewards: got shape (3, 2), want (2, 3)": lambda: targets(np.zeros((3, 2)), 2, 3),
     "it is the transpose: return rewards.T": lambda: targets(np.zeros((3, 2)), 2, 3),
-    "rewards: got rows of shapes (1,) and (2,), want one shape for all": lambda: targets([[1.0], [1.0, 2.0]], 2, 2),
+    "rewards: got rows of shapes (1,) and (2,), want the same shape for all": lambda: targets(
+        [[1.0], [1.0, 2.0]], 2, 2
+    ),
     "rewards: got [None, None], want real numbers": lambda: targets([None, None], 2, 1),
     "terminated: got array([0.5, 0. ]), want 2 booleans, one for each environment": lambda: flags(
         "terminated", np.array([0.5, 0]), 2
     ),
     "truncated: got False, want 2 booleans": lambda: flags("truncated", False, 2),
     "terminated: got ['yes', 'no'], want 2 booleans": lambda: flags("terminated", ["yes", "no"], 2),
-    "info['factor_mask']: got shape (2,), want booleans of shape (2, 3), a row for each environment and a column for "
-    "each factor": lambda: masks("factor_mask", NONE, 2, 3),
+    "info['factor_mask']: got shape (2,), want booleans of shape (2, 3), one row per environment and one column per "
+    "factor": lambda: masks("factor_mask", NONE, 2, 3),
     "info['target_terminated']: got array([[2., 0.],": lambda: masks(
         "target_terminated", np.array([[2.0, 0.0], [0.0, 0.0]]), 2, 2
     ),
@@ -57,7 +59,7 @@ BAD = {
     "observation: got 2 numbers in shape (2,), want 3": lambda: last_observations(
         {"final_obs": [None, np.zeros(2)]}, np.array([1]), THREE
     ),
-    "info['final_info']['a']: got shape (2, 2), want (2,), as next to it": lambda: with_final(
+    "info['final_info']['a']: got shape (2, 2), want (2,), as in the entry next to it": lambda: with_final(
         {"a": np.zeros(2), "final_info": {"a": np.zeros((2, 2))}, "_final_info": HALF}, 2
     ),
 }

@@ -33,11 +33,11 @@ FIRST, LATER = "already in the first observation", "after a few steps"
     ],
 )
 def test_a_check_says_it_once(make, name, where):
-    message = rf"{name}: two episodes with reset\(seed=0\) and the same actions differ, {where}, so its reset ignores"
+    message = rf"{name}: two episodes with reset\(seed=0\) and the same actions differ, {where}: its reset ignores"
     with pytest.warns(SeedWarning, match=message) as warned:
         fx.check_problem(make, steps=5)
     assert len(warned) == 1
-    assert "begin new episodes. Call super().reset(seed=seed)" in str(warned[0].message)
+    assert "start new episodes. Call super().reset(seed=seed)" in str(warned[0].message)
 
 
 def test_others_are_not_warned_of():

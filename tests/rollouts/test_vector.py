@@ -84,7 +84,7 @@ def test_a_reset_that_returns_something_else():
     for value, message in (
         (3, "reset: got 3, want (observation, info)"),
         ((np.zeros((1, 5)), {}), "observations: got shape (1, 5), want (3, 5)"),
-        ((np.full((N, 5), np.nan), {}), "observations: got numbers that are not finite from reset"),
+        ((np.full((N, 5), np.nan), {}), "observations: got non-finite numbers from reset"),
     ):
         Resets.value = value
         with pytest.raises(ValueError, match=rf"environments 0 to 2 .*, reset with seeds from 3: {re.escape(message)}"):
@@ -114,5 +114,5 @@ def test_dictionaries_of_actions_are_batched():
 
 
 def test_actions_of_another_space_are_refused():
-    with pytest.raises(ValueError, match=r"action_space: got .*, want .*, as at first and in all environments"):
+    with pytest.raises(ValueError, match=r"action_space: got .*, want .*, as in the first environment"):
         Vector(sync(kind="gaussian"), SPACE, 3, 3, like=Drift().action_space)

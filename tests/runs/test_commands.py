@@ -39,4 +39,4 @@ def test_the_command_is_one_that_the_command_line_takes_and_has_the_settings(con
 def test_a_schedule_is_named_because_only_python_takes_it():
     settings = stored(Config()) | {"learning_rate": [[0.0, 1e-3], [1.0, 0.0]]}
     command = train_command(settings, seed=0, network="own", estimator="factored")
-    assert command.endswith("# and the schedule of learning_rate, which only Python takes")
+    assert command.endswith("# and the schedule of learning_rate, which only Python accepts")

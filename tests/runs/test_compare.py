@@ -53,7 +53,7 @@ def test_curves_of_other_steps_are_read_between_and_cut_to_the_shortest(tmp_path
 def test_a_run_without_an_episode_and_no_run_at_all(tmp_path):
     with pytest.raises(ValueError, match="no episode has ended yet; train for longer"):
         group_runs([write(tmp_path / "a", [0.0], episodes=0)])
-    with pytest.raises(ValueError, match="folders: got none, want the folders of one or more runs"):
+    with pytest.raises(ValueError, match="folders: got an empty list, want the folders of one or more runs"):
         group_runs([])
     with pytest.raises(FileNotFoundError, match="want the folder of a run"):
         group_runs([tmp_path])
@@ -91,5 +91,5 @@ def test_returns_that_are_no_numbers_are_refused(value, tmp_path):
 def test_steps_that_are_no_numbers_in_order_are_refused(steps, tmp_path):
     text = "".join(f'{{"time/total_timesteps": {step}}}\n' for step in steps)
     (tmp_path / "metrics.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=r"metrics\.jsonl: damaged \(steps that are not whole numbers in order\)"):
+    with pytest.raises(ValueError, match=r"metrics\.jsonl: damaged \(steps are not increasing whole numbers\)"):
         read_metrics(tmp_path)

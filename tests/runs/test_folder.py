@@ -196,7 +196,7 @@ def test_foreign_checkpoints_are_refused_whole(two, tmp_path):
         r"a checkpoint of something else: 1 entry does not match, such as x": lambda: rewrite(
             path, other, x=np.ones(2)
         ),
-        r"has shape \(7,\).*was it made with other settings": lambda: rewrite(
+        r"has shape \(7,\).*was it written with other settings": lambda: rewrite(
             path, other, **{".agent.policy.spread.log_std": np.ones(7, np.float32)}
         ),
         r"log_std has shape \(3,\) and type float64, want \(3,\) and float32": lambda: rewrite(
@@ -235,7 +235,7 @@ def test_a_changed_setting_is_listed_and_refused(two):
 
 def test_force_does_not_help_where_shapes_differ(two):
     before = {p: p.read_bytes() for p in two.rglob("*") if p.is_file()}
-    with pytest.raises(ValueError, match="was it made with other settings"):
+    with pytest.raises(ValueError, match="was it written with other settings"):
         train(two, dataclasses.replace(CONFIG, hidden=(4,)), force=True)
     assert {p: p.read_bytes() for p in two.rglob("*") if p.is_file()} == before
 
@@ -337,7 +337,7 @@ def test_a_strangers_folder_runs_no_code(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs.train("stranger:make", Config(total_timesteps=40, **SMALL), out, progress_bar=False)
     del sys.modules["stranger"]
-    with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, say so with"):
+    with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, confirm with"):
         runs.load(out)
     assert "stranger" not in sys.modules
     assert runs.load(out, trusted="stranger:make").num_timesteps == 40

@@ -85,7 +85,8 @@ def test_a_full_disk_stops_the_run_with_a_sentence_and_keeps_the_last_checkpoint
     longer = dataclasses.replace(CONFIG, total_timesteps=160)
     fill()
     message = (
-        r"out: cannot write to '.*run' \(No space left on device\); the checkpoint of step 80 is whole\. Make room"
+        r"out: cannot write to '.*run' \(No space left on device\); the checkpoint of step 80 is intact\. Free some "
+        r"space"
     )
     with pytest.raises(OSError, match=message):
         runs.train("chain:3", longer, out, progress_bar=False)

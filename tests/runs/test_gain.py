@@ -44,13 +44,13 @@ def test_the_parts_add_up_to_the_gain(tmp_path):
     assert entry["per_factor_ratios"]["mean"] + entry["k"]["mean"] == pytest.approx(entry["gain"]["mean"])
     assert 3 <= entry["k"]["low"] <= 5 <= entry["k"]["high"] <= 7
     assert "train" not in entry
-    assert explain(entry) == ["K adds to what per-factor ratios give."]
+    assert explain(entry) == ["K increases the return beyond per-factor ratios."]
     json.dumps(entry)
 
 
 @pytest.mark.parametrize(
     ("factored", "verdict"),
-    [([4.0, 6.0, 5.0, 5.0], "cannot be told from zero"), ([0.0, 1.0, 0.0, 1.0], "K costs return")],
+    [([4.0, 6.0, 5.0, 5.0], "not significantly different from zero"), ([0.0, 1.0, 0.0, 1.0], "K reduces the return")],
 )
 def test_what_k_adds_is_said(tmp_path, factored, verdict):
     finals = {"vanilla": [0.0, 1.0, 2.0, 3.0], "complete": [4.0, 5.0, 6.0, 5.0], "factored": factored}
@@ -119,7 +119,7 @@ def test_the_command_prints_the_split(tmp_path, monkeypatch, capsys):
     assert main() == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "gain over vanilla +8 [" in said
-    assert "K: this − complete K +5 [+5, +5] K adds to what per-factor ratios give." in said
+    assert "K: this − complete K +5 [+5, +5] K increases the return beyond per-factor ratios." in said
     monkeypatch.setattr("sys.argv", ["factorax", "compare", "--json", *folders])
     assert main() == 0
     (entry,) = json.loads(capsys.readouterr().out)["gains"]

@@ -202,5 +202,5 @@ def test_the_command_saves_at_a_hangup(tmp_path):
             process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "stopped; the same command resumes it" in errors
+    assert "stopped; run the same command again to resume" in errors
     assert steps(tmp_path / "run") == runs.read_metrics(tmp_path / "run")[-1]["time/total_timesteps"]

@@ -15,7 +15,7 @@ with held(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
-IN_USE = "is in use by another process; give another folder"
+IN_USE = "is in use by another process; want another folder"
 
 
 @pytest.fixture

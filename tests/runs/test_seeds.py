@@ -68,5 +68,5 @@ def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
 def test_what_is_wrong_is_said(two, tmp_path):
     with pytest.raises(ValueError, match="seeds: 'CartPole-v1' is a Gymnasium environment"):
         train_seeds("CartPole-v1", CONFIG, [tmp_path / "a"], progress_bar=False)
-    with pytest.raises(ValueError, match=r"seeds: their runs are at \[0, 120\] steps"):
+    with pytest.raises(ValueError, match=r"seeds: got runs at \[0, 120\] steps"):
         train_seeds(PROBLEM, CONFIG, [two[0][0], tmp_path / "b"], progress_bar=False)

@@ -158,7 +158,7 @@ def test_a_nought_is_what_single_precision_cannot_tell_from_it():
 @pytest.mark.parametrize("interval", [gamma_mean, normal_mean], ids=lambda interval: interval.__name__)
 @pytest.mark.parametrize("samples", [[], [1.0, math.nan], [1.0, math.inf], [[1.0, 2.0]], 3.0], ids=str)
 def test_bad_samples_are_named(interval, samples):
-    with pytest.raises(ValueError, match=r"samples: got .*want a list of finite numbers; leave diverged runs out"):
+    with pytest.raises(ValueError, match=r"samples: got .*want a list of finite numbers; exclude diverged runs"):
         interval(samples)
 
 

@@ -32,12 +32,12 @@ def test_every_argument_that_is_a_network_may_be_a_matrix():
     assert measure_lags(chain(2), np.ones((2, 2)), horizon=4, trials=2).shape == (2, 2)
     assert fx.discover(chain(2), method="interventional", horizon=4, trials=2, start=np.ones((2, 2))).found().all()
     fx.check_problem(chain(2), matrix)
-    with pytest.raises(fx.rollouts.ProblemError, match="network: has 3 rows, and the action space 2 components"):
+    with pytest.raises(fx.rollouts.ProblemError, match="network: has 3 rows, but the action space has 2 components"):
         fx.check_problem(chain(2), np.ones((3, 2)))
 
 
 def test_anything_else_is_refused_by_the_name_of_the_argument():
-    with pytest.raises(TypeError, match=r"end: got dict, want an InfluenceNetwork; a matrix does as well: an array"):
+    with pytest.raises(TypeError, match=r"end: got dict, want an InfluenceNetwork; an array, nested lists"):
         as_network({}, "end")
     with pytest.raises(ValueError, match=r"end: holds the weight 2; want booleans or weights in \[0, 1\]"):
         as_network([[2.0]], "end")

@@ -16,8 +16,8 @@ BOTH, FIRST_REACHES_BOTH, APART = [[1, 1], [1, 1]], [[1, 1], [0, 1]], [[1, 0], [
 @pytest.mark.parametrize(
     ("typo", "what"),
     [
-        (("heat_1", "temp1"), "nothing moves the state 'heat_1'"),
-        (("temp1", "bil2"), "nothing depends on the state 'bil2'"),
+        (("heat_1", "temp1"), "nothing changes the state variable 'heat_1'"),
+        (("temp1", "bil2"), "nothing depends on the state variable 'bil2'"),
     ],
 )
 def test_a_mistyped_name_is_warned_of(typo, what):

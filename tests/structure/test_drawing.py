@@ -209,10 +209,10 @@ def test_errors_say_what_to_do():
         draw(patterns.banded(61, 1))
     with pytest.raises(ValueError, match="got 61 factors"):
         draw(patterns.banded(61, 1), "factored")
-    with pytest.raises(ValueError, match="draw a part"):
+    with pytest.raises(ValueError, match="draw part of the network"):
         draw(InfluenceNetwork.identity(3000), "matrix")
     for style in ("bipartite", "factored", "matrix"):
-        with pytest.raises(ValueError, match="groups 3 actions, want 1, as the network"):
+        with pytest.raises(ValueError, match="got 3 actions, want 1, as in the network"):
             draw(net, style, factorisation=Factorisation([[0, 1, 2]], 3))
         with pytest.raises(TypeError, match="from_labels"):
             draw(net, style, factorisation=[["a1"]])

@@ -45,7 +45,7 @@ def test_an_unknown_label_is_listed_beside_the_known_ones():
     [
         (["x"], ValueError, r"actions: got 1 label, want 2, one for each row"),
         (["x", "y", "z"], ValueError, r"actions: got 3 labels, want 2"),
-        ([1, "1"], ValueError, r"actions: labels must be unique; repeated: '1'"),
+        ([1, "1"], ValueError, r"actions: got '1' more than once; want unique labels"),
         ("ab", TypeError, r"actions: got the string 'ab', want a list of labels such as \['ab'\]"),
     ],
 )
@@ -59,14 +59,14 @@ def test_bad_labels_of_actions_are_named(labels, error, message):
 def test_bad_labels_of_targets_are_named():
     with pytest.raises(ValueError, match=r"targets: got 1 label, want 2, one for each column"):
         InfluenceNetwork([[1, 1]], targets=["x"])
-    with pytest.raises(ValueError, match=r"targets: labels must be unique; repeated: 'x'"):
+    with pytest.raises(ValueError, match=r"targets: got 'x' more than once; want unique labels"):
         InfluenceNetwork([[1, 1]], targets=["x", "x"])
     with pytest.raises(TypeError, match=r"targets: got the string 'xy', want a list of labels such as \['xy'\]"):
         InfluenceNetwork([[1, 1]], targets="xy")
 
 
 def test_repeated_labels_are_each_named_once():
-    with pytest.raises(ValueError, match=r"repeated: 'x', 'y'$"):
+    with pytest.raises(ValueError, match=r"got 'x', 'y' more than once; want unique labels$"):
         check_labels(["x", "y", "x", "y", "x", "z"], None, "actions")
 
 

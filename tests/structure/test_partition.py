@@ -141,15 +141,20 @@ def test_a_bad_action_is_named(action, error, message):
             np.ones(2),
             (1,),
             TypeError,
-            "part, rest: got a mixture of ndarray, tuple; want all arrays, all tuples or all lists",
+            "part, rest: got a mixture of ndarray, tuple; want only arrays, only tuples or only lists",
         ),
         (
             [1, 2],
             np.ones(1),
             TypeError,
-            "part, rest: got a mixture of list, ndarray; want all arrays, all tuples or all lists",
+            "part, rest: got a mixture of list, ndarray; want only arrays, only tuples or only lists",
         ),
-        ((1, 2), [3], TypeError, "part, rest: got a mixture of list, tuple; want all arrays, all tuples or all lists"),
+        (
+            (1, 2),
+            [3],
+            TypeError,
+            "part, rest: got a mixture of list, tuple; want only arrays, only tuples or only lists",
+        ),
         ((1, 2), "a", TypeError, "part, rest: got 'a', want an array, a tuple or a list"),
     ],
 )

@@ -123,7 +123,7 @@ def test_what_cannot_be_reached_is_not_influenced_even_without_discount():
 
 
 def test_an_infinite_radius_does_not_reach_what_cannot_be_reached():
-    with pytest.warns(StructureWarning, match=r"no action influences target 'psi2'"):
+    with pytest.warns(StructureWarning, match=r"target 'psi2' is influenced by no action"):
         net = spatial_discount([[0, np.inf]], 1, radius=np.inf)
     np.testing.assert_array_equal(net.to_dense(), [[1, 0]])
 
@@ -167,7 +167,7 @@ def with_negative_length(kind):
         ),
         (lambda: k_hop(nx.path_graph(2), 1.0), TypeError, r"k: got 1.0, want whole numbers"),
         (lambda: k_hop(nx.Graph(), 1), ValueError, r"a graph without nodes, want at least one"),
-        (lambda: k_hop(nx.Graph([(1, "1")]), 1), ValueError, r"actions: labels must be unique; repeated: '1'"),
+        (lambda: k_hop(nx.Graph([(1, "1")]), 1), ValueError, r"actions: got '1' more than once; want unique labels"),
         (lambda: spatial_discount(nx.Graph(), 0.5), ValueError, r"a graph without nodes"),
         (lambda: spatial_discount([[0]], 0), ValueError, "alpha: got 0, want a number above 0, up to 1"),
         (lambda: spatial_discount([[0]], 1.1), ValueError, r"alpha: got 1\.1, want a number above 0, up to 1"),

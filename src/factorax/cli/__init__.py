@@ -15,35 +15,33 @@ _LINES = "\n\t"
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 _COMMANDS = {
-    "reproduce": ("paper", "Run an experiment of the paper, or continue one that was stopped."),
-    "claims": ("paper", "Show what the paper says, what we say, what was measured, and whether it holds."),
+    "reproduce": ("paper", "Run an experiment of the paper, or resume one that was stopped."),
+    "claims": ("paper", "List the claims of the paper and of factorax with the measurements and verdicts."),
     "train": ("train", "Train with factored PPO, or resume a run that was stopped."),
-    "evaluate": ("runs", "Score a run's policy, or a controller of traffic lights, over whole episodes."),
-    "watch": (
-        "runs",
-        "Make a film of cars and lights, in the lane simulator or of a city in SUMO, or show them in SUMO's window.",
-    ),
+    "evaluate": ("runs", "Evaluate the policy of a run, or a traffic-light controller, over full episodes."),
+    "watch": ("runs", "Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI."),
     "plot": (
         "runs",
-        "Draw the learning curves of runs; runs that differ only in their seed become one curve with a band.",
+        "Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.",
     ),
     "compare": (
         "runs",
-        "Compare runs over their seeds: interquartile means, how likely each is to beat the others, and which part of "
-        "a gain over vanilla PPO comes from K.",
+        "Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain "
+        "over vanilla PPO that comes from K.",
     ),
     "report": (
         "report",
-        "Write one HTML file about runs: verdict, learning curves, influence network, what K bought, targets, the "
-        "policy in action, and how to reproduce it. It needs no network and can be sent to others.",
+        "Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance "
+        "reduction by K, targets, the policy in action, and how to reproduce the results. It loads nothing "
+        "and can be shared as one file.",
     ),
-    "discover": ("discovery", "Find out which action influences which target."),
+    "discover": ("discovery", "Estimate which action influences which target."),
 }
-"""The module and the first lines of the docstring of every command: ``factorax --help`` imports none of them."""
+"""Module and first lines of the docstring of each command: ``factorax --help`` imports none of them."""
 
 
 def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
-    """Return the function of every command; that of train has the defaults that these arguments choose."""
+    """Return the function of each command; `train` gets the default values that these arguments select."""
     return {name: _function(name, arguments) for name in _COMMANDS}
 
 
@@ -64,12 +62,12 @@ def _listed(name: str) -> Callable[..., None]:
 
 
 def main() -> int:
-    """Parse the command line and run the command; errors that the user can fix, and warnings, are one line each.
+    """Parse the command line and run the command. Warnings and errors that the user can fix are printed on one line.
 
-    Returns the exit code: 2 if the command, or a file that it names, cannot be used as it is; 1 if the command failed
-    on the way, as on a full disk; 130 if it was stopped.
+    Returns the exit code: 2 if the command or a file that it names cannot be used; 1 if the command failed while it
+    ran, for example on a full disk; 130 if it was interrupted.
     """
-    for name in ("SIGTERM", "SIGHUP"):  # there is no SIGHUP on Windows, and nohup ignores it
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP, and nohup ignores it
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
@@ -88,12 +86,12 @@ def main() -> int:
                 available,
                 prog="factorax",
                 config=(tyro.conf.FlagCreatePairsOff,),
-                description="Factored policy gradients: credit every action with the objectives it influences.",
+                description="Factored policy gradients: credit each action only with the targets that it influences.",
             )
     except SystemExit:  # of help; before the exceptions below, which are imported where they are compared
         raise
     except KeyboardInterrupt:
-        print("stopped; the same command resumes it", file=sys.stderr)
+        print("stopped; run the same command again to resume", file=sys.stderr)
         return 130
     except (ValueError, TypeError, ImportError, *_OF_PATHS) as error:
         print(f"factorax: {_printable(error)}", file=sys.stderr)
@@ -119,7 +117,7 @@ def _printable(text: Any) -> str:
 
 
 def _each_once() -> Any:
-    """Return a hook that shows each warning once, on the error stream, without its place in the code."""
+    """Return a hook that prints each warning once on stderr, without its position in the code."""
     shown: set[str] = set()
 
     def show(message: Warning | str, *where: Any, **options: Any) -> None:

@@ -1,7 +1,7 @@
-"""What is wrong with a command line, found before the command starts, and said in one line.
+"""Checks of the command line before the command starts, with one-line error messages.
 
-The options of a command are the parameters of its function. Their types say what they take, as for `Config`; the
-markers of this module add what a type cannot say.
+The options of a command are the parameters of its function. Their types define the allowed values, as for `Config`; the
+markers in this module add what a type cannot express.
 """
 
 import inspect
@@ -24,52 +24,52 @@ Count = Annotated[int, Range(1, 1_000_000)]
 
 @dataclass(frozen=True)
 class OutputFile:
-    """Marks a file that is written: its folder exists, and its name ends in one of these."""
+    """Marks an output file: its folder must exist, and its name must have one of these suffixes."""
 
     suffixes: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """What is wanted."""
+        """A description of the file for messages."""
         return f"a file whose name ends in {_alternatives(self.suffixes)}"
 
     def check(self, name: str, text: str) -> None:
-        """Raise ValueError for a path that cannot become this file."""
+        """Raise ValueError if the path cannot be written as such a file."""
         path = Path(text)
         if not text or path.suffix.lower() not in self.suffixes:
             raise ValueError(f"{name}: got {shown(text)}, want {self.words}")
         if path.is_dir():
             raise ValueError(f"{name}: got {shown(text)}, which is a folder; want a file")
         if not path.parent.is_dir():
-            raise ValueError(f"{name}: got {shown(text)}, and there is no folder {shown(str(path.parent))}; make it")
+            raise ValueError(f"{name}: got {shown(text)}, but there is no folder {shown(str(path.parent))}; create it")
         _check_writable(name, text, path.parent)
 
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """Marks a folder that is written to, and made where there is none."""
+    """Marks an output folder, which is created if missing."""
 
     words: str = "a folder"
 
     def check(self, name: str, text: str) -> None:
-        """Raise ValueError for a path that cannot become a folder."""
+        """Raise ValueError if the path cannot be created as a folder."""
         if not text:
             raise ValueError(f"{name}: got '', want a folder")
         path = Path(text)
         existing = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
         if not existing.is_dir():
-            raise ValueError(f"{name}: got {shown(text)}, and {shown(str(existing))} is not a folder; want a folder")
+            raise ValueError(f"{name}: got {shown(text)}, but {shown(str(existing))} is not a folder; want a folder")
         _check_writable(name, text, existing)
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Marks the folder of a run; some arguments also take a controller of traffic lights."""
+    """Marks the folder of a run; some arguments also accept the name of a traffic-light controller."""
 
     or_controller: bool = False
 
     def check(self, name: str, text: str) -> None:
-        """Raise ValueError for a path that is no run, with the nearest controller."""
+        """Raise ValueError if the path is not a run, and suggest the nearest controller."""
         if text and (Path(text) / "config.json").exists():
             return
         names: Sequence[str] = ()
@@ -85,32 +85,32 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Only:
-    """Marks an option that has an effect only with some values of another one."""
+    """Marks an option that has an effect only with certain values of another option."""
 
     other: str
     values: tuple[str, ...]
     default: str = ""
-    """What the other is if it is left out."""
+    """Default value of the other option."""
 
     def check(self, name: str, text: str, other: str) -> None:
-        """Raise ValueError if the other has another value than those."""
+        """Raise ValueError if the other option has any other value."""
         if other not in self.values:
             raise ValueError(
-                f"{name}: got {shown(text)} with --{self.other} {other}, where it has no effect; leave it out, or want "
+                f"{name}: got {shown(text)} with --{self.other} {other}, where it has no effect; omit it, or want "
                 f"--{self.other} {_alternatives(self.values)}"
             )
 
 
 @dataclass(frozen=True)
 class Not:
-    """Marks an option that has no effect together with a switch."""
+    """Marks an option that has no effect together with a flag."""
 
     switch: str
 
     def check(self, name: str, text: str) -> None:
-        """Raise ValueError: both were given."""
+        """Raise ValueError, because both were given."""
         raise ValueError(
-            f"{name}: got {shown(text)} together with --{self.switch}, where it has no effect; leave one out"
+            f"{name}: got {shown(text)} together with --{self.switch}, where it has no effect; want only one of them"
         )
 
 
@@ -119,7 +119,7 @@ class Option:
     """An option or a positional argument of a command."""
 
     parameter: str
-    """Its name in Python and in messages."""
+    """Name of the parameter in Python and in messages."""
     kind: Any
     default: Any
     markers: tuple[Any, ...] = ()
@@ -128,17 +128,17 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """As it is typed; switches that are on can be turned off only."""
+        """The option as typed; a flag that is on by default can only be turned off."""
         name = self.parameter.replace("_", "-")
         return f"--no-{name}" if self.kind is bool and self.default is True else f"--{name}"
 
     @property
     def is_sequence(self) -> bool:
-        """Whether it takes any number of values."""
+        """Whether the option takes any number of values."""
         return get_origin(self.kind) is tuple
 
     def check(self, texts: Sequence[str]) -> None:
-        """Raise ValueError for values that this option does not take."""
+        """Raise ValueError if the option does not accept these values."""
         optional = get_origin(self.kind) in (UnionType, Union)
         if optional and texts == ["None"]:
             return
@@ -153,7 +153,7 @@ class Option:
                 except OSError as error:  # such as a name that is too long
                     raise ValueError(f"{self.parameter}: got {shown(text)} ({error.strerror}), want a path") from None
         if "" in texts and (self.is_positional or self.default != ""):
-            raise ValueError(f"{self.parameter}: got '', want something else than an empty text")
+            raise ValueError(f"{self.parameter}: got '', want a non-empty value")
         if self.is_sequence:
             paths = [os.path.realpath(text) for text in texts]
             for text, path in zip(texts, paths, strict=True):
@@ -162,7 +162,7 @@ class Option:
 
 
 def options_of(command: Callable[..., Any]) -> list[Option]:
-    """Return the options and positional arguments of a command; settings one by one."""
+    """Return the options and positional arguments of a command, with one option per setting."""
     function = command.func if isinstance(command, partial) else command
     kinds = get_type_hints(function, include_extras=True)
     options = []
@@ -178,29 +178,29 @@ def options_of(command: Callable[..., Any]) -> list[Option]:
 
 
 def check_arguments(arguments: Sequence[str], commands: Mapping[str, Callable[..., Any]]) -> None:
-    """Raise ValueError with the first thing that is wrong with a command line; none if it asks for help."""
+    """Raise ValueError for the first mistake in a command line, unless it asks for help."""
     if any(each in ("-h", "--help") or each.startswith("--tyro-") for each in arguments):
         return
     if not arguments:
-        raise ValueError(f"command: got none, want one of {', '.join(commands)}; factorax --help describes them")
+        raise ValueError(f"command: got none, want one of {', '.join(commands)}; see factorax --help")
     name, *rest = arguments
     if name not in commands:
         hint = did_you_mean(name, commands)
         raise ValueError(f"command: got {shown(name)}, want one of {', '.join(commands)}{hint}")
     options = options_of(commands[name])
-    given = _split(name, rest, options)
+    values = _split(name, rest, options)
     for option in options:
-        if option.parameter in given and option.kind is not bool:
-            option.check(given[option.parameter])
+        if option.parameter in values and option.kind is not bool:
+            option.check(values[option.parameter])
     for option in options:
-        _check_together(option, given)
+        _check_together(option, values)
 
 
 def _split(command: str, arguments: Sequence[str], options: Sequence[Option]) -> dict[str, list[str]]:
-    """Return the texts of every option and positional argument that is given, by its parameter."""
+    """Return the values of each option and positional argument on the command line, by parameter name."""
     flags = {option.flag: option for option in options if not option.is_positional}
     positional = next((option for option in options if option.is_positional), None)
-    given: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     free: list[str] = []
     waiting = list(arguments)
     while waiting:
@@ -212,7 +212,7 @@ def _split(command: str, arguments: Sequence[str], options: Sequence[Option]) ->
         option = flags.get(typed.replace("_", "-"))
         if option is None:
             raise ValueError(_unknown(command, typed, flags))
-        if option.parameter in given:
+        if option.parameter in values:
             raise ValueError(f"{option.parameter}: got {option.flag} twice, want it once")
         texts = [text] if equals else []
         if option.kind is bool:
@@ -227,38 +227,34 @@ def _split(command: str, arguments: Sequence[str], options: Sequence[Option]) ->
             if not waiting or _is_flag(waiting[0]):
                 raise ValueError(f"{option.parameter}: got {option.flag} without a value, want {_wanted(option)}")
             texts.append(waiting.pop(0))
-        given[option.parameter] = texts
+        values[option.parameter] = texts
     if positional is None or not positional.is_sequence:
         _check_count(command, free, positional)
     if positional is not None and free:
-        given[positional.parameter] = free
-    return given
+        values[positional.parameter] = free
+    return values
 
 
 def _check_count(command: str, texts: Sequence[str], positional: Option | None) -> None:
-    """Raise ValueError unless there is one positional argument, or none where it may be left out."""
+    """Raise ValueError unless there is one positional argument, or none if it is optional."""
     most = 0 if positional is None else 1
     if len(texts) > most:
         name = "arguments" if positional is None else positional.parameter
         want = "none" if positional is None else "one"
-        raise ValueError(
-            f"{name}: got {shown(' '.join(texts))}, want {want}; factorax {command} --help shows what it takes"
-        )
+        raise ValueError(f"{name}: got {shown(' '.join(texts))}, want {want}; see factorax {command} --help")
     if positional is not None and not texts and positional.default is inspect.Parameter.empty:
-        raise ValueError(
-            f"{positional.parameter}: got none, want one; factorax {command} --help shows what can be given"
-        )
+        raise ValueError(f"{positional.parameter}: got none, want one; see factorax {command} --help")
 
 
-def _check_together(option: Option, given: Mapping[str, Sequence[str]]) -> None:
-    """Raise ValueError for an option that another one leaves without effect."""
-    if option.parameter not in given:
+def _check_together(option: Option, values: Mapping[str, Sequence[str]]) -> None:
+    """Raise ValueError for an option that has no effect because of another option."""
+    if option.parameter not in values:
         return
-    text = " ".join(given[option.parameter]) or option.flag
+    text = " ".join(values[option.parameter]) or option.flag
     for marker in option.markers:
         if isinstance(marker, Only):
-            marker.check(option.parameter, text, " ".join(given.get(marker.other, [marker.default])))
-        if isinstance(marker, Not) and marker.switch in given:
+            marker.check(option.parameter, text, " ".join(values.get(marker.other, [marker.default])))
+        if isinstance(marker, Not) and marker.switch in values:
             marker.check(option.parameter, text)
 
 
@@ -268,7 +264,7 @@ def _alternatives(names: Sequence[str]) -> str:
 
 
 def _is_flag(argument: str) -> bool:
-    """Return whether this is an option, and not a value such as −1 or −inf."""
+    """Return whether the argument is an option rather than a value such as −1 or −inf."""
     return re.match("--?[a-zA-Z]", argument) is not None and argument.lower() not in ("-inf", "-nan", "-infinity")
 
 
@@ -277,23 +273,24 @@ def _unknown(command: str, typed: str, flags: Mapping[str, Option]) -> str:
     opposite = f"--{word[5:]}" if word.startswith("--no-") else f"--no-{word[2:]}"
     if opposite in flags:
         state = "off" if word.startswith("--no-") else "on"
-        return f"{typed}: is {state} already in factorax {command}; leave it out, or want {opposite}"
+        return f"{typed}: is already {state} by default in factorax {command}; omit it, or want {opposite}"
     instead = NOT_HERE.get(word[2:].replace("-", "_"))
     if instead is not None and any(option.is_setting for option in flags.values()):
         return f"{typed}: got an option that factorax {command} does not have; use {instead}"
-    close = nearest(word.lstrip("-"), [flag.lstrip("-") for flag in flags])  # dashes alone make no likeness
-    hint = f"did you mean --{close}?" if close else f"factorax {command} --help lists its options"
+    # without dashes, which would make all flags look similar
+    close = nearest(word.lstrip("-"), [flag.lstrip("-") for flag in flags])
+    hint = f"did you mean --{close}?" if close else f"see factorax {command} --help"
     return f"{typed}: got an option that factorax {command} does not have; {hint}"
 
 
 def _wanted(option: Option) -> str:
-    """Return what an option takes, in words."""
+    """Return the allowed values of an option in words."""
     files = [marker.words for marker in option.markers if isinstance(marker, OutputFile | OutputFolder)]
     return files[0] if files else described(option.kind)
 
 
 def _bare(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return a type that `checked` knows, with paths as texts, and the markers that it had."""
+    """Return a type that `checked` supports, with paths as strings, and the markers of the original type."""
     markers: tuple[Any, ...] = ()
     if get_origin(kind) is Annotated:
         kind, *found = get_args(kind)
@@ -309,6 +306,4 @@ def _bare(kind: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def _check_writable(name: str, text: str, folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise ValueError(
-            f"{name}: got {shown(text)}, and {shown(str(folder))} cannot be written to; want another place"
-        )
+        raise ValueError(f"{name}: got {shown(text)}, but {shown(str(folder))} is not writable; want another folder")

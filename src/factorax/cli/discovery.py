@@ -1,4 +1,4 @@
-"""`factorax discover`: the network of a problem, found."""
+"""`factorax discover`: estimate the influence network of a problem."""
 
 import json
 from pathlib import Path
@@ -36,26 +36,27 @@ def discover(
     draw: Annotated[Path | None, OutputFile((".png", ".pdf", ".svg"))] = None,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Find out which action influences which target.
+    """Estimate which action influences which target.
 
     Args:
-        problem: The problem, named as for train.
-        method: interventional re-runs a simulator that repeats itself from a seed; score and dependence run tests on
-            sampled data; predictive and gated fit models to sampled data, without an error rate.
-        horizon: Steps per episode, or steps over which targets are summed; 1 for the network of one step.
-        trials: For interventional: minimum number of episodes in which every pair without an edge is changed.
+        problem: Name of the problem, as for train.
+        method: interventional replays a deterministic simulator with changed actions; score and dependence test sampled
+          data for dependence; predictive and gated fit models to sampled data, without an error rate.
+        horizon: Number of steps per episode, or over which targets are summed; 1 estimates the one-step network.
+        trials: For interventional: minimum number of episodes in which each pair without an edge is tested.
         samples: For the other methods: number of samples to collect.
         fdr: False-discovery rate: the expected fraction of reported edges that are false.
-        threshold: For predictive: minimum conditional mutual information of an edge, in nats; 0.003 if left out.
-            For gated: minimum probability that the gate is open; 0.5 if left out.
-        streams: For interventional: check compares the random generators of the simulator after every step, and tests
-            over many seeds if actions shift them; trust assumes that they are not shifted; test always tests.
-        run: Folder of a trained run whose policy chooses actions; random actions if left out.
+        threshold: For predictive: minimum conditional mutual information of an edge in nats (default 0.003).
+          For gated: minimum probability that the gate is open (default 0.5).
+        streams: For interventional: check compares the random generators of the simulator after each step, and tests
+        over
+          many seeds if actions shift them; trust assumes that actions do not shift them; test always tests.
+        run: Folder of a trained run to take actions from; by default actions are random.
         seed: Random seed of the problem.
-        out: File for all results, .safetensors.
-        network: File for the network, .json or .npz, which train --network reads.
-        draw: File for a picture of the network, png, pdf or svg.
-        json_: Print JSON.
+        out: File for the full results (.safetensors).
+        network: File for the network (.json or .npz), which train --network can read.
+        draw: File for a figure of the network (png, pdf or svg).
+        json_: Print the result as JSON.
     """
     from matplotlib import pyplot as plt
 

@@ -1,4 +1,4 @@
-"""The settings as flags of the command line: read here, and checked by `Config`, with the messages of Python."""
+"""The settings as command-line flags: parsed here, and checked by `Config` with the same messages as in Python."""
 
 from dataclasses import dataclass
 from types import UnionType
@@ -10,28 +10,28 @@ from ..learning.config import Config
 
 
 class Flags(Config):
-    """The fields of `Config` as they are typed, not yet checked; `config` checks them.
+    """The fields of `Config` as typed on the command line, not yet checked; `config` checks them.
 
-    A text that does not belong into a field stays a text, which `Config` refuses with its own message.
+    A text that does not fit a field stays a string, for which `Config` raises its own message.
     """
 
     def __post_init__(self) -> None:
-        """Nothing is checked yet."""
+        """Skip the checks of `Config`."""
 
     @classmethod
     def from_config(cls, config: Config) -> "Flags":
-        """Return the flags that give these settings, to be the defaults."""
+        """Return the flags for these settings, for use as defaults."""
         return cls(**vars(config))
 
     @property
     def config(self) -> Config:
-        """The settings, checked."""
+        """The checked settings."""
         return Config(**vars(self))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a field accepts, for the help and for reading its text."""
+    """The values that a field accepts, for the help text and for parsing."""
 
     metavar: str
     is_number: bool = False
@@ -39,7 +39,7 @@ class Kind:
     is_sequence: bool = False
 
     def read(self, text: str) -> Any:
-        """Return the number that a text stands for, or the text."""
+        """Return the text as a number if possible, otherwise the text."""
         if self.may_be_none and text.lower() == "none":
             return None
         for convert in (int, float) if self.is_number else ():
@@ -51,7 +51,7 @@ class Kind:
 
 
 def kind_of(kind: Any) -> Kind:
-    """Return what a field of this type accepts."""
+    """Return the values that a field of this type accepts."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return kind_of(arguments[0])
@@ -67,7 +67,7 @@ def kind_of(kind: Any) -> Kind:
 
 
 def _flag(kind: Any) -> Any:
-    """Return the type of a field, with how its text is read."""
+    """Return the type of a field with a parser for its text."""
     if kind is bool:
         return kind
     described = kind_of(kind)

@@ -1,4 +1,4 @@
-"""`factorax reproduce` and `factorax claims`: the paper's experiments, and what they say of its claims."""
+"""`factorax reproduce` and `factorax claims`: the paper's experiments and the verdicts on its claims."""
 
 import json
 from collections.abc import Iterable
@@ -34,26 +34,25 @@ def reproduce(
     workers: Annotated[int | None, Range(1, 1000)] = None,
     list: bool = False,
 ) -> None:
-    """Run an experiment of the paper, or continue one that was stopped.
+    """Run an experiment of the paper, or resume one that was stopped.
 
     Args:
-        name: Name of the experiment; --list shows all.
-        budget: Size of the experiment. quick takes seconds to a minute; paper has the sizes of the paper.
+        name: Name of the experiment; --list shows all names.
+        budget: Size of the experiment: quick takes seconds to a minute, paper uses the sizes of the paper.
         seed: Random seed of the experiment.
-        sim: Simulator in which traffic is trained; lanes if left out.
-        preset: Settings of PPO in traffic-3x3 and traffic-2x6; traffic-paper, exactly those of the paper, if left out.
-        days: Days of EV2Gym in discover-others; 0 leaves EV2Gym out.
-        problems: Problems for the experiment relatives, such as queues parcels traffic; all of the budget if left out.
-        penalty: Weight λ of the penalty that couples actions, in search-aliasing and search-discrepancy; 0.01 if left
-            out.
-        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits; 1 if left out. With 2 it is one target.
-        scale: Factor on the targets of search bandits; 1 leaves them undivided, as printed in the paper. If left out,
-            they are divided by n.
-        out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf;
-            out/NAME-BUDGET-SEED if left out.
-        plot_only: Only summarise and plot the existing data again.
-        workers: Number of parts, such as trainings, to run in parallel; one per core if left out, or one on a GPU.
-        list: Show the experiments and stop.
+        sim: Simulator for training in traffic experiments (default lanes).
+        preset: PPO settings for traffic-3x3 and traffic-2x6 (default traffic-paper, the exact settings of the paper).
+        days: Number of EV2Gym days in discover-others; 0 skips EV2Gym.
+        problems: Problems for the experiment relatives, such as queues parcels traffic; by default all of the budget.
+        penalty: Weight λ of the penalty that couples actions, in search-aliasing and search-discrepancy (default 0.01).
+        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits (default 1). With 2, the distance is one target.
+        scale: Factor on the targets of search bandits; 1 uses them as printed in the paper. By default they are divided
+          by n.
+        out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf
+          (default out/NAME-BUDGET-SEED).
+        plot_only: Only summarise and plot existing data again.
+        workers: Number of parts, such as training runs, to run in parallel; by default one per core, or one on a GPU.
+        list: List the experiments and exit.
     """
     console = Console()
     if list:
@@ -63,7 +62,7 @@ def reproduce(
         console.print(table)
         return
     if not name:
-        raise ValueError(f"name: got none, want one of {', '.join(experiments.NAMES)}")
+        raise ValueError(f"name: got no experiment, want one of {', '.join(experiments.NAMES)}")
     experiment = experiments.find(name)
     from ..experiments.harness.experiment import reproduce as run
 
@@ -79,7 +78,7 @@ def reproduce(
         console.print(experiment.table(summary))
     _show(console, collected([out]), commands=False)
     console.print(
-        f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary are next to it",
+        f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary are in the same folder",
         soft_wrap=True,
     )
 
@@ -89,11 +88,11 @@ def claims(
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
     results: tuple[Path, ...] = (),
 ) -> None:
-    """Show what the paper says, what we say, what was measured, and whether it holds.
+    """List the claims of the paper and of factorax with the measurements and verdicts.
 
     Args:
-        json_: Print JSON: an object with the keys "paper" and "ours", a list of claims each.
-        results: Folders of your own experiments; the table that ships with factorax if left out.
+        json_: Print JSON: an object with the keys "paper" and "ours", each a list of claims.
+        results: Folders of your own experiments; by default the results that ship with factorax.
     """
     rows = collected(results) if results else published()
     if json_:
@@ -104,7 +103,7 @@ def claims(
 
 
 def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
-    """Print the paper's statements, then ours: one claim below the other, its verdict in front."""
+    """Print the claims of the paper and then ours, each preceded by its verdict."""
     colours = {"holds": "green", "holds in part": "yellow", "does not hold": "red"}
     for source, part in by_source(rows).items():
         if not part:
@@ -119,7 +118,7 @@ def _show(console: Console, rows: Iterable[Claim], *, commands: bool) -> None:
 
 
 def _lines(row: Claim, commands: bool) -> list[str]:
-    """Return the lines of one claim; those that say nothing are left out."""
+    """Return the lines of one claim, without empty fields."""
     said = {
         "paper": row.paper if row.source == "paper" else "",
         "ours": row.ours,

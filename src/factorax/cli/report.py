@@ -1,4 +1,4 @@
-"""`factorax report`: runs, experiments and discoveries as one page."""
+"""`factorax report`: an HTML report of runs, experiments and discoveries."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,18 +20,19 @@ def report(
     watch: bool = False,
     problem: str = "own",
 ) -> None:
-    """Write one HTML file about runs: verdict, learning curves, influence network, what K bought, targets, the policy
-    in action, and how to reproduce it. It needs no network and can be sent to others.
+    """Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance reduction by K,
+    targets, the policy in action, and how to reproduce the results. It loads nothing and can be shared as one file.
 
     Args:
-        what: Folders of runs (runs that differ only in their seed become one group), of experiments that reproduce has
-            written, or of several of them; and files of discover --out, which are shown as evidence for edges.
-        out: The file, .html.
-        play: Make the report from the folders alone, without letting policies act: no film or episode, no score of a
-            reference controller, and no variance decomposition unless training logged it.
+        what: Folders of runs (runs that differ only in their seed form one group), folders that reproduce has written,
+            folders that contain several of these, and files of discover --out, which are shown as evidence for edges.
+        out: Output file (.html).
+        play: Run policies for films, episodes, scores of reference controllers and variance decompositions. Without it,
+            the report uses only files in the folders.
         open: Open the report in a browser.
-        watch: Serve the report to this machine alone, and update it while training runs; Ctrl-C ends it.
-        problem: The problem of the runs, again, if its name leads to code or files and you trust it.
+        watch: Serve the report on this machine only and update it during training; stop with Ctrl-C.
+        problem: Name of the problem of the runs. Required to load a problem whose name refers to code or files; repeat
+            the name only if you trust it.
     """
     console = Console()
     if watch:
@@ -54,10 +55,10 @@ def _watch(console: Console, what: tuple[Path, ...], *, play: bool, open_browser
     from ..runs.report import LiveReport
 
     with LiveReport(what, play=play, trusted=trusted) as live:
-        console.print(f"the report is at {live.address}; Ctrl-C ends it", soft_wrap=True, highlight=False)
+        console.print(f"the report is at {live.address}; press Ctrl-C to stop", soft_wrap=True, highlight=False)
         if open_browser:
             webbrowser.open(live.address)
         try:
             live.wait()
         except KeyboardInterrupt:
-            console.print("ended", highlight=False)
+            console.print("stopped", highlight=False)

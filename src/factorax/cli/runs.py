@@ -1,4 +1,4 @@
-"""`factorax evaluate`, `watch`, `plot` and `compare`: the results of runs."""
+"""`factorax evaluate`, `watch`, `plot` and `compare`: evaluate and compare runs."""
 
 import json
 from pathlib import Path
@@ -25,17 +25,18 @@ def evaluate(
     sim: Literal["own", "sumo"] = "own",
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Score a run's policy, or a controller of traffic lights, over whole episodes.
+    """Evaluate the policy of a run, or a traffic-light controller, over full episodes.
 
     Args:
-        run: The folder of the run, or a controller: always, never, every-10, every-20, fixed-time, actuated, gap-out.
+        run: Folder of the run, or a controller: always, never, every-10, every-20, fixed-time, actuated, gap-out.
         episodes: Number of episodes.
-        sampled: Draw actions from the policy instead of taking the most probable ones.
+        sampled: Sample actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
-        problem: Another problem than it was trained on, such as traffic:2x6 for a shared policy; or that one again, if
-            its name leads to code or files and you trust it.
-        sim: sumo: the same traffic in SUMO itself.
-        json_: Print JSON.
+        problem: Problem to evaluate on if it differs from the training problem, such as traffic:2x6 for a shared
+        policy.
+          Also required to load a problem whose name refers to code or files; repeat the name only if you trust it.
+        sim: Simulator: own for that of the problem, sumo for the same traffic in SUMO.
+        json_: Print the result as JSON.
     """
     from ..problems.registry import find_problem, in_sumo
     from ..problems.traffic.controllers import CONTROLLERS
@@ -43,7 +44,10 @@ def evaluate(
 
     if str(run) in CONTROLLERS and not run.exists():
         if sampled:
-            raise ValueError(f"sampled: got --sampled for the controller {run}, which draws nothing; leave it out")
+            raise ValueError(
+                f"sampled: got --sampled with the controller {run}, which is deterministic; want it only with the "
+                "folder of a run"
+            )
         _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
         return
     model = load(run, trusted=problem)
@@ -71,7 +75,7 @@ def evaluate(
 
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
-    """Print the score of a controller as that of a run is printed."""
+    """Print the score of a controller in the format of runs."""
     from ..problems.registry import in_sumo
     from ..runs.controllers import controller_returns
 
@@ -99,22 +103,22 @@ def watch(
     gui: bool = False,
     problem: str = "own",
 ) -> None:
-    """Make a film of cars and lights, in the lane simulator or of a city in SUMO, or show them in SUMO's window.
+    """Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI.
 
     Args:
-        what: Folders of runs on traffic, or controllers: always, never, every-10, every-20, fixed-time, actuated,
-            gap-out. Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy,
-            max-pressure, actuated, delay-based.
-        out: The file of the film: gif, mp4 or html; gif or mp4 of cities.
-        grid: Rows and columns, as in 3x3; those of the first run if left out, else 3x3. Shared policies can be shown
-            on another grid than they were trained on.
-        seconds: Simulated time.
-        speed: Simulated seconds per second of the film.
-        sampled: Draw actions from policies instead of taking the most probable ones.
-        seed: Random seed of the first cars, and of sampled actions.
+        what: Folders of traffic runs, or controllers: always, never, every-10, every-20, fixed-time, actuated, gap-out.
+          Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy, max-pressure,
+          actuated, delay-based.
+        out: Output file: gif, mp4 or html.
+        grid: Rows and columns, as in 3x3; by default those of the first run, or 3x3. Shared policies can be shown on
+          other grids than the one they were trained on.
+        seconds: Simulated time in seconds.
+        speed: Simulated seconds per second of film.
+        sampled: Sample actions from policies instead of taking the most probable ones.
+        seed: Random seed of the initial cars and of sampled actions.
         gui: Open sumo-gui (extra sumo) instead of writing a film.
-        problem: The problem of the runs, again, if its name leads to code or files and you trust it. Or the city to
-            show controllers in, and policies that were trained in another one, such as resco:cologne8.
+        problem: City in which to show controllers, or policies trained in another city, such as resco:cologne8. Also
+          required to load a problem whose name refers to code or files; repeat the name only if you trust it.
     """
     from ..runs.city_film import city_of, write_city_film
     from ..runs.film import show_in_gui, write_film
@@ -131,7 +135,7 @@ def watch(
         return
     if gui:
         if len(what) != 1:
-            raise ValueError(f"what: got {len(what)} with --gui, want one")
+            raise ValueError(f"what: got {len(what)} names with --gui, want one")
         returned = show_in_gui(what[0], grid=grid, seconds=seconds, sampled=sampled, seed=seed, trusted=problem)
         console.print(f"return {returned:.5g}", highlight=False)
         return
@@ -148,11 +152,11 @@ def plot(
     *,
     out: Annotated[Path, OutputFile((".png", ".pdf", ".svg"))] = Path("curves.png"),
 ) -> None:
-    """Draw the learning curves of runs; runs that differ only in their seed become one curve with a band.
+    """Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.
 
     Args:
-        runs_: The folders of the runs.
-        out: The file of the figure: png, pdf or svg.
+        runs_: Folders of the runs.
+        out: Output file: png, pdf or svg.
     """
     from ..runs import draw_curves, group_runs, plots
 
@@ -166,13 +170,13 @@ def compare(
     *,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Compare runs over their seeds: interquartile means, how likely each is to beat the others, and which part of a
-    gain over vanilla PPO comes from K.
+    """Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain over vanilla
+    PPO that comes from K.
 
     Args:
-        runs_: The folders of the runs. For the part of K: factored with K, factored with --network complete, and
-            vanilla, with the same settings.
-        json_: Print JSON.
+        runs_: Folders of the runs. To measure the part of K: factored runs with K, factored runs with --network
+            complete, and vanilla runs, all with the same settings.
+        json_: Print the result as JSON.
     """
     from ..runs import compare_groups, group_runs, split_gains
     from ..runs.gain import explain
@@ -212,5 +216,5 @@ def compare(
 
 
 def _shown(name: str) -> str:
-    """Return a name for a cell of a table, in which markup and control characters do nothing."""
+    """Return a name for a table cell, with markup and control characters escaped."""
     return escape(printable(name))

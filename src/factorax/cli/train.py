@@ -1,4 +1,4 @@
-"""`factorax train`: one run, or several seeds at once."""
+"""`factorax train`: train one run, or several seeds or networks at once."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -27,10 +27,10 @@ _OWN = "own"
 
 
 def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
-    """Return `train` with the defaults that these arguments of the command line choose: a preset's and a method's, or
-    bare ones, with as many environments as a vector environment has.
+    """Return `train` with the defaults selected by these command-line arguments: those of the preset and the method.
 
-    So options override the preset, and ``--help`` shows the values that apply.
+    For a vector environment, the number of environments is that of the vector. Options thus override the preset, and
+    ``--help`` shows the values in effect.
     """
     try:
         problem, name, method = _first_look(arguments)
@@ -39,7 +39,8 @@ def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
         settings, network = settings_for(chosen, method, {}), network_for(chosen, method)
         n_envs = _own_size(problem)
     except ValueError:
-        settings, network, n_envs = {}, None, None  # `train` raises it again, unless the rest is what is wrong
+        # ignored here: `train` raises it again, unless other arguments are wrong
+        settings, network, n_envs = {}, None, None
     if n_envs is not None:
         settings["n_envs"] = n_envs
     if not settings:
@@ -65,27 +66,28 @@ def train(
     """Train with factored PPO, or resume a run that was stopped.
 
     Args:
-        problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, market:10, contextual-bandit:8, rddl:UAV_ippc2023/4,
-            a Gymnasium name such as CartPole-v1, or package.module:function.
+        problem: Name of the problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, market:10, contextual-bandit:8,
+          rddl:UAV_ippc2023/4, a Gymnasium id such as CartPole-v1, or package.module:function.
         settings: Settings of the algorithm.
-        network: own (the problem's), complete (all edges), a file of an influence network, or for traffic one of
-            in, incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates it during training,
-            starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE;
-            adaptive-state:0:-0.5,0.5 does so for each bin of entry 0 of the observation.
-            curriculum:incident,corridor,complete trains with each for an equal share of the steps.
-        preset: Tuned settings that replace the defaults of all other options. own (those for the problem, if there are
-            any), none, or a name, such as traffic-full.
-        method: What factors are credited with: ppo, ippo, mappo, coma, difference-rewards, complete, factored or
-            adaptive; none for what the other options say. Replaces estimator, policy, critic and network of the preset.
-        out: The folder of the run; if left out runs/PROBLEM-ESTIMATOR-SEED, or runs/PROBLEM-METHOD-SEED, with the
-            network's name unless it is own or the method's, and the preset's if it is not the problem's. With several
-            seeds, the folder that holds theirs.
-        seeds: Number of seeds, from --seed on, trained at once as one program; for JAX problems.
-        networks: Train with each of these networks instead of --network, all at once as one program; for JAX problems.
-            Folders are OUT/NETWORK/seed-SEED.
-        force: Continue with changed settings.
-        tensorboard: Also write TensorBoard events, into the folder logs of the run.
-        wandb: Also log to Weights & Biases, offline unless WANDB_MODE says otherwise, into the same folder.
+        network: Influence network: own (that of the problem), complete (all edges), a file, or for traffic one of in,
+          incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates the network during training,
+          starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE;
+          adaptive-state:0:-0.5,0.5 does so in each bin of entry 0 of the observation.
+          curriculum:incident,corridor,complete trains with each network for an equal share of the steps.
+        preset: Tuned settings that replace the defaults of all other options: own (the preset of the problem, if any),
+          none, or a name such as traffic-full.
+        method: Credit-assignment method: ppo, ippo, mappo, coma, difference-rewards, complete, factored or adaptive;
+        none
+          uses the other options. Replaces estimator, policy, critic and network of the preset.
+        out: Folder of the run (default runs/PROBLEM-ESTIMATOR-SEED or runs/PROBLEM-METHOD-SEED, plus the name of the
+          network or preset if it is not the default). With several seeds, the parent folder of their runs.
+        seeds: Number of seeds, counted from --seed, to train at once in one program. JAX problems only.
+        networks: Networks to train with instead of --network, all at once in one program. JAX problems only. Folders
+        are
+          OUT/NETWORK/seed-SEED.
+        force: Resume even if settings have changed.
+        tensorboard: Also write TensorBoard events, to the folder logs of the run.
+        wandb: Also log to Weights & Biases (offline unless WANDB_MODE is set), in the same folder.
     """
     from .. import runs
 
@@ -114,8 +116,7 @@ def train(
         with _hint_at_presets(problem, used):
             models = runs.train_networks(problem, config, outs, **options)
         folders = [(each, path) for each, paths in outs.items() for path in paths]
-        for model, (each, path) in zip(models, folders, strict=True):
-            _score(console, model, path, label=f"{each}, seed {model.config.seed}: ")
+        _score_all(console, models, [path for _, path in folders], [f"{each}, " for each, _ in folders])
         return
     if seeds == 1:
         out = out or Path("runs") / f"{name}-{config.seed}"
@@ -128,12 +129,11 @@ def train(
     outs = [first.with_name(f"{first.name}-{config.seed + i}") for i in range(seeds)]
     with _hint_at_presets(problem, used):
         models = runs.train_seeds(problem, config, outs, **options)
-    for model, folder in zip(models, outs, strict=True):
-        _score(console, model, folder, label=f"seed {model.config.seed}: ")
+    _score_all(console, models, outs, [""] * len(outs))
 
 
 def _own_size(problem: str) -> int | None:
-    """Return how many environments a ``package.module:function`` makes at a time, if it is a vector environment."""
+    """Return the number of sub-environments if ``package.module:function`` returns a vector environment, else None."""
     if not re.fullmatch(r"\w+(\.\w+)*:\w+", problem):
         return None
     from ..learning.vector_size import vector_size
@@ -141,19 +141,19 @@ def _own_size(problem: str) -> int | None:
 
     try:
         return vector_size(problem) if leads_to(problem) else None
-    except Exception:  # of the user's code; `train` calls it again
+    except Exception:  # raised by the user's code, which `train` calls again
         return None
 
 
 def _chosen(problem: str, preset: str) -> Preset | None:
-    """Return the preset that a problem and ``--preset`` mean."""
+    """Return the preset selected by a problem and ``--preset``."""
     if preset == NONE:
         return None
     return preset_for(problem) if preset == _OWN else read_preset(preset)
 
 
 def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
-    """Return the problem, the preset and the method that the arguments after ``train`` name, before they are parsed.
+    """Return the problem, preset and method named by the arguments after ``train``, before they are parsed.
 
     >>> _first_look(["--hidden", "32", "32", "--force", "chain:8", "--preset=none", "--method", "ppo"])
     ('chain:8', 'none', 'ppo')
@@ -162,7 +162,7 @@ def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
     problem, option, wants = "", "", 0.0
     names = {"preset": _OWN, "method": NONE}
     for argument in arguments:
-        if re.match("--?[a-z]", argument):  # and not a negative number
+        if re.match("--?[a-z]", argument):  # not a negative number
             option, equals, value = argument.lstrip("-").partition("=")
             kind = types.get(option.replace("-", "_").removeprefix("no_"))
             many = float("inf") if get_origin(kind) is tuple else 1
@@ -180,7 +180,7 @@ def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
 
 @contextmanager
 def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
-    """Add to the error about a folder with other settings that the difference may be the preset."""
+    """Add a hint to the error about changed settings: the difference may be the preset."""
     default = preset_for(problem)
     if preset is not None:
         hint = f"A run that was started without the preset {preset.name} resumes with --preset {NONE}"
@@ -194,16 +194,32 @@ def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
         raise FileExistsError(f"{error}. {hint}" if hint else str(error)) from None
 
 
-def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> None:
-    """Print the final policy's return over ten episodes and write it, with that of sampled actions, into `out`."""
+def _score_all(console: Console, models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
+    """Score models that were trained together, as `_score` does, by episodes that are played side by side."""
+    from ..runs.folder import SCORE
+    from ..runs.seeds import evaluate_seeds
+
+    scores = [_read_score(out / SCORE, model.num_timesteps) for model, out in zip(models, outs, strict=True)]
+    returns: Sequence[Any] = evaluate_seeds(models) if None in scores else [None] * len(models)
+    for model, out, label, played in zip(models, outs, labels, returns, strict=True):
+        _score(console, model, out, label=f"{label}seed {model.config.seed}: ", played=played)
+
+
+def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str, played: Any = None) -> None:
+    """Evaluate the final policy over ten episodes, print its return, and write the scores to `out`.
+
+    `played`: returns of these episodes, with the most probable actions and with sampled ones, if there are any.
+    """
     from ..runs.folder import SCORE
 
     path = out / SCORE
     score = _read_score(path, model.num_timesteps)
     if score is None:
-        result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
-        score = {"timesteps": model.num_timesteps, "return": result["return"], "episodes": result["episodes"].tolist()}
-        score |= {"sampled": sampled["return"]}
+        if played is None:
+            played = [model.evaluate(10, deterministic=most_probable)["episodes"] for most_probable in (True, False)]
+        best, sampled = played
+        score = {"timesteps": model.num_timesteps, "return": float(best.mean()), "episodes": best.tolist()}
+        score |= {"sampled": float(sampled.mean())}
         write_json(path, score)
     error = stdev(score["episodes"]) / len(score["episodes"]) ** 0.5
     console.print(
@@ -214,7 +230,7 @@ def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> 
 
 
 def _read_score(path: Path, timesteps: int) -> Any:
-    """Return the stored score; None if the policy was never scored, or has learnt since."""
+    """Return the stored score; None if the policy was never evaluated, or has been trained since."""
     try:
         score = read_json(path, MIB)
         numbers = [score["return"], *score["episodes"]]

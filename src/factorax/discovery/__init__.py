@@ -1,4 +1,4 @@
-"""Where K comes from: influence networks found in simulators and in data, with the evidence for every edge."""
+"""Discovery of influence networks in simulators and data, with evidence for each edge."""
 
 from .._false_discovery import adjusted as adjusted
 from .batch import Batch as Batch

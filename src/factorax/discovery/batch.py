@@ -32,17 +32,19 @@ class Batch:
     """
 
     scores: np.ndarray
-    """Scores of every factor, ``(N, n)`` or ``(N, n, p)``, with mean zero given the state. Tests need *variance one*
-    given the state, as (a − μ)/σ has; `worthwhile_network` the scores zᵢ = ∇ log πᵢ of the gradient."""
+    """Scores of each factor, ``(N, n)`` or ``(N, n, p)``, with mean zero given the state. Tests require *variance one*
+    given
+    the state, as for (a − μ)/σ; `worthwhile_network` requires the scores zᵢ = ∇ log πᵢ of the gradient."""
     psi: np.ndarray
-    """Targets, rewards of one step or returns, ``(N, m)``."""
+    """Targets: rewards of one step, or returns, ``(N, m)``."""
     uniforms: np.ndarray | None = None
-    """F(a|s), the actions through their distribution function, ``(N, n)``: uniform and independent given the state. For
-    choices a number drawn between F below a and F at a."""
+    """F(a|s), the distribution function at the actions, ``(N, n)``: uniform and independent given the state. For
+    choices, a
+    random number between F below a and F at a."""
     state: np.ndarray | None = None
-    """What the policy saw, ``(N, d)``."""
+    """Observations of the policy, ``(N, d)``."""
     weights: np.ndarray | None = None
-    """λ, ``(m,)``; all ones if left out."""
+    """λ, ``(m,)``; by default ones."""
     kind: TargetKind = "return"
     actions: Sequence[str] = ()
     targets: Sequence[str] = ()
@@ -62,7 +64,7 @@ class Batch:
         for name, first, ndim in (("uniforms", (n_samples, n), 2), ("state", (n_samples,), 2), ("weights", (m,), 1)):
             shape = np.shape(getattr(self, name))
             if getattr(self, name) is not None and (len(shape) != ndim or shape[: len(first)] != first):
-                raise ValueError(f"{name}: got shape {shape}, want {first}, as the scores and psi have")
+                raise ValueError(f"{name}: got shape {shape}, want {first}, as in scores and psi")
         if self.weights is not None:
             real_array("weights", self.weights)
         for name, size in (("actions", n), ("targets", m)):
@@ -76,33 +78,34 @@ class Batch:
         return len(self.psi), self.scores.shape[1], self.psi.shape[1]
 
     def checked(self, least: int = 8) -> "Batch":
-        """This batch, if its arrays fit each other and are finite; raises with what does not, and where, if not."""
+        """Return this batch if its arrays are consistent and finite; raise ValueError with the first fault
+        otherwise."""
         least, n_samples = checked("least", least, Count), len(self.psi)
         for name in ("scores", "psi", "uniforms", "state"):
             array = getattr(self, name)
-            if array is not None and not _is_finite(array):  # the sum is fast
+            if array is not None and not _is_finite(array):  # a fast check by the sum
                 where = np.argwhere(~np.isfinite(array))[0].tolist()
                 raise ValueError(
                     f"{name}: {counted(int((~np.isfinite(array)).sum()), 'entry is', 'entries are')} not finite, the "
-                    f"first at sample {where[0]}, column {where[1]}; want finite numbers: leave such "
-                    "samples out, or fix their source"
+                    f"first at sample {where[0]}, column {where[1]}; want finite numbers: exclude such "
+                    "samples, or fix their source"
                 )
         if self.uniforms is not None and not ((self.uniforms >= 0) & (self.uniforms <= 1)).all():
-            raise ValueError("uniforms: got numbers outside, want F(a|s), from 0 to 1")
+            raise ValueError("uniforms: got numbers outside [0, 1], want F(a|s), from 0 to 1")
         if n_samples < least:
             raise ValueError(
-                f"psi: got {counted(n_samples, 'sample')}, want at least {least}: a test on fewer has no power; draw "
+                f"psi: got {counted(n_samples, 'sample')}, want at least {least}: a test with fewer has no power; draw "
                 "more"
             )
         return self
 
     def constant(self) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        """Return which factors and targets do not vary, booleans ``(n,)`` and ``(m,)``, and notes that name them."""
+        """Return which factors and targets are constant, booleans ``(n,)`` and ``(m,)``, and notes that name them."""
         acts = self.scores if self.scores.ndim == 2 else self.scores[..., 0]
         dead, still = (acts == acts[0]).all(axis=0), (self.psi == self.psi[0]).all(axis=0)
         names, words = _labels(self), []
         if dead.any():
-            words.append(f"skipped: action {some([names[0][int(i)] for i in np.flatnonzero(dead)])} is always the same")
+            words.append(f"skipped: action {some([names[0][int(i)] for i in np.flatnonzero(dead)])} is constant")
         if still.any():
             words.append(f"skipped: target {some([names[1][int(j)] for j in np.flatnonzero(still)])} is constant")
         return dead, still, words
@@ -116,9 +119,9 @@ class Batch:
         effect_unit: str,
         notes: Sequence[str] = (),
     ) -> Discovery:
-        """Return what a method found in this batch, with the batch's kind, labels, samples and notes.
+        """Return the result of a method on this batch, with the batch's kind, labels, samples and notes.
 
-        - `effect`, `p_value`: of every pair, ``(n, m)``; a method that has no p-values leaves them out.
+        - `effect`, `p_value`: of each pair, ``(n, m)``; methods without p-values omit them.
 
         >>> batch = Batch(np.zeros((50, 2)), np.zeros((50, 1)), actions=("heat", "vent"), notes=("of May",))
         >>> found = batch.discovery("score", np.zeros((2, 1)), np.ones((2, 1)), effect_unit="correlation")
@@ -163,14 +166,14 @@ def collect(
     n_envs: int = 64,
     seed: int = 0,
 ) -> Batch:
-    """Play a problem and return the samples that the tests need.
+    """Run a problem and return the samples that the tests need.
 
-    ψ of a sample at time t is its return Σ_{k < horizon} γᵏ ψ_{t+k}, cut at the end of the episode; with ``horizon=1``
-    the reward of one step.
+    ψ of a sample at time t is its return Σ_{k < horizon} γᵏ ψ_{t+k}, cut at the end of the episode; with
+    ``horizon=1``, the reward of one step.
 
-    - `problem`: a JAX `Problem`, a `Bandit`, or a function that makes a Gymnasium environment.
-    - `policy`: a trained `FactoredPPO`; or None, for actions that look at nothing: standard normal, where bounds are
-      known a quarter of their distance wide, and every choice with the same chance.
+    - `problem`: a JAX `Problem`, a `Bandit`, or a function that returns a Gymnasium environment.
+    - `policy`: a trained `FactoredPPO`; or None, for actions that do not depend on the state: standard normal, or with
+      a standard deviation of a quarter of the width of the bounds if these are known, and uniform choices.
 
     >>> from factorax.problems import chain
     >>> collect(chain(3), samples=500, horizon=4, n_envs=5).shape[1:]
@@ -188,11 +191,11 @@ def collect(
     n_steps = -(-samples // n_envs) + horizon - 1
     spec = Spec.of(problem, bounded="clip")
     if spec.network_is_default:
-        raise ValueError("problem: has no network to say how many targets there are; wrap it with fx.wrap")
+        raise ValueError("problem: has no network, which defines the number of targets; want one, by fx.wrap")
     network = spec.network.static
     if network.factorisation is not None:
-        raise ValueError("problem: its network is factored; tests want one row for each component of the action space")
-    if policy is not None:  # which may have another distribution over the same components
+        raise ValueError("problem: its network is factored; want one row per component of the action space")
+    if policy is not None:  # the policy may have another distribution over the same components
         spec = replace(spec, components=policy.spec.components)
     space, local = spec.components, spec.local
     transitions = play(spec, _act(policy, space), n_envs=n_envs, n_steps=n_steps, seed=seed)
@@ -223,7 +226,7 @@ def collect(
 
 
 def _returns(psi: np.ndarray, ended: np.ndarray, horizon: int, gamma: float) -> tuple[np.ndarray, int]:
-    """Return sums over `horizon` steps from every time with that many steps left, ``(T − horizon + 1, B, m)``."""
+    """Return sums over `horizon` steps from each time with that many steps left, ``(T − horizon + 1, B, m)``."""
     sure = len(psi) - horizon + 1
     total, alive = np.zeros_like(psi[:sure]), np.ones((sure, psi.shape[1], 1))
     for k in range(horizon):
@@ -241,7 +244,7 @@ def _act(policy: Any, space: ActionSpace) -> Any:
 
 
 def _distribution(policy: Any, space: ActionSpace, obs: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Return parameters ``(T, B, c, width)`` and spread of the policy that acted."""
+    """Return parameters ``(T, B, c, width)`` and spread of the acting policy."""
     if policy is None:
         parameters, spread = space.neutral()
         return np.broadcast_to(np.asarray(parameters), (*obs.shape[:-1], *parameters.shape)), spread
@@ -252,7 +255,7 @@ def _distribution(policy: Any, space: ActionSpace, obs: np.ndarray) -> tuple[np.
 
 
 def _features(obs: np.ndarray, local: np.ndarray | None, n: int, most: int = 16) -> np.ndarray | None:
-    """Standardised features of the state for every factor, ``(N, n, p)``: of what it sees itself, if that is known."""
+    """Return standardised features of the state for each factor, ``(N, n, p)``: of its local observation, if known."""
     inputs = local if local is not None else np.repeat(obs[:, None], n, axis=1)
     if inputs.shape[-1] > most:
         return None

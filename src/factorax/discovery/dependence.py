@@ -1,4 +1,4 @@
-"""The dependence test: actions are randomised given the state, so what depends on one tells of an edge."""
+"""The dependence test: actions are randomised given the state, so dependence on an action shows an edge."""
 
 import numpy as np
 from scipy import stats
@@ -15,17 +15,18 @@ _OPTIONS = {"waves": Count, "state_features": bool}
 def dependence_test(batch: Batch, *, waves: int = 4, state_features: bool = True) -> Discovery:
     """Test whether ψⱼ depends on aᵢ given the state, in mean or in spread, in any form.
 
-    Uᵢ = F(aᵢ|s) is uniform whatever the state. Its waves √2 cos(kπUᵢ), k = 1 … `waves`, are orthonormal and span all
+    Uᵢ = F(aᵢ|s) is uniform in any state. Its waves √2 cos(kπUᵢ), k = 1 … `waves`, are orthonormal and span all
     functions of the action. The target enters by two waves of its rank Rⱼ in (0, 1), g₁ = cos(πRⱼ) and g₂ = cos(2πRⱼ),
     for its level and its spread:
 
         Tᵢⱼ = N Σ_k Σ_l corr(√2 cos(kπUᵢ), g_l(Rⱼ))²    (and the same times each feature of the state)
 
-    The null is known, for the policy is: mean, variance and third cumulant of T follow from what the waves are
-    multiplied with, exactly and for every pair by itself, whatever the number of samples (`null_moments`). The p-value
-    is that of a shifted Gamma distribution with these three moments.
+    The null distribution is known, because the policy is: mean, variance and third cumulant of T follow exactly, for
+    each pair and any number of samples, from what the waves are multiplied with (`null_moments`). The p-value is that
+    of a shifted Gamma distribution with these three moments.
 
-    - `state_features`: whether to look at waves times features of the state as well: an action may help in one state
+    - `waves`: number of waves of each action.
+    - `state_features`: whether to also test waves times features of the state, since an action may help in one state
       and harm in another.
 
     >>> from scipy import special
@@ -37,7 +38,7 @@ def dependence_test(batch: Batch, *, waves: int = 4, state_features: bool = True
            [False,  True]])
     """
     check_each(_OPTIONS, waves=waves, state_features=state_features)
-    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
+    check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked(least=30)
     if batch.uniforms is None:
         raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
@@ -60,21 +61,21 @@ def dependence_test(batch: Batch, *, waves: int = 4, state_features: bool = True
     mean, variance, third = null_moments(targets, features, waves)
     p_value = _tail(observed, mean, variance, third)
     p_value[dead], p_value[:, still] = np.nan, np.nan
-    unit = "squared correlations of waves and target, less those of chance"
+    unit = "squared correlations of waves and target, minus those expected by chance"
     effect = np.maximum(observed - mean, 0.0) / n_samples
     return batch.discovery("dependence", effect, p_value, effect_unit=unit, notes=notes)
 
 
 def _tail(observed: np.ndarray, mean: np.ndarray, variance: np.ndarray, third: np.ndarray) -> np.ndarray:
-    """P(T > observed) for a Gamma distribution of this mean, variance and third cumulant, shifted to have all three."""
+    """Return P(T > observed) for a shifted Gamma distribution with this mean, variance and third cumulant."""
     variance = np.maximum(variance, 1e-24)
-    third = np.maximum(third, 1e-3 * variance**1.5)  # that of a normal distribution is 0
+    third = np.maximum(third, 1e-3 * variance**1.5)  # it is 0 for a normal distribution
     shape, scale = 4 * variance**3 / third**2, third / (2 * variance)
     return np.asarray(stats.gamma.sf(observed - (mean - shape * scale), shape, scale=scale))
 
 
 def _features(batch: Batch) -> np.ndarray | None:
-    """Features of the state that scores were multiplied with, ``(N, n, p − 1)``, if they were."""
+    """Return the features of the state by which scores were multiplied, ``(N, n, p − 1)``, if any."""
     if batch.scores.ndim == 2 or batch.scores.shape[-1] == 1:
         return None
     first = batch.scores[..., :1]

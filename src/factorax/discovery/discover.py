@@ -1,4 +1,4 @@
-"""`discover`: all methods of discovery behind one function."""
+"""`discover`: one function for all methods of discovery."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -19,12 +19,12 @@ _OF_COLLECTING = ("policy", "samples", "horizon", "gamma", "n_envs", "seed")
 
 
 def discover(problem: Any, method: MethodName = "interventional", **options: Any) -> Discovery:
-    """Find out which action influences which target.
+    """Estimate which action influences which target.
 
-    - ``"interventional"``, for simulators that repeat themselves from a seed: `intervene`, with its options;
+    - ``"interventional"``, for simulators that are deterministic given a seed: `intervene`, with its options;
     - ``"score"``, ``"dependence"``, ``"predictive"``, ``"gated"``, from data: `score_test`, `dependence_test`,
-      `predictive`, `gated_critic`. Samples are then collected by `collect`, which has its own options (`policy`,
-      `samples`, `horizon` …), unless `problem` is a `Batch`.
+      `predictive`, `gated_critic`. Samples are collected by `collect`, with its own options (`policy`, `samples`,
+      `horizon` …), unless `problem` is a `Batch`.
 
     >>> from factorax.problems import chain
     >>> found = discover(chain(4), "score", samples=20_000, horizon=4)
@@ -34,7 +34,7 @@ def discover(problem: Any, method: MethodName = "interventional", **options: Any
     checked("method", method, MethodName)
     if method == "interventional":
         if isinstance(problem, Batch):
-            raise TypeError("problem: got a Batch, which cannot be run again; want method='score' or 'dependence'")
+            raise TypeError("problem: got a Batch, which cannot be replayed; want method='score' or 'dependence'")
         check_options(options, _options_of(intervene), "method='interventional'")
         return intervene(problem, **options)
     check_options(options, (*_options_of(_OF_DATA[method]), *_OF_COLLECTING), f"method={method!r}")

@@ -1,4 +1,4 @@
-"""Matrices of evidence as figures."""
+"""Figures of matrices of evidence."""
 
 import math
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ def draw_matrix(
     untested: np.ndarray | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw values ``(n, m)`` in grey, with a frame around every edge and a cross at every pair that was not tested.
+    """Draw values ``(n, m)`` in grey, with a frame around each edge and a cross at each pair that was not tested.
 
     - `label`, `title`: of the colour bar and of the figure.
-    - `top`: the value that is black; the largest one if left out.
-    - `edges`, `untested`: booleans ``(n, m)``; none are marked if left out.
-    - `ax`: axes to draw on; a new figure if left out.
+    - `top`: the value that is black; by default the largest.
+    - `edges`, `untested`: booleans ``(n, m)``; by default none are marked.
+    - `ax`: axes to draw on; by default a new figure.
     """
     from matplotlib import pyplot as plt
 

@@ -1,4 +1,4 @@
-"""An episode with one seed, run again with other actions of some factors."""
+"""An episode with one seed, replayed with other actions of some factors."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from .streams import held_steps
 
 
 class ShiftedError(Exception):
-    """Random streams differ between a run with these `factors` changed and the run without."""
+    """Raised if random streams differ between a run with these `factors` changed and the run without changes."""
 
     def __init__(self, factors: np.ndarray, step: int):
         super().__init__(f"random streams differ after step {step}")
@@ -19,12 +19,12 @@ class ShiftedError(Exception):
 
 
 def names_of(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
-    """Return the labels that are chosen by booleans."""
+    """Return the labels selected by booleans."""
     return [labels[i] for i in np.flatnonzero(chosen)]
 
 
 class Reruns:
-    """An episode with one seed, and the tests that were run on it."""
+    """An episode with one seed, and the tests made on it."""
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
         self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
@@ -40,7 +40,7 @@ class Reruns:
         self._notes: np.ndarray | None = None
 
     def _check_streams(self, groups: np.ndarray) -> None:
-        """Raise if a run has drawn other random numbers than the one in which nothing is changed."""
+        """Raise if a run has drawn other random numbers than the run without changes."""
         notes = self.simulator.notes
         if notes is None:
             return
@@ -50,7 +50,7 @@ class Reruns:
             raise ShiftedError(groups[held.argmin()], int(held.min()))
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
-        """Return the targets of every group, ``(B, T, m)``; the first call also sets those `before` any change."""
+        """Return the targets of each group, ``(B, T, m)``; the first call also sets those `before` any change."""
         if self.once:
             targets = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
             self._check_streams(groups)
@@ -64,7 +64,7 @@ class Reruns:
         return targets
 
     def test(self, groups: np.ndarray) -> np.ndarray:
-        """Return which targets moved, ``(B, m)``."""
+        """Return which targets changed, ``(B, m)``."""
         targets = self._run(groups)
         compared = [self._compare(self.before, after) for after in targets]
         moved = np.array([differs for differs, _ in compared])
@@ -75,7 +75,7 @@ class Reruns:
 
     @property
     def ruled_out(self) -> np.ndarray:
-        """Pairs ``(n, m)`` of a factor that was changed and a target that stayed what it was."""
+        """Return pairs ``(n, m)`` of a factor that was changed and a target that did not change."""
         return any_of(self.groups.T, ~self.moved)
 
     def _compare(self, first: Any, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,10 +92,10 @@ class Reruns:
         confirmed = np.zeros_like(suggested)
         tests = len(self.groups)
         for i in np.flatnonzero(suggested.any(axis=1)):
-            left = suggested[i].copy()
-            with_i = [r for r in range(tests) if self.groups[r, i] and (self.moved[r] & left).any()]
-            while left.any() and with_i:
-                r = max(with_i, key=lambda r: int((self.moved[r] & left).sum()))
+            remaining = suggested[i].copy()
+            with_i = [r for r in range(tests) if self.groups[r, i] and (self.moved[r] & remaining).any()]
+            while remaining.any() and with_i:
+                r = max(with_i, key=lambda r: int((self.moved[r] & remaining).sum()))
                 with_i.remove(r)
                 without = self.groups[r].copy()
                 without[i] = False
@@ -103,6 +103,6 @@ class Reruns:
                     self.test(without[None])
                 other = self.outcomes[-1] if without.any() else self.before
                 differs = self._compare(other, self.outcomes[r])[0]
-                confirmed[i] |= left & differs
-                left &= ~self.moved[r]
+                confirmed[i] |= remaining & differs
+                remaining &= ~self.moved[r]
         return confirmed

@@ -25,7 +25,7 @@ _OPTIONS = {
 
 
 class _Critic(NamedTuple):
-    """Weights of the critics of all m targets; each row of the first two belongs to an action."""
+    """Weights of the critics of all m targets; each row of the first two belongs to one action."""
 
     additive: jax.Array  # (n, waves, m)
     first: jax.Array  # (n, m, h)
@@ -51,23 +51,24 @@ def gated_critic(
     penalty: float = 5.0,
     seed: int = 0,
 ) -> Discovery:
-    """Return critics Qⱼ(s, gⱼ ∘ a) with a random gate on every action, learnt by gradient; the effect is P(gᵢⱼ ≠ 0).
+    """Train critics Qⱼ(s, gⱼ ∘ a) with a random gate on each action; return P(gᵢⱼ ≠ 0) as the effect.
 
         min over weights  Σⱼ E (ψⱼ − Qⱼ(s, gⱼ ∘ a))²    on one half of the samples, and
         min over gates    Σⱼ E (ψⱼ − Qⱼ(s, gⱼ ∘ a))² + ρ Σᵢⱼ P(gᵢⱼ ≠ 0)    on the other half,
 
-    and the same with the halves swapped and the same gates. So an action by which a critic only remembers its samples
-    does harm where the gates are learnt, and closes. Gates are hard-concrete (Louizos, Welling, Kingma 2018): g is a
-    stretched sigmoid, cut to [0, 1], so that it is exactly 0 or 1 with a probability that is differentiable. The
-    targets have variance one, and ρ = `penalty` · log(20 n m) / N: what the best of n · m null actions gains by chance
-    grows like that.
+    and the same with the halves swapped and the same gates. An action that a critic only uses to memorise its samples
+    therefore increases the loss of the gates, and its gate closes. Gates are hard-concrete (Louizos, Welling, Kingma
+    2018): g is a stretched sigmoid, clipped to [0, 1], so that it is exactly 0 or 1 with a differentiable probability.
+    The targets have variance one, and ρ = `penalty` · log(20 n m) / N, which grows like the best chance gain of n · m
+    null actions.
 
-    A critic is a sum of waves √2 cos(kπUᵢ) of every action, and a layer of `hidden` units of all actions and the state
-    for what they do together: half of them squares, which have a slope towards a product such as a₁a₂ from the start.
-    That is what the tests on data miss. **No error rate is known**: the number of false edges depends on the data.
+    A critic is a sum of waves √2 cos(kπUᵢ) of each action, and a layer of `hidden` units of all actions and the state
+    for their joint effects: half of the units are squares, which have a gradient towards products such as a₁a₂ from
+    the start. These are the effects that the tests on data miss. **No error rate is known**: the number of false edges
+    depends on the data.
 
-    - `batch`: with `uniforms`; from `collect`, or your own data.
-    - `steps`, `batch_size`: of the Adam optimiser. In the first third of the steps all gates stay open.
+    - `batch`: a batch with `uniforms`, from `collect` or your own data.
+    - `steps`, `batch_size`: of the Adam optimizer. In the first third of the steps all gates stay open.
 
     >>> from scipy import special
     >>> rng = np.random.default_rng(0)
@@ -79,7 +80,7 @@ def gated_critic(
            [False, False]])
     """
     check_each(_OPTIONS, hidden=hidden, steps=steps, batch_size=batch_size, penalty=penalty, seed=seed)
-    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
+    check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked(least=30)
     if batch.uniforms is None:
         raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
@@ -92,11 +93,11 @@ def gated_critic(
     logits = _learn(halves, jax.random.key(seed), rho, hidden=hidden, steps=steps, batch_size=min(batch_size, half))
     effect = np.asarray(_chance(logits), float)
     effect[dead], effect[:, still] = 0.0, 0.0
-    return batch.discovery("gated", effect, effect_unit="chance that the gate is open", notes=notes)
+    return batch.discovery("gated", effect, effect_unit="probability that the gate is open", notes=notes)
 
 
 def _data(batch: Batch) -> _Data:
-    """Return the arrays that the critics learn from, standardised over all samples."""
+    """Return the training data of the critics, standardised over all samples."""
     acts = batch.scores if batch.scores.ndim == 2 else batch.scores[..., 0]
     assert batch.uniforms is not None
     waves = [np.sqrt(2) * np.cos(k * np.pi * batch.uniforms) for k in range(1, _WAVES + 1)]
@@ -123,7 +124,7 @@ def _init(key: jax.Array, n: int, d: int, m: int, hidden: int) -> _Critic:
 
 
 def _value(critic: _Critic, gates: jax.Array, data: _Data) -> jax.Array:
-    """Q of all targets, ``(B, m)``. A gate times an action is the gate times its weights: one product for all."""
+    """Return Q of all targets, ``(B, m)``. Gating an action equals gating its weights, which needs only one product."""
     n, m, hidden = critic.first.shape
     additive = (critic.additive * gates[:, None]).reshape(n * _WAVES, m)
     first = (critic.first * gates[..., None]).reshape(n, m * hidden)
@@ -135,7 +136,7 @@ def _value(critic: _Critic, gates: jax.Array, data: _Data) -> jax.Array:
 
 
 def _loss(critic: _Critic, gates: jax.Array, data: _Data) -> jax.Array:
-    """Squared error summed over targets; they share no weights, so each critic learns independently."""
+    """Return the squared error summed over targets; they share no weights, so each critic learns independently."""
     return jnp.square(data.psi - _value(critic, gates, data)).mean(axis=0).sum()
 
 
@@ -146,7 +147,7 @@ def _gates(logits: jax.Array, key: jax.Array) -> jax.Array:
 
 
 def _chance(logits: jax.Array) -> jax.Array:
-    """P(g ≠ 0), the probability that a gate is open, ``(n, m)``."""
+    """Return P(g ≠ 0), the probability that a gate is open, ``(n, m)``."""
     return jax.nn.sigmoid(logits - _TEMPERATURE * np.log(-_LOW / _HIGH))
 
 
@@ -180,7 +181,8 @@ def _learn(
         gate_slope = jax.grad(held_out)(logits, critics, keys, held)
         gate_change, gate_moments = for_gates.update(gate_slope, gate_moments)
         critics = optax.apply_updates(critics, change)
-        # No higher than 3: there the penalty's slope P(1 − P) is still felt, and what opened by chance can close.
+        # At most 3: there the gradient P(1 − P) of the penalty is still noticeable, and gates opened by chance can
+        # close.
         logits = jnp.where(t < steps // 3, logits, jnp.clip(logits + gate_change, -6.0, 3.0))
         return (critics, logits, moments, gate_moments), None
 

@@ -1,18 +1,18 @@
-"""Group testing: which factor moved which target, from tests that change several factors at once.
+"""Group testing: which factor changed which target, from tests that change several factors at once.
 
-A *test* changes a group of factors and tells which targets moved. For every target on its own:
+A *test* changes a group of factors and observes which targets moved. For each target separately:
 
-- it did not move: no factor of the group reaches it (in this trial);
-- it moved, and no factor of the group is known to reach it: one of those not yet ruled out does. If one is left, that
-  is most likely an edge.
+- if it did not move, no factor of the group influences it (in this trial);
+- if it moved, and no factor of the group is known to influence it, one of those not yet ruled out does. If only one
+  is left, it is most likely an edge.
 
-Groups are chosen so that their outcome is as uncertain as can be over all targets. A target with few parents among n
-factors then takes about log₂ n tests, and all targets share them. Where parents are many, factors are tested one by
-one, which is then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time (`plan`),
-and the factor that moved a target after all is first sought among the parents of targets like it (`likely`).
+Groups are chosen to have the most uncertain outcome over all targets. A target with few parents among n factors then
+takes about log₂ n tests, which all targets share. If there are many parents, factors are tested one by one, which is
+then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time (`plan`), and the factor
+that moved a target nevertheless is first searched among the parents of similar targets (`likely`).
 
-What is found by elimination may be wrong: two changes can cancel, as those of two bits in their parity, or one can hide
-another. So elimination only *suggests* edges; see `factorax.discovery.interventional` for how they are confirmed.
+Elimination may be wrong: two changes can cancel, such as those of two bits in their parity, or one can hide another. It
+therefore only *suggests* edges; see `factorax.discovery.interventional` for how they are confirmed.
 """
 
 from collections.abc import Callable
@@ -22,22 +22,23 @@ import numpy as np
 from scipy.special import entr
 
 Test = Callable[[np.ndarray], np.ndarray]
-"""From groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
+"""Maps groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
 _TRIED = 24
-"""Groups of each sort among which the best is taken."""
+"""Number of candidate groups of each kind."""
 _CLIMBED = 3
-"""How many of those groups are improved further; also the number of starts of the search in `_cover`."""
+"""Number of candidates that are improved further; also the number of starts of the search in `_cover`."""
 _KEPT = 0.97
-"""Probability that a factor stays in a planned group. On 10×10 lights 0.9 takes a tenth more tests: pairs for which a
-group is the only one that can rule them out are lost with a factor."""
+"""Probability that a factor stays in a planned group. On 10×10 lights, 0.9 takes a tenth more tests: with a factor,
+pairs
+are lost that only this group can rule out."""
 _LOOKED_AT = 10_000_000
-"""Numbers, of moves times targets, that a step of the search in `_cover` compares."""
+"""Maximum number of entries, moves times targets, that a step of the search in `_cover` compares."""
 _DENSE = 0.055
-"""Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
+"""Fraction of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
 _LIKELY = 100.0
-"""Value of testing a pair for which all similar targets have an edge, in units of a pair for which none has."""
+"""Value of testing a pair for which all similar targets have an edge, relative to a pair for which none has."""
 _STANDS_OUT = 0.3
-"""Share of likeness above which a suspect is changed alone."""
+"""Likeness above which a suspect is changed alone."""
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,17 @@ class Trial:
     """The tests of one trial, and the edges that follow from them."""
 
     groups: np.ndarray
-    """Booleans ``(tests, n)``."""
+    """The tested groups, booleans ``(tests, n)``."""
     moved: np.ndarray
-    """Booleans ``(tests, m)``."""
+    """The targets that moved, booleans ``(tests, m)``."""
     edges: np.ndarray
-    """Pairs with an edge, those known before included, ``(n, m)``."""
+    """Pairs with an edge, including those known before, ``(n, m)``."""
     open: np.ndarray
-    """Pairs of which nothing is known yet, ``(n, m)``."""
+    """Pairs about which nothing is known yet, ``(n, m)``."""
 
     @property
     def unexplained(self) -> np.ndarray:
-        """Tests and targets that moved though no known edge leads there, ``(tests, m)``."""
+        """Tests and targets that moved although no known edge leads there, ``(tests, m)``."""
         return self.moved & ~any_of(self.groups, self.edges)
 
 
@@ -66,7 +67,7 @@ def shown(groups: np.ndarray, moved: np.ndarray) -> np.ndarray:
 
 
 def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
-    """Return what follows from tests, given edges that are `known` from earlier trials.
+    """Return the conclusions from tests, given edges that are `known` from earlier trials.
 
     >>> groups, moved = np.array([[1, 1, 0], [1, 0, 0]], bool), np.array([[1], [0]], bool)
     >>> decode(groups, moved, np.zeros((3, 1), bool)).edges[:, 0]  # the pair moved it and the first did not
@@ -82,10 +83,10 @@ def decode(groups: np.ndarray, moved: np.ndarray, known: np.ndarray) -> Trial:
 
 
 def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float) -> Trial:
-    """Test groups, one after the other, until every pair is an edge or ruled out; of single factors where edges abound.
+    """Test groups sequentially until each pair is an edge or ruled out; single factors are tested if edges are dense.
 
-    `known` edges ``(n, m)`` are taken for granted, and groups avoid them: what is new is found among the rest, where
-    edges are expected at that `rate`.
+    `known` edges ``(n, m)`` are taken for granted, and groups avoid them. Among the other pairs, edges are expected
+    with the frequency `rate`.
 
     >>> truth = np.eye(64, dtype=bool)
     >>> trial = resolve(lambda groups: groups @ truth, np.zeros_like(truth), np.random.default_rng(0), 0.02)
@@ -112,11 +113,11 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float
 
 
 def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return groups ``(B, n)`` for one episode that rule out pairs, if there are no edges but `known`.
+    """Return groups ``(B, n)`` for one episode that rule out pairs, assuming there are no edges but `known`.
 
-    `need` ``(n, m)`` says in how many more episodes each pair is to be ruled out. Those that lag behind come first, and
-    those that are edges by their `likeness`. The groups end where another one would be worth less than a run of this
-    episode so far, the first of which changes nothing: then a new episode is worth more.
+    `need` ``(n, m)`` is the number of further episodes in which each pair must be ruled out. Pairs that lag behind come
+    first, and those that are likely edges by their `likeness`. The list ends when another group would be worth less
+    than the average run of this episode, including the first run without changes: a new episode is then worth more.
 
     >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8)), np.random.default_rng(0))
     >>> bool(any_of(groups.T, ~any_of(groups, np.eye(8, dtype=bool))).mean() > 0.4)  # two groups, half of all pairs
@@ -138,7 +139,7 @@ def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.nd
 
 
 def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Return a group that rules out the most, as far as steepest ascent finds it, and what that is worth."""
+    """Return a group that rules out as much as possible, found by steepest ascent, and its worth."""
     n, active, parents = len(worth), worth.any(axis=1), known.astype(np.float32)
     families = _families(known[:, worth.any(axis=0)])
     moves = max(_LOOKED_AT // worth.size, 2 * _TRIED)
@@ -173,9 +174,9 @@ def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tu
 
 
 def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None) -> np.ndarray:
-    """Return the group ``(n,)`` whose outcome is the most uncertain, of some that are worth a look.
+    """Return the group ``(n,)`` with the most uncertain outcome among a few candidates.
 
-    Open pairs are edges at that `rate`; without one, only those are asked for of which one moved a target.
+    Open pairs are edges with the frequency `rate`; without it, only pairs that may explain a moved target are tested.
     """
     targets, suspects = suspects_of(trial)
     n = len(suspects)
@@ -190,13 +191,13 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     def told(groups: np.ndarray) -> np.ndarray:
         """Return the entropy of each group's outcome, summed over targets, ``(B,)``."""
         groups = groups.astype(np.float32)
-        moves = -np.expm1(groups @ log_none)  # which keeps its digits where it is small
+        moves = -np.expm1(groups @ log_none)  # expm1 is accurate for small values
         moves[:, targets] += (1 - moves[:, targets]) * (np.expm1(groups @ of_suspects) / any_suspect)
         moves = np.clip(moves, 0.0, 1.0)
         return ((entr(moves) + entr(1 - moves)) * (groups @ parents < 0.5)).sum(axis=1)
 
     active = asked.any(axis=1)
-    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: see _KEPT
+    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # at most half: see _KEPT
     anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
     picked = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # targets; a group has open factors of one
     size = 0.5 ** rng.integers(0, 4, _TRIED)
@@ -215,8 +216,9 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
 
 
 def likeness(known: np.ndarray) -> np.ndarray:
-    """Return the share of targets like it that have this parent, ``(n, m)``: cos⁴ of the angle between parents is the
-    weight.
+    """Return the weighted fraction of similar targets that have this parent, ``(n, m)``.
+
+    The weight is cos⁴ of the angle between the parents of two targets.
 
     >>> likeness(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], bool))[:, 1]  # the second target is like the first
     array([1., 1., 0.], dtype=float32)
@@ -229,10 +231,9 @@ def likeness(known: np.ndarray) -> np.ndarray:
 
 
 def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
-    """Return the factor that most likely moved targets that no edge explains, for targets like those have it as a
-    parent.
+    """Return the factor that most likely moved unexplained targets, because similar targets have it as a parent.
 
-    Booleans ``(n,)``, one of them True, or none if no suspect stands out.
+    Booleans ``(n,)``, with at most one True; all False if no suspect stands out.
     """
     targets, suspects = suspects_of(trial)
     share = np.where(suspects, likeness(known)[:, targets], 0.0)
@@ -242,8 +243,7 @@ def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
 
 
 def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    """Return targets ``(k,)`` that moved though no edge leads there; and the suspects in the smallest group, ``(n,
-    k)``.
+    """Return the unexplained targets ``(k,)``, and the suspects in the smallest group of each, ``(n, k)``.
 
     Targets without a suspect are left out.
     """
@@ -256,13 +256,12 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _families(edges: np.ndarray) -> np.ndarray:
-    """Return the distinct sets of parents that targets have, booleans ``(families, n)``."""
+    """Return the distinct sets of parents of targets, booleans ``(families, n)``."""
     return np.unique(edges, axis=1).T
 
 
 def any_of(groups: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Return whether a group ``(B, n)`` has one of the pairs ``(n, m)``, for every target: their product as
-    booleans."""
+    """Return whether a group ``(B, n)`` contains one of the pairs ``(n, m)``, for each target: a boolean product."""
     return groups.astype(np.float32) @ pairs.astype(np.float32) > 0.5
 
 

@@ -1,4 +1,4 @@
-"""Re-runs of a Gymnasium environment, and a look at its random generators after every step."""
+"""Replays of a Gymnasium environment, with checks of its random generators after each step."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,11 +16,11 @@ from .simulator import ActingFunction, Simulator
 from .streams import Streams, StreamWatch
 
 _OTHER_SEEDS = 3
-"""Seeds that are tried to see whether the seed matters at all."""
+"""Number of seeds that are tried to see whether the seed matters at all."""
 
 
 class HostSimulator(Simulator):
-    """A Gymnasium environment, reset with ``reset(seed=…)`` for every re-run."""
+    """A Gymnasium environment that is reset with ``reset(seed=…)`` for each replay."""
 
     def __init__(
         self,
@@ -33,21 +33,21 @@ class HostSimulator(Simulator):
         if is_vector(self.env):
             self.env.close()
             raise TypeError(
-                f"problem: got a function that makes a vector of environments, {type(self.env).__name__}, and "
-                "interventions replay one episode at a time; want a function that makes one gymnasium.Env"
+                f"problem: got a function that returns a vector environment, {type(self.env).__name__}, but "
+                "interventions replay one episode at a time; want a function that returns one gymnasium.Env"
             )
         space, network = ActionSpace.of(self.env.action_space, bounded="clip"), declared_network(self.env)
         if network is None:
             self.env.reset(seed=0)
             _, reward, *_, info = self.env.step(space.to_environment(np.zeros(len(space), np.float32)))
             network = InfluenceNetwork.complete(len(space), np.size(info.get("vector_reward", reward)))
-        observations = flatten_space(self.env.observation_space)  # only a policy looks at them
+        observations = flatten_space(self.env.observation_space)  # used only by a policy
         spec = Spec.of_spaces(observations, self.env.action_space, network, bounded="clip")
         super().__init__(spec, horizon, policy)
         size = int(np.prod(observations.shape or ()))
         if wrong := [each for each in exogenous if each >= size]:
             self.env.close()
-            raise ValueError(f"exogenous: got {wrong[0]}, want places below {size}, the size of a flat observation")
+            raise ValueError(f"exogenous: got {wrong[0]}, want indices below {size}, the size of a flat observation")
         self._exogenous, self._watch, self._watching = list(exogenous), StreamWatch(self.env, exogenous), False
 
     def _flat(self, obs: Any) -> np.ndarray:
@@ -82,7 +82,7 @@ class HostSimulator(Simulator):
     def watch_streams(self, seed: int, base: np.ndarray) -> Streams:
         """Choose the generators to compare: those that `reset` seeds. ``"unseen"`` if the seed matters but none draws.
 
-        The same actions are played with one seed twice and with a few others.
+        The same actions are played twice with one seed and once with a few others.
         """
 
         def play(seed: int) -> tuple[dict[str, int], set[str], np.ndarray, dict[str, int]]:
@@ -115,7 +115,7 @@ class HostSimulator(Simulator):
         return np.asarray(self.policy(jax.random.fold_in(jax.random.key(seed), t), np.asarray(obs, np.float32)))
 
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Play the re-runs one after the other."""
+        """Play the replays one after another."""
 
         def choose(mask: np.ndarray, t: int, obs: Any) -> np.ndarray:
             return np.where(mask, forced[t], self._answer(seed, t, obs) if base is None else base[t])
@@ -123,7 +123,7 @@ class HostSimulator(Simulator):
         return self._runs(seed, [partial(choose, mask) for mask in self._components(factors)], self.horizon)
 
     def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
-        """Play step `t` alone; every re-run has to play the steps before it, in which nothing may differ."""
+        """Play only step `t`; each replay must play the steps before it, in which nothing may differ."""
 
         def choose(mask: np.ndarray, time: int, obs: Any) -> np.ndarray:
             return np.where(mask & (time == t), forced[t], base[time])
@@ -133,13 +133,13 @@ class HostSimulator(Simulator):
         before = psi[:, :t]
         if not np.array_equal(before, np.broadcast_to(before[:1], before.shape), equal_nan=True):
             raise ValueError(
-                f"problem: episodes with the seed {seed} differ in targets before step {t}, the first in which actions "
-                "differ; want a simulator that repeats itself: does something survive reset(seed=…)?"
+                f"problem: episodes with seed {seed} differ in targets before step {t}, the first in which actions "
+                "differ; want a deterministic simulator: does some state survive reset(seed=…)?"
             )
         return psi[:, t : t + 1]
 
     def acted(self, seed: int) -> np.ndarray:
-        """Play an episode without force and return its actions."""
+        """Play an episode without intervention and return its actions."""
         return self._episode(seed, partial(self._answer, seed), self.horizon)[1]
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Networks by intervention: runs of the same episode that differ only in what some factors do.
+"""Discovery by intervention: replays of an episode that differ only in the actions of some factors.
 
-An edge i → j is taken as shown by two runs of the same seed that differ in what factor i does and in nothing else, if
-target j differed; or by two trials that suggested it independently of each other. That random numbers do not differ is
-checked (`factorax.discovery.streams`); if they do, edges are tested over seeds (`factorax.discovery.over_seeds`).
+An edge i → j is shown by two runs with the same seed that differ only in the actions of factor i, if target j differed;
+or by two trials that suggested it independently. It is checked that random numbers do not differ
+(`factorax.discovery.streams`); if they do, edges are tested over seeds (`factorax.discovery.over_seeds`).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,32 +36,32 @@ def intervene(
     exogenous: Sequence[int] = (),
     seed: int = 0,
 ) -> Discovery:
-    """Change what factors do, hold the random numbers and all else fixed, and see which targets move.
+    """Change the actions of factors, with random numbers and everything else fixed, and observe which targets move.
 
-    - *one-step*: from the states of an episode, the targets of the very step in which factors differ;
-    - *open loop*: for the whole episode, while the others repeat what they did;
-    - *closed loop*, if a `policy` is given: while the others answer by the policy to what they then see. What an action
-      changes by way of other actors is then in the network, as the gradient of a policy that reads it demands.
+    - *one-step*: from the states of an episode, the targets of the step in which factors differ;
+    - *open loop*: for the whole episode, while the other factors repeat their actions;
+    - *closed loop*, if a `policy` is given: while the other factors react to their observations with the policy. The
+      network then includes influence through other actors, as the gradient of such a policy requires.
 
-    The network is that of the closed loop, or, without a policy, of the open one; the others are under ``also``.
+    The result is the closed-loop network or, without a policy, the open-loop one; the others are in ``also``.
 
     **Arguments**
 
-    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment, which must repeat itself if
-      reset with the same seed: this is checked.
-    - `policy`: a trained `FactoredPPO`, or a function of a JAX key and an observation that gives a flat action.
-    - `horizon`: steps of an episode.
-    - `trials`: the number of episodes, each with its own seed, in which every pair without an edge is changed at least.
+    - `problem`: a JAX `Problem`, or a function that returns a Gymnasium environment, which must be deterministic given
+      the seed of its reset: this is checked.
+    - `policy`: a trained `FactoredPPO`, or a function of a JAX key and an observation that returns a flat action.
+    - `horizon`: number of steps of an episode.
+    - `trials`: minimum number of episodes, each with its own seed, in which each pair without an edge is changed.
     - `groups`: whether several factors are changed at once (`factorax.discovery.group_testing`), or one at a time.
     - `one_step`: whether to find the one-step network as well.
-    - `start`: a network whose edges are taken for granted: only those that it *lacks* are looked for, which takes far
-      fewer re-runs.
-    - `streams`: ``"check"``: after every step compare the random generators of an environment with those of the run
-      without intervention. If they differ, or cannot be seen though the seed matters, a warning and ``found.streams``
-      say so, and what moved is tested over many seeds (`factorax.discovery.over_seeds`). ``"trust"``: you know that no
-      action shifts the random numbers. ``"test"``: test in any case.
-    - `exogenous`: places in the flat observation that no action can touch, such as the weather; if they differ, random
-      numbers have shifted. For simulators with generators out of reach.
+    - `start`: a network whose edges are taken for granted: only edges that it *lacks* are searched for, which takes far
+      fewer replays.
+    - `streams`: ``"check"``: compare the random generators of an environment after each step with those of the run
+      without intervention. If they differ, or cannot be observed although the seed matters, a warning is issued,
+      ``found.streams`` tells so, and moved targets are tested over many seeds (`factorax.discovery.over_seeds`).
+      ``"trust"``: assume that no action shifts the random numbers. ``"test"``: always test over seeds.
+    - `exogenous`: indices in the flat observation that no action can change, such as the weather; if they differ,
+      random numbers have shifted. For simulators whose generators cannot be reached.
 
     >>> from factorax.problems import chain
     >>> found = intervene(chain(4, delay=2), horizon=6, trials=3)
@@ -102,9 +102,10 @@ class _Evidence:
 
     edges: np.ndarray
     trials: np.ndarray
-    """In how many trials each pair was ruled out, ``(n, m)``."""
+    """Number of trials in which each pair was ruled out, ``(n, m)``."""
     speaks: np.ndarray
-    """How many tests inform about a pair: the target stayed, or only this factor can have moved it, ``(n, m)``."""
+    """Number of informative tests of a pair: the target did not move, or only this factor can have moved it, ``(n,
+    m)``."""
     change: np.ndarray
     """Sum of |change of the target| over those tests, ``(n, m)``."""
     not_finite: list[str] = field(default_factory=list)
@@ -131,7 +132,7 @@ def _granted(start: Any, simulator: Simulator) -> np.ndarray:
     start = as_network(start, "start")
     if start.shape != simulator.network.shape:
         raise ValueError(
-            f"start: got shape {start.shape}, want {simulator.network.shape}, that of the problem's network"
+            f"start: got shape {start.shape}, want {simulator.network.shape}, the shape of the problem's network"
         )
     return start.to_dense() > 0
 
@@ -171,14 +172,14 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
 def _look_around(
     episode: Callable[[int], Reruns], evidence: _Evidence, trials: int, rng: np.random.Generator
 ) -> list[Reruns]:
-    """Start several episodes, find the first edges in the one that shows most, and return the other episodes.
+    """Start several episodes, find the first edges in the most informative one, and return the other episodes.
 
-    The same few factors are changed in all of them, and the episode in which they move the most targets is taken. What
-    elimination suggests there is an edge if a second episode suggests it as well, or if it is confirmed.
+    The same few factors are changed in all of them, and the episode in which they move the most targets is chosen. An
+    edge suggested there by elimination is accepted if a second episode suggests it as well, or if it is confirmed.
     """
     n = len(evidence.edges)
     started, rate = [episode(number) for number in range(1 + min(n // 12, 9, max(trials - 1, 1)))], 0.5
-    if len(started) > 1:  # otherwise there are few factors, and all are changed one by one
+    if len(started) > 1:  # otherwise there are few factors, which are all changed one by one
         few = np.isin(np.arange(n), rng.choice(n, 1 + n // 16, replace=False))
         started.sort(key=lambda episode: -int(episode.test(few[None]).sum()))
         rate = 1 - float(1 - np.mean([episode.moved for episode in started])) ** (1 / few.sum())
@@ -196,7 +197,7 @@ def _look_around(
 
 
 def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
-    """Test groups that should move nothing new; where one does, search for the factor that did it."""
+    """Test groups that should move nothing new; if one does, search for the factor that moved it."""
     n = len(evidence.edges)
     if len(planned):
         episode.test(planned)
@@ -214,7 +215,7 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
         if suspects.any() and len(episode.groups) - looked > n / 4:  # after that many tests one by one is as cheap
             _one_by_one(episode, evidence, suspects)
         elif suspects.any():
-            # A likely suspect is changed alone, which decides; otherwise test the most informative group.
+            # A likely suspect is changed alone, which is decisive; otherwise test the most informative group.
             if not _one_by_one(episode, evidence, likely(trial, evidence.edges)):
                 episode.test(next_group(trial, rng)[None])
         elif trial.unexplained.any():
@@ -227,7 +228,7 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
 
 
 def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray) -> bool:
-    """Change each of these factors alone, unless that was done before; return whether any was left to change."""
+    """Change each of these factors alone, unless already done; return whether any was left to change."""
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
         alone = np.eye(len(left), dtype=bool)[left]
@@ -273,9 +274,9 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
 
 
 def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Streams:
-    """Raise unless the same seed and the same actions give the same targets, in all ways in which it will be run.
+    """Raise unless the same seed and actions give the same targets, in all the ways in which the simulator will be run.
 
-    Returns whether it can be seen that random streams are held, which is then watched unless they are trusted.
+    Returns whether it can be detected that random streams are held; this is then checked unless they are trusted.
     """
     rng = np.random.default_rng(seed)
     n = simulator.network.shape[0]
@@ -286,9 +287,9 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
         if differs.any():
             t = int(differs.any(axis=1).argmax())
             raise ValueError(
-                f"problem: two episodes with the seed {seed} and the same actions differ in step {t}, target "
-                f"{some(names_of(simulator.network.targets, differs[t]))}; want a simulator that repeats itself, i.e. "
-                "one that draws from the generator that reset(seed=…) seeds, and from nothing else. Without one, use a "
+                f"problem: two episodes with seed {seed} and the same actions differ in step {t}, target "
+                f"{some(names_of(simulator.network.targets, differs[t]))}; want a deterministic simulator, i.e. "
+                "one that draws only from the generator that reset(seed=…) seeds. Otherwise use a "
                 "method that works on data: method='score' or 'dependence'"
             )
         if not np.isfinite(first[0]).all():
@@ -300,9 +301,9 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
     if state == "unseen" and streams == "check":
         warn(
             "problem: the targets depend on the seed, but no random generator that reset(seed=…) seeds can be reached. "
-            "Whether an action shifts the random numbers cannot be seen, so that edges are tested over seeds. Draw "
-            "from self.np_random, say which observations are exogenous=…, or streams='trust' if you know that no "
-            "action does"
+            "Shifts of random numbers by actions cannot be detected, so edges are tested over seeds. Draw from "
+            "self.np_random, name observations that are exogenous=…, or use streams='trust' if you know that no action "
+            "shifts them"
         )
     return state
 
@@ -310,10 +311,10 @@ def _check_repeats(simulator: Simulator, seed: int, streams: Checking) -> Stream
 def _warn_of_shift(simulator: Simulator, shift: ShiftedError) -> None:
     names = some(names_of(simulator.network.actions, shift.factors))
     warn(
-        f"problem: the random numbers of the simulator shift with the actions: where {names} did something else, "
+        f"problem: the random numbers of the simulator shift with the actions: with other actions of {names}, "
         f"other numbers were drawn by the end of step {shift.step} (compared: {simulator.watched}). Targets that no "
-        "action reaches may move as well, so that what moved is tested over seeds, at a false-discovery rate. To have "
-        "edges shown, give every random quantity its own generator, or draw as many numbers in every step"
+        "action influences may move as well, so moved targets are tested over seeds, at a false-discovery rate. To "
+        "show edges directly, use one generator per random quantity, or draw the same number of values in each step"
     )
 
 
@@ -325,6 +326,6 @@ def _warn_of_answers(closed: Discovery, opened: Discovery) -> None:
         warn(
             f"policy: {counted(int(more.sum()), f'edge, {edge}, exists', f'edges, such as {edge}, exist')} only "
             "because other actors react to what an action changes: with replayed actions there is no edge, and a "
-            "network without it biases the gradient of this policy. Let actors read what is local, or use the "
+            "network without it biases the gradient of this policy. Use local observations, or the "
             "closed-loop network"
         )

@@ -1,4 +1,4 @@
-"""Re-runs of a JAX problem: keys come from the seed and the step, so that no action can shift them."""
+"""Replays of a JAX problem: keys depend only on the seed and the step, so actions cannot shift them."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -13,11 +13,11 @@ from ..spec import Spec
 from .simulator import ActingFunction, Simulator
 
 SIDE_BY_SIDE = 8
-"""Re-runs in one call."""
+"""Number of replays per call."""
 
 
 class JaxSimulator(Simulator):
-    """A pure-JAX problem; the re-runs of a call are batched."""
+    """A pure-JAX problem; the replays of a call are batched."""
 
     def __init__(self, problem: Problem, horizon: int, policy: ActingFunction | None):
         super().__init__(Spec.of(problem, bounded="clip"), horizon, policy)
@@ -64,7 +64,7 @@ class JaxSimulator(Simulator):
 
                 return jax.lax.scan(step, start, (keys, acts, forced))[1]
 
-            # One after the other: a matrix product may round differently in another row of a batch.
+            # Sequentially: a matrix product may round differently in another row of a batch.
             return jax.lax.map(one, mask)
 
         return jax.jit(run)
@@ -85,26 +85,26 @@ class JaxSimulator(Simulator):
         return jax.jit(run)
 
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Play the re-runs in batches of `SIDE_BY_SIDE`."""
+        """Play the replays in batches of `SIDE_BY_SIDE`."""
         self.steps += len(factors) * self.horizon
         if base is None:
             return self._in_chunks(lambda mask: self._answered(seed, forced, mask)[0], factors)
         return self._in_chunks(lambda mask: self._replayed(seed, base, forced, mask), factors)
 
     def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
-        """Play every step with and without force."""
+        """Play each step with and without intervention."""
         self.steps += (len(factors) + 1) * self.horizon
         with_empty = np.vstack([np.zeros((1, factors.shape[1]), bool), factors])
         return self._in_chunks(lambda mask: self._once(seed, base, forced, mask), with_empty)
 
     def _in_chunks(self, run: Callable[[np.ndarray], jax.Array], factors: np.ndarray) -> np.ndarray:
-        """Run in chunks of one size, the last one padded with empty sets, so that only one program is compiled."""
+        """Run in chunks of equal size, the last one padded with empty sets, so that only one program is compiled."""
         filled = np.vstack([factors, np.zeros((-len(factors) % SIDE_BY_SIDE, factors.shape[1]), bool)])
         chunks = np.split(self._components(filled), len(filled) // SIDE_BY_SIDE)
         return np.concatenate([np.asarray(run(chunk)) for chunk in chunks])[: len(factors)]
 
     def acted(self, seed: int) -> np.ndarray:
-        """Play an episode without force and return its actions."""
+        """Play an episode without intervention and return its actions."""
         self.steps += self.horizon
         nothing = np.zeros((self.horizon, len(self.space)), np.float32)
         return np.asarray(self._answered(seed, nothing, np.zeros((1, len(self.space)), bool))[1][0])

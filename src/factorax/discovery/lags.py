@@ -1,4 +1,4 @@
-"""How long influence takes: one action changed in one step, and the first step in which each target differs."""
+"""Measurement of lags: one action is changed in one step, and the first step in which each target differs is found."""
 
 import warnings
 from typing import Any
@@ -15,15 +15,15 @@ from .simulators import simulator_of
 def measure_lags(
     problem: Any, network: Any = None, *, horizon: int = 100, trials: int = 20, seed: int = 0
 ) -> LaggedNetwork:
-    """Measure the lag of every edge in a simulator that is deterministic given a seed.
+    """Measure the lag of each edge in a simulator that is deterministic given a seed.
 
-    In each of `trials` episodes every factor in turn does something else for one step, at a random time, all else held
-    fixed. The lag of an edge is the shortest time after which its target was seen to move; 0 if it never was,
-    which is safe. A lag that is shorter in states that no episode visits is overrated, and biases the gradient: take
-    many trials, or lags that physics gives. Random numbers that shift with the actions only make lags shorter.
+    In each of `trials` episodes, each factor in turn takes another action for one step, at a random time, with
+    everything else fixed. The lag of an edge is the shortest observed time until its target changed; 0 if it never
+    did, which is safe. A lag that is shorter in states that no episode visits is overestimated, and biases the
+    gradient: use many trials, or lags from physics. Random numbers that shift with the actions can only shorten lags.
 
-    - `network`: the network whose edges are measured; the problem's own if left out. Other pairs get no lag.
-    - `horizon`: steps of an episode; the change comes in its first half.
+    - `network`: the network whose edges are measured; by default that of the problem. Other pairs get no lag.
+    - `horizon`: number of steps of an episode; the change is in its first half.
 
     >>> from factorax.problems import chain
     >>> measure_lags(chain(3, delay=4), horizon=12, trials=3).lags
@@ -37,7 +37,7 @@ def measure_lags(
         net = simulator.network if network is None else as_network(network, "network")
         n, m = simulator.network.shape
         if net.shape != (n, m):
-            raise ValueError(f"network: got shape {net.shape}, want ({n}, {m}), that of the problem's")
+            raise ValueError(f"network: got shape {net.shape}, want ({n}, {m}), the shape of the problem's network")
         rng = np.random.default_rng(seed)
         never = horizon + 1
         first = np.full((n, m), never)
@@ -53,5 +53,5 @@ def measure_lags(
         simulator.close()
     first[first == never] = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StructureWarning)  # of what it leaves out the network has warned already
+        warnings.simplefilter("ignore", StructureWarning)  # already issued when the network was created
         return LaggedNetwork.from_lags(np.where(net.to_dense() > 0, first, -1), net.actions, net.targets)

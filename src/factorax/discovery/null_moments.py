@@ -1,4 +1,4 @@
-"""Mean, variance and third cumulant of the dependence test's statistic where there is no edge, in closed form."""
+"""Mean, variance and third cumulant of the statistic of the dependence test without an edge, in closed form."""
 
 from collections import Counter
 from itertools import combinations_with_replacement, product
@@ -7,25 +7,25 @@ from math import factorial, prod
 import numpy as np
 
 _BLOCK = 2**23
-"""Numbers in the matrices of one block of actions."""
+"""Maximum size of the matrices of one block of actions."""
 
 
 def null_moments(targets: np.ndarray, features: np.ndarray | None, waves: int) -> np.ndarray:
-    """Mean, variance and third cumulant of Q = Σₖ |Σₜ wₖ(t) xₜ|² under the null, ``(3, n, m)``; n = 1 without features.
+    """Return mean, variance and third cumulant of Q = Σₖ |Σₜ wₖ(t) xₜ|² under the null, ``(3, n, m)``.
 
-    xₜ is the vector of all products of a feature of the state (or 1) and a wave of the target in sample t, and wₖ(t) =
-    √2 cos(kπUₜ), k = 1 … K. Given states and targets, the Uₜ are independent and uniform if there is no edge. With
-
+    n is 1 without features. xₜ is the vector of all products of a feature of the state (or 1) and a wave of the target
+    in sample t, and wₖ(t) = √2 cos(kπUₜ), k = 1 … K. Given states and targets, the Uₜ are independent and uniform if
+    there is no edge. With
         C = Σₜ xₜxₜᵀ,    D = Σₜ |xₜ|² xₜxₜᵀ,    q = |Σₜ |xₜ|² xₜ|²,    h = |Σₜ xₜ⊗xₜ⊗xₜ|²,    sᵣ = Σₜ |xₜ|²ʳ,
 
-    and c the number of ordered triples of waves of which one is the sum of the two others,
+    and c the number of ordered triples of waves in which one is the sum of the two others,
 
         E Q  = K tr C
         V Q  = K (2 tr C² − 3/2 s₂)
         κ₃ Q = 8K (tr C³ − 3 tr CD + 2 s₃) + 6K (tr CD − s₃) + 3 ⌊K/2⌋ (q − s₃) + 2c (h − s₃) + c/4 s₃.
 
-    For many samples of equal weight 2K tr C² and 8K tr C³ are left, as for normal w. The rest matters where a few
-    samples outweigh the others: then waves of the same Uₜ reach their peaks together.
+    For many samples of equal weight only 2K tr C² and 8K tr C³ remain, as for normal w. The rest matters if a few
+    samples dominate: waves of the same Uₜ then peak together.
 
     - `targets`: waves of every target, level and spread, ``(N, 2m)``; `features`: ``(N, n, p)``, or None.
     """
@@ -72,5 +72,5 @@ def _of_actions(factors: np.ndarray, g: tuple[np.ndarray, np.ndarray], waves: in
 
 
 def _orders(indices: tuple[int, ...]) -> int:
-    """Return the number of orders in which these indices can be written."""
+    """Return the number of distinct orders of these indices."""
     return factorial(len(indices)) // prod(factorial(count) for count in Counter(indices).values())

@@ -1,9 +1,9 @@
-"""Networks of simulators whose random streams shift with the actions: tests over many seeds.
+"""Tests over many seeds, for simulators whose random streams shift with the actions.
 
-Where streams shift, a target that moved may have moved because other random numbers were drawn. One that never moved
-shows no sign of an edge, as ever; for all others it is *tested* whether the distribution of the target depends on the
-action. Nothing is taken as shown, not even what moved while the generators were still in the same state after every
-step: within a step one draw more for one quantity and one less for another leave the same state behind.
+If streams shift, a target may have moved because other random numbers were drawn. A target that never moved shows no
+edge, as usual; for all others it is *tested* whether the distribution of the target depends on the action. Nothing else
+counts as evidence, not even a move while the generators were in the same state after each step: within a step, one draw
+more for one quantity and one less for another leave the same state.
 """
 
 from typing import NamedTuple
@@ -19,13 +19,13 @@ from .score import detectable
 from .simulator import Simulator
 
 _HELD = (0.0, 0.03, 0.3)
-"""How often the actions of the tests leave the value that they mostly have: seldom, so that their mean tells much."""
+"""How often the actions of the tests leave their usual value: rarely, so that their mean is informative."""
 _FEWEST = 30
-"""Samples that the test of dependence needs."""
+"""Minimum number of samples for the dependence test."""
 
 
 class SeedComparison(NamedTuple):
-    """What re-runs of many episodes tell of every pair of a factor and a target."""
+    """The results of replays of many episodes for each pair of a factor and a target."""
 
     moved: np.ndarray
     """Whether the target moved at all, ``(n, m)``."""
@@ -34,15 +34,15 @@ class SeedComparison(NamedTuple):
     change: np.ndarray
     """Mean of |change of the target's sum over the episode|, ``(n, m)``."""
     paired: int
-    """Seeds of episodes that were run again, for every factor."""
+    """Number of seeds whose episodes were replayed for each factor."""
     unpaired: int
-    """Further seeds, with one episode each."""
+    """Number of further seeds, with one episode each."""
     not_finite: int
-    """Episodes that were cut where a target was not finite."""
+    """Number of episodes that were cut at a non-finite target."""
 
 
 def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: int, granted: np.ndarray) -> Discovery:
-    """Return the network with p-values; edges that are `granted`, ``(n, m)``, have 0."""
+    """Return the network with p-values; edges in `granted`, ``(n, m)``, have p-value 0."""
     began = simulator.steps
     compared = compare_over_seeds(simulator, name, trials=trials, seed=seed)
     tested = compared.moved & ~granted
@@ -65,8 +65,8 @@ def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
 def _notes(name: str, compared: SeedComparison, tested: int, granted: np.ndarray) -> tuple[str, ...]:
     others = f", and {compared.unpaired} others" * bool(compared.unpaired)
     notes = [
-        f"{name}: {counted(compared.paired, 'seed was', 'seeds were')} run again for every action{others}",
-        f"{counted(tested, 'pair')} of {granted.size} moved, perhaps by other random numbers alone, and "
+        f"{name}: {counted(compared.paired, 'seed was', 'seeds were')} replayed for each action{others}",
+        f"{counted(tested, 'pair')} of {granted.size} moved, perhaps only because of other random numbers, and "
         f"{'was' if tested == 1 else 'were'} tested over these seeds",
     ]
     if granted.any():
@@ -74,11 +74,11 @@ def _notes(name: str, compared: SeedComparison, tested: int, granted: np.ndarray
     if compared.unpaired and tested:
         smallest = min(detectable(compared.unpaired, granted.size), 1.0)
         notes.append(
-            f"a lone edge among {granted.size} pairs is found with a chance of 80 % if its correlation is "
-            f"{smallest:.2g} or more; take more trials to find weaker ones"
+            f"a lone edge among {granted.size} pairs is found with a probability of 80 % if its correlation is "
+            f"{smallest:.2g} or more; use more trials to find weaker ones"
         )
     if compared.not_finite:
-        notes.append(f"{counted(compared.not_finite, 'episode')} had targets that are not finite, and were cut there")
+        notes.append(f"{counted(compared.not_finite, 'episode')} had non-finite targets, and were cut there")
     return tuple(notes)
 
 
@@ -86,11 +86,12 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
     """Change one factor at a time in `trials` episodes, then play as many steps again, each episode with its own seed.
 
     - *Paired*: the difference D of a target's sum between the two runs of a seed has mean zero if the target does not
-      depend on the factor, whatever the streams do, for both runs have the same distribution given the other actions.
-      Its product with the difference of what the factor did (its mean rank over the episode, or how far that is from
-      the middle) is tested by Student's t, with at least 2¹⁻ᵏ for k episodes in which D ≠ 0.
+      depend on the factor, whatever the streams do, because both runs have the same distribution given the other
+      actions. Its product with the difference of the factor's actions (their mean rank over the episode, or its
+      distance from the middle) is tested by Student's t, with a p-value of at least 2¹⁻ᵏ for k episodes in which D ≠
+      0.
     - *Unpaired*, without a policy: in the other episodes all factors draw independently, and `dependence_test` is
-      exact. The smaller of the two p-values counts twice.
+      exact. The smaller of the two p-values is doubled.
 
     - `name`: ``"one-step"``, ``"open-loop"`` or ``"closed-loop"``.
     """
@@ -107,7 +108,7 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
         before.append(acted.mean(axis=0))
         after.append(forced.mean(axis=0))
     change = np.array(changes)
-    # What a policy did depends on the random numbers, as the targets do; only what was forced is independent of them.
+    # A policy's actions depend on the random numbers, as the targets do; only forced actions are independent of them.
     p_value = _paired(change, np.array(before), np.array(after), simulator.factor_of, both=simulator.policy is None)
     others = 0
     if simulator.policy is None:
@@ -127,8 +128,7 @@ def compare_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
 def _one_by_one(
     simulator: Simulator, name: str, seed: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` before and
-    after."""
+    """Return targets ``(1 + n, T, m)`` without and with each factor changed, and the actions ``(T, c)`` of both."""
     n = simulator.network.shape[0]
     acted = simulator.sequence(rng, alike=False, rates=_HELD) if simulator.policy is None else simulator.acted(seed)
     forced, at = simulator.unlike(acted, rng, rates=_HELD), int(rng.integers(simulator.horizon))
@@ -149,11 +149,11 @@ def _finite_steps(psi: np.ndarray) -> int:
 def _paired(
     change: np.ndarray, before: np.ndarray, after: np.ndarray, factor_of: np.ndarray, *, both: bool
 ) -> np.ndarray:
-    """p-values ``(n, m)`` from changes of targets ``(S, n, m)`` and what components did before and after, ``(S, c)``.
+    """Return p-values ``(n, m)`` from changes of targets ``(S, n, m)`` and actions before and after, ``(S, c)``.
 
-    `both`: whether what they did before may be used, too.
+    `both`: whether the actions before may also be used.
     """
-    change = change.astype(np.float64)  # in single precision, the least of squares below would be 0
+    change = change.astype(np.float64)  # in single precision, the smallest squares would underflow
     trials, n, m = change.shape
     place = stats.rankdata(np.vstack([before, after]), axis=0) / (2 * trials + 1)
     p_value = np.ones((n, m))
@@ -175,14 +175,14 @@ def _paired(
 
 
 def _unpaired(simulator: Simulator, name: str, seeds: range, rng: np.random.Generator) -> np.ndarray:
-    """p-values ``(n, m)`` of `dependence_test` on episodes of these seeds, in which all factors draw independently."""
+    """Return p-values ``(n, m)`` of `dependence_test` on episodes with these seeds and independent actions."""
     n, m = simulator.network.shape
     nothing, sums, did = np.zeros((1, n), bool), [], []
     for seed in seeds:
         acted = simulator.sequence(rng, alike=False, rates=_HELD)
         if name == "one-step":
             at = int(rng.integers(simulator.horizon))
-            acted[at] = simulator.sequence(rng, alike=False, rates=(1.0,))[at]  # apart from what was done before
+            acted[at] = simulator.sequence(rng, alike=False, rates=(1.0,))[at]  # independent of earlier actions
             psi = simulator.play_once(seed, acted, acted, nothing[:0], at)[0]
             sums.append(psi[at if len(psi) > 1 else 0])
             did.append(acted[at])
@@ -191,7 +191,7 @@ def _unpaired(simulator: Simulator, name: str, seeds: range, rng: np.random.Gene
             sums.append(psi[: _finite_steps(psi[None])].sum(axis=0))
             did.append(acted.mean(axis=0))
     samples, targets = np.array(did, float), np.nan_to_num(np.array(sums))
-    # Ranks, ties in random order: uniform and independent of the targets where there is no edge.
+    # Ranks with random ties: uniform and independent of the targets if there is no edge.
     order = np.lexsort((rng.random(samples.shape), samples), axis=0).argsort(axis=0)
     uniforms = (order + 0.5) / len(samples)
     constant = np.ptp(samples, axis=0) == 0

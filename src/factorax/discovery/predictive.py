@@ -1,4 +1,4 @@
-"""The predictive method, after Causal MoMa: an edge is where a model of the target needs the action."""
+"""The predictive method, after Causal MoMa: an edge exists if a model of the target needs the action."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from .batch import Batch
 from .result import Discovery
 
 THRESHOLDS = {"low": 0.003, "high": 0.12}
-"""The ends of the range in which the published method's thresholds lie, each set by hand for one task; in nats."""
+"""The range of the thresholds of the published method, each set by hand for one task, in nats."""
 
 
 def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discovery:
-    """Return conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from the held-out errors of two models of every target.
+    """Return the conditional mutual information I(ψⱼ; aᵢ | s, ā_i) from held-out errors of two models per target.
 
         Iᵢⱼ = ½ log(error without aᵢ / error with all actions)
 
-    A model is a ridge regression on the state and on waves cos(kπUᵢ) of every action, trained on one half of the
-    samples and scored on the other, and the other way round. It has no p-values: `network` needs a threshold, such as
-    ``THRESHOLDS["low"]``. For comparison with the tests, which keep an error rate.
+    A model is a ridge regression on the state and on waves cos(kπUᵢ) of each action, trained on one half of the
+    samples and evaluated on the other, and vice versa. There are no p-values: `network` needs a threshold, such as
+    ``THRESHOLDS["low"]``. For comparison with the tests, which control an error rate.
 
     >>> from scipy import special
     >>> rng = np.random.default_rng(0)
@@ -29,7 +29,7 @@ def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discover
     """
     checked("waves", waves, Count)
     checked("ridge", ridge, Positive)
-    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
+    check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked(least=30)
     if batch.uniforms is None:
         raise ValueError("uniforms: got None, want F(a|s), the actions through their distribution function; see Batch")
@@ -51,7 +51,7 @@ def predictive(batch: Batch, *, waves: int = 4, ridge: float = 1e-3) -> Discover
         errors = psi[held] - x[held] @ beta
         with_all += (errors**2).sum(axis=0)
         for i, block in enumerate(columns):
-            # The regression without these columns, from the one with them: a Schur complement of its inverse.
+            # The regression without these columns follows from the full one by a Schur complement of its inverse.
             change = inverse[:, block] @ np.linalg.solve(inverse[np.ix_(block, block)], beta[block])
             without[i] += ((errors + x[held] @ change) ** 2).sum(axis=0)
     effect = 0.5 * np.log(np.maximum(without, 1e-300) / np.maximum(with_all, 1e-300))

@@ -1,4 +1,4 @@
-"""The result of discovery: effect, p-value and number of samples of every pair of an action and a target."""
+"""The result of discovery: effect, p-value and number of samples for each pair of an action and a target."""
 
 import os
 from collections.abc import Mapping
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _DOUBTFUL = 0.5
-"""Confidence below which a bipartite drawing leaves an edge out."""
+"""Minimum confidence of an edge in a bipartite drawing."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Discovery:
     """An influence network with the evidence for each of its edges.
 
-    A network of one step says what an action changes at once, and biases the gradient of returns where influence comes
-    later; `InfluenceNetwork.close_over` leads from the one to the other.
+    A one-step network shows immediate effects of actions, and biases the gradient of returns if influence comes later;
+    `InfluenceNetwork.close_over` derives the network of returns from it.
 
     >>> found = Discovery("score", "return", effect=np.eye(2), p_value=np.array([[1e-4, 0.5], [0.9, 2e-4]]),
     ...                   samples=np.full((2, 2), 100))
@@ -42,27 +42,28 @@ class Discovery:
 
     method: MethodName
     kind: TargetKind
-    """What the targets are: rewards of one step, or returns."""
+    """The kind of targets: rewards of one step, or returns."""
     effect: np.ndarray
     """Strength of the influence, in the method's own unit (`effect_unit`), ``(n, m)``."""
     p_value: np.ndarray
-    """p-value of the hypothesis that there is no edge, ``(n, m)``; NaN where nothing was tested."""
+    """p-value of the hypothesis that there is no edge, ``(n, m)``; NaN if not tested."""
     samples: np.ndarray
     """Number of samples or re-runs behind each pair, ``(n, m)``."""
     actions: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     loop: Loop = "closed"
-    """Whether later actions were replayed (open), or answered to what they saw (closed)."""
+    """Whether later actions were replayed (open), or reacted to observations (closed)."""
     effect_unit: str = ""
     notes: tuple[str, ...] = ()
-    """What a reader should know: what was skipped, what the samples can tell."""
+    """Remarks on what was skipped and what the samples can show."""
     steps: int = 0
     """Number of simulated steps in total."""
     streams: Streams | None = None
     """For interventions: whether random numbers were held fixed (``"held"``, or ``"trusted"`` if you say so), shifted
-    with the actions (``"shifted"``), or come from where nobody can see (``"unseen"``). None for other methods."""
+    with
+    the actions (``"shifted"``), or could not be observed (``"unseen"``). None for other methods."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
-    """The other networks of the same interventions, by name: ``one-step``, ``open-loop``."""
+    """The other networks of the same interventions by name: ``one-step``, ``open-loop``."""
 
     def __post_init__(self) -> None:
         kinds = {"method": MethodName, "kind": TargetKind, "loop": Loop, "effect_unit": str, "streams": Streams | None}
@@ -71,10 +72,10 @@ class Discovery:
         for name in ("effect", "p_value", "samples"):
             array = real_array(name, getattr(self, name), finite=False)
             if array.ndim != 2 or array.shape != np.shape(self.effect) or not array.size:
-                raise ValueError(f"{name}: got {shown(array)}, shape {array.shape}, want (n, m), that of effect")
+                raise ValueError(f"{name}: got {shown(array)}, shape {array.shape}, want (n, m), the shape of effect")
         p_values(self.p_value)
         if (np.asarray(self.samples) < 0).any() or (np.asarray(self.samples) % 1).any():
-            raise ValueError(f"samples: got {shown(self.samples)}, want whole numbers of at least 0")
+            raise ValueError(f"samples: got {shown(self.samples)}, want whole numbers ≥ 0")
         listed("notes", self.notes, "a tuple of sentences")
         checked("steps", self.steps, Annotated[int, Range(0)])
         check_type("also", self.also, Mapping, "a dictionary of other results")
@@ -97,12 +98,12 @@ class Discovery:
 
     @property
     def tested(self) -> bool:
-        """Whether the method tests, so that there are p-values and an error rate can be kept."""
+        """Whether the method has p-values, so that an error rate can be controlled."""
         return self.method not in WITHOUT_P_VALUES
 
     @cached_property
     def confidence(self) -> np.ndarray:
-        """1 − q, with q the smallest false-discovery rate at which the edge is found, ``(n, m)``; 0 if untested."""
+        """1 − q, where q is the smallest false-discovery rate at which the edge is found, ``(n, m)``; 0 if untested."""
         return 1 - np.nan_to_num(adjusted(self.p_value), nan=1.0)
 
     def found(self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None) -> np.ndarray:
@@ -117,33 +118,33 @@ class Discovery:
             return np.nan_to_num(self.effect) > threshold
         if not self.tested:
             raise ValueError(
-                f"threshold: missing; the {self.method} method has no p-values, so that no false-discovery rate can be "
-                "kept. Give one, such as discovery.predictive.THRESHOLDS['low']"
+                f"threshold: missing; the {self.method} method has no p-values, so no false-discovery rate can be "
+                "controlled. Pass one, such as discovery.predictive.THRESHOLDS['low']"
             )
         return discoveries(self.p_value, fdr, control)
 
     def network(
         self, fdr: float = 0.05, *, control: Control = "bh", threshold: float | None = None
     ) -> InfluenceNetwork:
-        """Return the edges of which at most a share `fdr` is false on average.
+        """Return the network of edges with an expected fraction of false edges of at most `fdr`.
 
-        - `control`: ``"bh"`` (Benjamini–Hochberg), or ``"by"`` (Benjamini–Yekutieli), which holds however the tests
-          depend on each other, and finds less.
-        - `threshold`: in place of both, the edges whose effect is larger. Methods without p-values go by it alone:
-          ``"predictive"`` wants one, ``"gated"`` takes ½ unless told.
+        - `control`: ``"bh"`` (Benjamini–Hochberg), or ``"by"`` (Benjamini–Yekutieli), which is valid for any dependence
+          between the tests and finds less.
+        - `threshold`: instead of both, the minimum effect of an edge. Methods without p-values use only this:
+          ``"predictive"`` requires it, and the default of ``"gated"`` is ½.
         """
         return InfluenceNetwork(self.found(fdr, control=control, threshold=threshold), self.actions, self.targets)
 
     def draw(self, style: str = "matrix", *, fdr: float = 0.05, ax: "Axes | None" = None) -> "Axes":
         """Draw the discovery with matplotlib.
 
-        - ``"matrix"``: confidence as grey, a frame around every edge at the false-discovery rate `fdr`, a cross where
-          nothing could be tested. Methods without p-values give no confidence, and the effect is shown.
-        - ``"bipartite"``: as `factorax.structure.draw`; edges with a confidence of ½ or more, thinner where it is less.
-          For gates, the probability of being open takes the place of confidence.
+        - ``"matrix"``: confidence in grey, a frame around each edge at the false-discovery rate `fdr`, and a cross
+          where nothing could be tested. For methods without p-values, the effect is shown.
+        - ``"bipartite"``: as `factorax.structure.draw`, with edges of confidence ½ or more, thinner if it is lower. For
+          gates, the probability of being open is used as confidence.
         """
         checked("style", style, Literal["matrix", "bipartite"])
-        self.found(fdr, threshold=0.5)  # raises if `fdr` is none
+        self.found(fdr, threshold=0.5)  # raises if `fdr` is invalid
         if ax is not None and not hasattr(ax, "add_patch"):
             raise TypeError(f"ax: got {shown(ax)}, want the axes of a matplotlib figure")
         if style == "bipartite":
@@ -165,20 +166,20 @@ class Discovery:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a safetensors file: arrays, and a JSON header. `network().save` writes K alone."""
+        """Write everything to a safetensors file: arrays and a JSON header. `network().save` writes only K."""
         path = path_of("path", path)
         parts = {"": self} | dict(self.also)
         save(path, {name: vars(part) for name, part in parts.items()}, actions=self.actions, targets=self.targets)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Discovery":
-        """Read a discovery that `save` wrote; any other file is a ValueError."""
+        """Read a discovery that `save` wrote; raise ValueError for any other file."""
         if not (file := path_of("path", path, "a file that Discovery.save wrote")).is_file():
             raise FileNotFoundError(f"path: no file {str(file)!r}, want one that Discovery.save wrote")
         return load(file, Discovery)
 
     def as_edges(self, fdr: float = 0.05, *, threshold: float | None = None) -> list[dict[str, Any]]:
-        """Return one dictionary for every edge, the strongest evidence first: ready for JSON."""
+        """Return one dictionary per edge, with the strongest evidence first, for use as JSON."""
         i, j = np.nonzero(self.found(fdr, threshold=threshold))
         order = np.lexsort((-np.abs(self.effect[i, j]), -self.confidence[i, j]))
         return [
@@ -204,7 +205,7 @@ class Discovery:
             )
         elif not self.tested:
             lines.append(
-                f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) makes edges of it"
+                f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) turns it into edges"
             )
         else:
             lines.append(

@@ -1,4 +1,4 @@
-"""The score test: where factor i does not influence target j, E[zᵢ ψⱼ] = 0."""
+"""The score test: if factor i does not influence target j, E[zᵢ ψⱼ] = 0."""
 
 import numpy as np
 from scipy import special, stats
@@ -13,13 +13,13 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
 
         tᵢⱼ = Σ zᵢ ψⱼ / √(Σ zᵢ² · Σ ψⱼ² / N)
 
-    With scores of variance one given the state, and no edge, zᵢ is independent of ψⱼ given the state: then E[zᵢ² ψⱼ²] =
-    E[ψⱼ²], and the one product of matrices Zᵀ Ψ is all that there is to compute. ψ is taken less its linear regression
-    on the state, which is a baseline: it costs no validity and gains power.
+    With scores of variance one given the state, and no edge, zᵢ is independent of ψⱼ given the state, so that E[zᵢ²
+    ψⱼ²] = E[ψⱼ²], and only the matrix product Zᵀ Ψ must be computed. The linear regression of ψ on the state is
+    subtracted as a baseline, which keeps the test valid and increases its power.
 
-    - `batch`: from `collect`, or from your own data. With several scores a factor, ``(N, n, p)``, the smallest of
-      the p-values counts, times p.
-    - `robust`: estimate E[zᵢ² ψⱼ²] for every pair instead: for scores of any variance, for one more product.
+    - `batch`: from `collect`, or your own data. With several scores per factor, ``(N, n, p)``, the smallest p-value
+      times p is used.
+    - `robust`: whether to estimate E[zᵢ² ψⱼ²] for each pair instead, for scores of any variance, by one more product.
 
     >>> rng = np.random.default_rng(0)
     >>> a = rng.normal(size=(2000, 2))
@@ -29,7 +29,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
            [False, False]])
     """
     checked("robust", robust, bool)
-    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
+    check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     batch = batch.checked()
     n_samples, n, m = batch.shape
     dead, still, notes = batch.constant()
@@ -48,7 +48,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
             t = np.abs(product) / np.sqrt(np.maximum((z * z).T @ (psi * psi), 1e-300))
         else:
             t = np.abs(correlation) * np.sqrt(n_samples)
-        many = n_samples > 500  # then Student's distribution is normal
+        many = n_samples > 500  # Student's distribution is then normal
         p_of_score = special.erfc(t / np.sqrt(2)) if many else 2 * stats.t.sf(t, n_samples - used)
         p_value = np.minimum(p_value, width * p_of_score)
         effect = correlation if k == 0 else np.where(np.abs(correlation) > np.abs(effect), correlation, effect)
@@ -58,7 +58,7 @@ def score_test(batch: Batch, *, robust: bool = False) -> Discovery:
 
 
 def less_baseline(psi: np.ndarray, state: np.ndarray | None) -> tuple[np.ndarray, int]:
-    """Return ψ less its regression on a constant and the state, if samples suffice; and the number of coefficients."""
+    """Return ψ minus its regression on a constant and the state, if samples suffice, and the number of coefficients."""
     centred = psi - psi.mean(axis=0)
     if state is None or len(psi) < 20 * state.shape[1]:
         return centred, 1
@@ -85,9 +85,10 @@ def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 
 
 def _power(samples: int, tests: int) -> str:
     smallest = detectable(samples, tests)
-    said = f"{samples:,} samples and {tests:,} tests: a lone edge is found with a chance of 80 % if its correlation is "
+    found = "a single edge is found with a probability of 80 % if its correlation is"
+    power = f"{samples:,} samples and {tests:,} tests: {found} "
     if smallest >= 1:
-        return said + "1, and hardly then: too few samples to find anything"
+        return power + "1 or more: too few samples to find anything"
     return (
-        said + f"{smallest:.2g} or more (it then explains {smallest**2:.1%} of its target); weaker ones may be missed"
+        power + f"{smallest:.2g} or more (it then explains {smallest**2:.1%} of its target); weaker ones may be missed"
     )

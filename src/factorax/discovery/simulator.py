@@ -1,7 +1,7 @@
-"""Simulators that can be run again from a seed: the same random numbers, other actions.
+"""Simulators that can be replayed from a seed, with the same random numbers and other actions.
 
 Actions are flat, ``(c,)``, in the units of the environment: those of an `ActionSpace` with ``bounded="clip"``. A
-*policy* is a function of a JAX key and an observation ``(d,)`` that gives one; a trained `FactoredPPO` will do.
+*policy* is a function of a JAX key and an observation ``(d,)`` that returns an action; a trained `FactoredPPO` works.
 """
 
 from abc import ABC, abstractmethod
@@ -17,19 +17,20 @@ from .streams import Streams
 
 ActingFunction = Callable[[Any, Any], Any]
 RATES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""How often an action sequence leaves the value that it mostly has: held for long, or new at every step."""
+"""How often an action sequence leaves its usual value: from constant for long to new in each step."""
 OPTIONS = {"horizon": Count, "trials": Count, "groups": bool, "one_step": bool, "seed": Seed}
-"""What the options of interventions may be."""
+"""Types of the options of interventions."""
 
 
 class Simulator(ABC):
-    """A simulator with n factors, m targets and episodes of `horizon` steps; `steps` counts those simulated."""
+    """A simulator with n factors, m targets and episodes of `horizon` steps; `steps` counts simulated steps."""
 
     network: InfluenceNetwork
     """A network with the right shape and labels; its edges are not used."""
     notes: np.ndarray | None = None
-    """What no action can have touched in the last call of `play` or `play_once`, ``(B, T + 2)``, in the order of the
-    runs; see `factorax.discovery.streams.held_steps`. None where streams cannot shift."""
+    """Hashes of everything that no action can have touched in the last call of `play` or `play_once`, ``(B, T + 2)``;
+    see
+    `factorax.discovery.streams.held_steps`. None if streams cannot shift."""
 
     def __init__(self, spec: Spec, horizon: int, policy: ActingFunction | None):
         self.space, self.network = spec.components, spec.network.static
@@ -37,12 +38,12 @@ class Simulator(ABC):
         self.factor_of = np.arange(len(self.space)) if spec.factors is None else spec.factors
 
     def close(self) -> None:
-        """End what is open."""
+        """Close the simulator."""
         return
 
     def watch_streams(self, seed: int, base: np.ndarray) -> Streams:
-        """Decide how to see whether random streams shift: ``"held"`` if that can be seen, else ``"unseen"``."""
-        return "held"  # the keys of a step come from the seed and the step alone
+        """Decide how to detect shifts of random streams: ``"held"`` if they can be detected, otherwise ``"unseen"``."""
+        return "held"  # the keys of a step depend only on the seed and the step
 
     @property
     def watched(self) -> str:
@@ -53,30 +54,38 @@ class Simulator(ABC):
     def play(self, seed: int, base: np.ndarray | None, forced: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return targets ``(B, T, m)`` of an episode for each of B sets of factors, booleans ``(B, n)``.
 
-        Those factors do what is `forced`, ``(T, c)``; the others what they did in `base`, ``(T, c)``, or, if that is
-        None, what the policy answers. Targets are 0 after the end of the episode.
+        These factors take the actions `forced`, ``(T, c)``; the others those of `base`, ``(T, c)``, or, if it is None,
+        those of the policy. Targets are 0 after the end of the episode.
         """
 
     @abstractmethod
     def play_once(self, seed: int, base: np.ndarray, forced: np.ndarray, factors: np.ndarray, t: int) -> np.ndarray:
-        """Return targets ``(B, T, m)`` of single steps, each from the state that `base` leads to, with and without
-        force: of all T steps where states can be kept, else of step `t` alone, T = 1. The first row is without."""
+        """Return targets ``(B, T, m)`` of single steps, each from the state that `base` leads to; the first row is
+        unforced.
+
+        If states can be stored, all T steps are returned, otherwise only step `t`, T = 1.
+        """
 
     @abstractmethod
     def acted(self, seed: int) -> np.ndarray:
         """Return the actions of the policy in an episode without intervention, ``(T, c)``."""
 
     def sequence(self, rng: np.random.Generator, *, alike: bool, rates: Sequence[float] = RATES) -> np.ndarray:
-        """Return actions ``(T, c)`` of many kinds: held for the whole episode, changed now and then, or new at every
-        step; one draw per component, or the same for all if `alike`, which influence over long distances may need."""
+        """Return actions ``(T, c)`` of many kinds: constant over the episode, changed occasionally, or new in each
+        step.
+
+        There is one draw per component, or the same for all if `alike`, which influence over long distances may need.
+        """
         size = 1 if alike else len(self.space)
         mostly, other = (self._draw(rng, (steps, size)) for steps in (1, self.horizon))
         leaves = rng.random((self.horizon, size)) < rng.choice(rates, size)
         return np.where(leaves, other, mostly).astype(np.float32)
 
     def unlike(self, base: np.ndarray, rng: np.random.Generator, rates: Sequence[float] = RATES) -> np.ndarray:
-        """Return actions as of `sequence`, of which each component differs from `base` in at least one step. Each has
-        its own: what two components do alike may cancel."""
+        """Return actions as from `sequence`, in which each component differs from `base` in at least one step.
+
+        Components draw independently, because equal changes of two components may cancel.
+        """
         other = self.sequence(rng, alike=False, rates=rates)
         for c in np.flatnonzero((other == base).all(axis=0)):
             choices = int(self.space.choices[c])
@@ -86,8 +95,10 @@ class Simulator(ABC):
         return other
 
     def _draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Uniform over choices and between bounds; normal where there are none. Of a shape ``(T, 1)`` all components
-        are made from the same numbers."""
+        """Return uniform draws over choices and between bounds, and normal ones if there are no bounds.
+
+        For a shape ``(T, 1)`` all components use the same numbers.
+        """
         space, normal = self.space, rng.normal(size=shape)
         below, above = np.isfinite(space.low), np.isfinite(space.high)
         low, high = np.where(below, space.low, 0.0), np.where(above, space.high, 0.0)

@@ -1,4 +1,4 @@
-"""From a problem to its simulator, and from a policy to the function that acts in it."""
+"""Creation of the simulator of a problem, and of the function of a policy."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from .simulator import ActingFunction, Simulator
 
 
 def simulator_of(problem: Any, horizon: int, policy: Any = None, exogenous: Sequence[int] = ()) -> Simulator:
-    """Return the simulator of a JAX `Problem`, or of a function that makes a Gymnasium environment."""
+    """Return the simulator of a JAX `Problem`, or of a function that returns a Gymnasium environment."""
     if horizon < 1:
         raise ValueError(f"horizon: got {horizon}, want at least 1 step")
     if is_jax(problem):
@@ -29,27 +29,26 @@ def simulator_of(problem: Any, horizon: int, policy: Any = None, exogenous: Sequ
 
 
 def check_forgetful(policy: Any) -> None:
-    """Raise ValueError for a trained model whose policy remembers: discovery calls it with single observations."""
+    """Raise ValueError for a trained model with a recurrent policy: discovery calls it with single observations."""
     if policy.state.agent.policy.memory:
         raise ValueError(
-            f"policy: got a model with architecture={policy.config.architecture!r}, whose policy remembers the "
-            "episode; want one that does not, such as architecture='mlp'"
+            f"policy: got a model with architecture={policy.config.architecture!r}, which is recurrent; want a policy "
+            "without memory, such as architecture='mlp'"
         )
 
 
 def policy_of(policy: Any, *, traced: bool) -> ActingFunction | None:
-    """Return a policy as a function of a key and an observation, from such a function or from a trained
-    `FactoredPPO`."""
+    """Return a policy as a function of a key and an observation, from such a function or a trained `FactoredPPO`."""
     learner = getattr(policy, "learner", None)
     if learner is None:
         if policy is not None and not callable(policy):
             raise TypeError(
                 f"policy: got {shown(policy)}, want a FactoredPPO, or a function of a JAX key and an "
-                "observation that gives a flat action (c,)"
+                "observation that returns a flat action (c,)"
             )
         return policy
     check_forgetful(policy)
-    # Simulators clip actions to the bounds of the space; a learner may get them there in another way.
+    # Simulators clip actions to the bounds of the space; a learner may keep them there in another way.
     within = learner.spec.components.within
     if traced:
         return lambda key, obs: within(learner.act(policy.state, key, obs[None])[0], jnp)

@@ -1,4 +1,4 @@
-"""Discoveries as safetensors files: arrays and a JSON header. Data only; nothing in a file is ever run."""
+"""Discoveries as safetensors files: arrays and a JSON header. Files are data and never run code."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _LARGEST = 2**30
 _ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64}
 _HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps")
 _LATER = ("streams",)
-"""Fields that files of earlier versions lack."""
+"""Fields that earlier versions do not have."""
 
 
 def save(
@@ -29,7 +29,7 @@ def save(
     actions: Sequence[str],
     targets: Sequence[str],
 ) -> None:
-    """Write a discovery, whole or not at all: its fields under the name ``""``, those of ``also`` under theirs."""
+    """Write a discovery atomically: its fields under the name ``""``, those of ``also`` under their names."""
     arrays = {f"{name}/{key}": np.ascontiguousarray(part[key], dtype)
               for name, part in parts.items() for key, dtype in _ARRAYS.items()}  # fmt: skip
     header: dict[str, Any] = {"format": FORMAT, "actions": actions, "targets": targets}
@@ -39,7 +39,7 @@ def save(
 
 
 def load(path: str | os.PathLike[str], build: Callable[..., T]) -> T:
-    """Read what `save` wrote, and `build` a discovery from its fields; any other file is a ValueError that says so."""
+    """Read a file that `save` wrote, and `build` a discovery from its fields; raise ValueError for any other file."""
     data = read_bytes(Path(path), _LARGEST)
     try:
         size = int.from_bytes(data[:8], "little")

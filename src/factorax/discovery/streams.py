@@ -1,7 +1,7 @@
-"""Random streams of a simulator: whether two runs of one seed drew the same random numbers, as far as can be seen.
+"""Random streams of a simulator: detection of whether two runs of one seed drew the same random numbers.
 
-A simulator that draws a different number of random numbers after different actions shifts its stream: from then on
-every random number differs, and targets change that no action reaches. The state of its generators tells.
+A simulator that draws a different number of random numbers after different actions shifts its stream: from then on all
+random numbers differ, and targets change that no action influences. The states of its generators show this.
 """
 
 import random
@@ -13,10 +13,10 @@ import numpy as np
 Streams = Literal["held", "trusted", "shifted", "unseen"]
 """Whether random numbers were the same in runs that were compared:
 
-- ``"held"``: the generators were in the same state after every step, or no action can shift the keys of a JAX problem;
-- ``"trusted"``: not compared, at the caller's word;
+- ``"held"``: the generators were in the same state after each step, or the keys of a JAX problem cannot shift;
+- ``"trusted"``: not compared, because the caller asserts it;
 - ``"shifted"``: actions changed which numbers were drawn;
-- ``"unseen"``: the seed matters, and no generator that it seeds can be reached.
+- ``"unseen"``: the seed matters, but no generator that it seeds can be reached.
 """
 Checking = Literal["check", "trust", "test"]
 _MOST_OBJECTS = 20_000
@@ -27,10 +27,10 @@ _GLOBAL_PYTHON = "random"
 
 
 def generators_of(env: Any) -> dict[str, Any]:
-    """Return the random generators that can be reached from an environment, by where they are, and the two global ones.
+    """Return the random generators reachable from an environment, by path, and the two global ones.
 
-    Attributes, wrapped environments, and what is in dictionaries, lists and tuples are followed; no property is called.
-    An object with an attribute ``keyed_randomness = True`` is left out: it sets its generators before it draws.
+    Attributes, wrapped environments, dictionaries, lists and tuples are followed; no property is called. An object
+    with an attribute ``keyed_randomness = True`` is skipped: it sets its generators before each draw.
 
     >>> import gymnasium as gym
     >>> env = gym.make("CartPole-v1")
@@ -38,7 +38,8 @@ def generators_of(env: Any) -> dict[str, Any]:
     >>> [name for name in generators_of(env) if name.endswith("._np_random")][-1]
     'env.env.env.env._np_random'
     """
-    generators: dict[str, Any] = {_GLOBAL_NUMPY: np.random.mtrand._rand, _GLOBAL_PYTHON: random}  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    generators: dict[str, Any] = {_GLOBAL_NUMPY: np.random.mtrand._rand, _GLOBAL_PYTHON: random}
     visited = {id(generators[_GLOBAL_NUMPY]), id(np.random), id(random)}
     front: list[tuple[str, Any]] = [("env", env)]
     for _ in range(_DEEPEST):
@@ -48,7 +49,7 @@ def generators_of(env: Any) -> dict[str, Any]:
                 continue
             visited.add(id(thing))
             if isinstance(thing, random.SystemRandom):
-                continue  # it has no state to compare
+                continue  # has no state to compare
             if isinstance(thing, np.random.Generator | np.random.RandomState | np.random.BitGenerator | random.Random):
                 generators[name] = thing
             else:
@@ -72,7 +73,7 @@ def _parts(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def state_of(generator: Any) -> int:
-    """Return a number that tells the states of a generator apart, within this process."""
+    """Return a hash of the state of a generator, valid within this process."""
     if generator is random or isinstance(generator, random.Random):
         return hash(generator.getstate())
     if isinstance(generator, np.random.RandomState):
@@ -88,12 +89,12 @@ def _frozen(state: Any) -> Any:
 
 
 def _is_slow(generator: Any) -> bool:
-    """Return whether its state has hundreds of words, as that of the Mersenne twister has."""
+    """Return whether the state has hundreds of words, as for the Mersenne Twister."""
     return not isinstance(generator, np.random.Generator | np.random.BitGenerator)
 
 
 def _is_new(generator: Any, seed: int) -> bool:
-    """Return whether a generator was seeded, and has drawn nothing since."""
+    """Return whether a generator was seeded and has drawn nothing since."""
     if isinstance(generator, np.random.Generator):
         return state_of(generator) == state_of(type(generator.bit_generator)(seed))
     if isinstance(generator, np.random.RandomState):
@@ -102,48 +103,48 @@ def _is_new(generator: Any, seed: int) -> bool:
 
 
 class StreamWatch:
-    """Notes what no action can have touched, after the reset and after every step of an episode.
+    """Records everything that no action can have touched, after the reset and after each step of an episode.
 
-    That is the state of the generators which ``reset(seed=…)`` seeds, and the components `exogenous` of the flat
-    observation, which the caller says no action touches.
+    This is the state of the generators that ``reset(seed=…)`` seeds, and the components `exogenous` of the flat
+    observation, which no action touches according to the caller.
     """
 
     def __init__(self, env: Any, exogenous: Sequence[int] = ()):
         self._env, self._exogenous = env, list(exogenous)
         self._now: dict[str, Any] = {}
         self.names: list[str] = []
-        """Where the generators are whose states are compared; empty until `choose`."""
+        """Paths of the generators whose states are compared; empty until `choose`."""
         self._at_end: list[str] = []
 
     def reset(self, flat: np.ndarray) -> int:
-        """Look for the generators of the new episode, and note them; `flat` is the observation."""
+        """Find the generators of the new episode and record them; `flat` is the observation."""
         self._now = generators_of(self._env)
         return self.note(flat)
 
     def note(self, flat: np.ndarray) -> int:
-        """Return a number that differs if anything differs that no action can have touched."""
+        """Return a hash that differs if anything differs that no action can have touched."""
         states = tuple(state_of(self._now[name]) if name in self._now else 0 for name in self.names)
-        seen = flat[self._exogenous].tobytes() if self._exogenous else b""
-        return hash((states, seen)) | 1  # not 0, which stands for no step
+        exogenous = flat[self._exogenous].tobytes() if self._exogenous else b""
+        return hash((states, exogenous)) | 1  # not 0, which stands for no step
 
     def end(self) -> int:
-        """Return the same for generators that are compared once, at the end of an episode."""
+        """Return the same hash for generators that are compared only once, at the end of an episode."""
         return hash(tuple(state_of(self._now[name]) if name in self._now else 0 for name in self._at_end)) | 1
 
     def states(self) -> dict[str, int]:
-        """Return the states of all generators that can be reached now."""
+        """Return the states of all generators that are reachable now."""
         return {name: state_of(generator) for name, generator in self._now.items()}
 
     def new(self, seed: int) -> set[str]:
-        """Return those that were seeded with `seed` and have drawn nothing."""
+        """Return the generators that were seeded with `seed` and have drawn nothing."""
         return {name for name, generator in self._now.items() if _is_new(generator, seed)}
 
     def choose(self, first: dict[str, int], again: dict[str, int], last: dict[str, int]) -> set[str]:
-        """Decide what to compare, from the states after two resets with one seed and at the end of an episode.
+        """Decide what to compare, given the states after two resets with one seed and at the end of an episode.
 
-        A generator that is not in the same state after both is not seeded, and what repeats itself does not draw from
-        it. One that is slow to read and did not draw is compared at the end of an episode only. Returns the names of
-        those that drew.
+        A generator that differs after both resets is not seeded, and is not used by a deterministic simulator. One
+        that is slow to read and did not draw is compared only at the end of an episode. Returns the names of those
+        that drew.
         """
         seeded = [name for name in first if again.get(name) == first[name]]
         drew = {name for name in seeded if last.get(name) != first[name]}
@@ -159,10 +160,10 @@ class StreamWatch:
 
 
 def held_steps(first: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """In how many leading steps each run drew the random numbers of the first, ``(B,)``.
+    """Return the number of leading steps in which each run drew the random numbers of the first, ``(B,)``.
 
-    - `first`: the notes of a run, ``(T + 2,)``: after the reset, after every step, at the end; 0 after its last step.
-    - `after`: those of others, ``(B, T + 2)``.
+    - `first`: the records of a run, ``(T + 2,)``: after the reset, after each step, at the end; 0 after its last step.
+    - `after`: those of other runs, ``(B, T + 2)``.
 
     >>> held_steps(np.array([7, 8, 9, 5]), np.array([[7, 8, 9, 5], [7, 8, 1, 5], [7, 0, 0, 5], [7, 8, 9, 1]]))
     array([2, 1, 2, 0])
@@ -171,5 +172,5 @@ def held_steps(first: np.ndarray, after: np.ndarray) -> np.ndarray:
     differs = (after != first) & (after != 0) & (first != 0)
     in_steps = differs[:, 1:-1]
     held = np.where(in_steps.any(axis=1), in_steps.argmax(axis=1), steps)
-    # Of what is compared at the end alone nobody knows when it came to differ.
+    # For what is compared only at the end, the step at which it began to differ is unknown.
     return np.where(differs[:, 0] | differs[:, -1], 0, held)

@@ -1,4 +1,4 @@
-"""Which edges are worth having: where the bias of leaving one out exceeds the noise of keeping it."""
+"""Worthwhile edges: those for which the bias of leaving them out exceeds the noise of keeping them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,22 +12,22 @@ from .batch import Batch
 
 @dataclass(frozen=True, eq=False)
 class Worth:
-    """Bias without and variance with every edge, ``(n, m)`` each."""
+    """Bias without and variance with each edge, ``(n, m)`` each."""
 
     squared_bias: np.ndarray
-    """|E[zᵢ λⱼ ψⱼ]|², what leaving the edge out costs: its expectation given the data."""
+    """|E[zᵢ λⱼ ψⱼ]|², the squared bias without the edge: its expectation given the data."""
     variance: np.ndarray
-    """V[zᵢ λⱼ ψⱼ] of one sample, the trace; keeping the edge costs this over the number of samples."""
+    """V[zᵢ λⱼ ψⱼ] of one sample (trace); keeping the edge adds this divided by the number of samples."""
     share: float
-    """Estimated share of pairs that have an edge."""
+    """Estimated fraction of pairs that have an edge."""
 
 
 def worth(batch: Batch) -> Worth:
-    """Estimate bias and variance of every edge, the bias with shrinkage.
+    """Estimate bias and variance of each edge, the bias with shrinkage.
 
-    With ĝᵢⱼ the mean of zᵢ λⱼ ψⱼ and s its standard error, |ĝ|² overrates the bias of absent edges by s². Instead
-    t = ĝ/s is taken as drawn from (1 − π) N(0, 1) + π N(0, 1 + τ²), absent and present edges, with π and τ² the most
-    likely for all pairs together, and E[g² | t] = s² P(present | t) (κ² t² + κ), κ = τ²/(1 + τ²).
+    With ĝᵢⱼ the mean of zᵢ λⱼ ψⱼ and s its standard error, |ĝ|² overestimates the bias of absent edges by s². Instead,
+    t = ĝ/s is modelled as drawn from (1 − π) N(0, 1) + π N(0, 1 + τ²), for absent and present edges, with π and τ²
+    fitted to all pairs by maximum likelihood, and E[g² | t] = s² P(present | t) (κ² t² + κ), κ = τ²/(1 + τ²).
     """
     batch = batch.checked()
     n_samples, n, m = batch.shape
@@ -49,13 +49,13 @@ def worth(batch: Batch) -> Worth:
 
 
 def worthwhile_network(batch: Batch, *, n_samples: int, form: Literal["hard", "soft"] = "hard") -> InfluenceNetwork:
-    """Return the network whose gradient from `n_samples` samples has the least mean squared error, edge by edge.
+    """Return the network with the smallest mean squared error of the gradient from `n_samples` samples, edge by edge.
 
     Hard: an edge is kept if bias²ᵢⱼ > varianceᵢⱼ / N. Soft: its weight is bias² / (bias² + variance / N), which
-    minimises (1 − w)² bias² + w² variance / N. The covariance of targets of one factor is left out of account.
+    minimises (1 − w)² bias² + w² variance / N. The covariance between targets of one factor is neglected.
 
-    - `batch`: samples to estimate from, as many as there are; its `scores` are those of the gradient.
-    - `n_samples`: N, in a batch of the gradient to come; may be more or fewer.
+    - `batch`: samples to estimate from; its `scores` are those of the gradient.
+    - `n_samples`: N, the number of samples in a batch of the later gradient; may be more or fewer.
 
     >>> rng = np.random.default_rng(0)
     >>> a = rng.normal(size=(20_000, 2))
@@ -63,7 +63,7 @@ def worthwhile_network(batch: Batch, *, n_samples: int, form: Literal["hard", "s
     >>> [worthwhile_network(batch, n_samples=n).n_edges for n in (50, 2000)]  # the weak edge pays in a large batch
     [2, 3]
     """
-    check_type("batch", batch, Batch, "a Batch, which `collect` makes")
+    check_type("batch", batch, Batch, "a Batch, as returned by `collect`")
     checked("form", form, Literal["hard", "soft"])
     checked("n_samples", n_samples, Count)
     estimate = worth(batch)
@@ -76,14 +76,14 @@ def worthwhile_network(batch: Batch, *, n_samples: int, form: Literal["hard", "s
 
 
 def _present(t: np.ndarray, share: float, spread: float) -> np.ndarray:
-    """P(present | t), the probability of an edge given its statistic."""
+    """Return P(present | t), the probability of an edge given its statistic."""
     with np.errstate(over="ignore"):
         odds = (1 - share) / share * np.sqrt(1 + spread) * np.exp(-(t**2) / 2 * spread / (1 + spread))
     return 1 / (1 + odds)
 
 
 def _fit(t: np.ndarray, rounds: int = 200) -> tuple[float, float]:
-    """π and τ² by expectation and maximisation, kept away from their limits."""
+    """Return π and τ², fitted by expectation–maximisation and bounded away from their limits."""
     share, spread = 0.2, max(float((t**2).mean()), 2.0)
     least = 1 / (len(t) + 1)
     for _ in range(rounds):

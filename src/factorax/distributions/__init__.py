@@ -1,6 +1,6 @@
-"""Distributions of action components, one file for each kind, for NumPy and JAX.
+"""Distributions of action components for NumPy and JAX, one file per kind.
 
-A new kind is a new file in this folder with a subclass of `Distribution` that `register` decorates; all files here are
+To add a kind, add a file to this folder with a subclass of `Distribution` decorated with `register`; all files here are
 imported. Importing this package does not import JAX.
 """
 
@@ -25,6 +25,6 @@ for _module in pkgutil.iter_modules(__path__):
 
 if TYPE_CHECKING:
     Bounded = str
-else:  # what `register` knows, for the command line and for the check of settings
+else:  # the registered names, for the command line and the check of settings
     Bounded = Literal[tuple(kind.bounded for kind in KINDS.values() if kind.bounded is not None)]
 """How actions of a bounded Box are kept within their bounds."""

@@ -1,4 +1,4 @@
-"""The interface of a distribution: what every kind of action component answers."""
+"""The interface of a distribution of action components."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -10,22 +10,23 @@ from .._checks import shown
 from .functions import Array
 
 KINDS: dict[str, type["Distribution"]] = {}
-"""Every kind of distribution by name, as `register` has added them."""
+"""All registered kinds of distributions by name."""
 
 
 Kind = TypeVar("Kind", bound="type[Distribution]")
 
 
 def register(kind: Kind) -> Kind:
-    """Add a kind to `KINDS` under its `name`; a decorator of classes."""
+    """Add a kind to `KINDS` under its `name`. Use it as a class decorator."""
     if not isinstance(kind, type) or not issubclass(kind, Distribution):
         raise TypeError(f"kind: got {shown(kind)}, want a subclass of Distribution")
     if not isinstance(getattr(kind, "name", None), str) or not kind.name:
-        raise ValueError(f"kind: got the name {getattr(kind, 'name', None)!r}, want a text that is not empty")
+        raise ValueError(f"kind: got the name {getattr(kind, 'name', None)!r}, want a non-empty string")
     other = KINDS.get(kind.name)
     if other is not None and other.__qualname__ != kind.__qualname__:
         raise ValueError(
-            f"kind: got the name {kind.name!r} of {other.__qualname__}, want a unique name for {kind.__qualname__}"
+            f"kind: got the name {kind.name!r}, which {other.__qualname__} has; want a unique name for "
+            f"{kind.__qualname__}"
         )
     KINDS[kind.name] = kind
     return kind
@@ -33,52 +34,53 @@ def register(kind: Kind) -> Kind:
 
 @dataclass(frozen=True, eq=False)
 class Distribution(ABC):
-    """k action components that have the same kind of distribution, independent of each other given the parameters.
+    """k action components with the same kind of distribution, independent of each other given the parameters.
 
-    A kind is a subclass in a file of its own, decorated with `register`. Its methods are written once for NumPy and
-    JAX: they take the array module from their arguments (`functions.namespace`). NumPy serves rollout workers, which
-    never import JAX; JAX serves the learner, which differentiates `log_prob`, `entropy` and `kl`.
+    Each kind is a subclass in its own file, decorated with `register`. Its methods work with both NumPy and JAX: they
+    take the array module from their arguments (`functions.namespace`). Rollout workers use NumPy and never import JAX;
+    the learner uses JAX and differentiates `log_prob`, `entropy` and `kl`.
 
     Arguments have these shapes, with any axes in front:
 
-    - `parameters`: what the policy network returns for the components, ``(..., k, width)``;
-    - `action`: *raw* actions, as they are sampled and stored, ``(..., k)``, floats; choices by their number from 0;
+    - `parameters`: the outputs of the policy network for the components, ``(..., k, width)``;
+    - `action`: *raw* actions, as sampled and stored, floats ``(..., k)``; choices are numbered from 0;
     - `log_std`: log σ of each component, ``(k,)``. A parameter of the policy that does not depend on the state. Kinds
       with ``has_spread = False`` ignore it.
 
-    What an environment receives is the raw action after `rescale`, clipped to the bounds of the space.
+    The environment receives the raw action after `rescale`, clipped to the bounds of the space.
     """
 
     name: ClassVar[str]
-    """What `ActionSpace.kinds` calls it."""
+    """Name of the kind in `ActionSpace.kinds`."""
     title: ClassVar[str] = ""
-    """What `ActionSpace.describe_actions` calls it; its name if empty."""
+    """Name of the kind in `ActionSpace.describe_actions`; by default its `name`."""
     discrete: ClassVar[bool] = False
     """Whether an action is a choice, numbered from 0."""
     has_spread: ClassVar[bool] = False
-    """Whether the distribution is that of a Gaussian deviation σ ε from a mean: then `log_std` applies to it, and the
-    components of a factor may have a full covariance. Such kinds derive from `Gaussian`."""
+    """Whether the action is a Gaussian deviation σ ε from a mean, so that `log_std` applies and the components of a
+    factor
+    may have a full covariance. Such kinds derive from `Gaussian`."""
     additive: ClassVar[bool] = False
-    """Whether `choose` depends on ``parameters + noise`` alone; then `pick` is what a kind implements."""
+    """Whether `choose` depends only on ``parameters + noise``; such kinds implement `pick`."""
     bounded: ClassVar[str | None] = None
-    """The value of the setting `bounded` that gives this distribution to the bounded components of a Box."""
+    """The value of the setting `bounded` that selects this distribution for bounded components of a Box."""
     initial_log_std: ClassVar[float] = 0.0
-    """log σ of an untrained policy, unless the settings say otherwise."""
+    """Default log σ of an untrained policy."""
     rescales: ClassVar[bool] = False
-    """Whether raw actions have to be mapped into the bounds of the space by `rescale`."""
+    """Whether raw actions must be mapped into the bounds of the space by `rescale`."""
 
     low: np.ndarray
     high: np.ndarray
-    """Bounds of the components in the action space, ``(k,)``; infinite where there are none."""
+    """Bounds of the components in the action space, ``(k,)``; infinite if there are none."""
     choices: np.ndarray
-    """Number of choices of each component, ``(k,)``; 0 for continuous ones."""
+    """Number of choices of each component, ``(k,)``; 0 for continuous components."""
 
     def __len__(self) -> int:
         return len(self.choices)
 
     @property
     def width(self) -> int:
-        """Number of parameters of a component."""
+        """Number of parameters per component."""
         return 1
 
     @abstractmethod
@@ -87,7 +89,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def entropy(self, parameters: Array, log_std: Array) -> Array:
-        """Return the entropy of every component, ``(..., k)``."""
+        """Return the entropy of each component, ``(..., k)``."""
 
     @abstractmethod
     def kl(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
@@ -106,35 +108,42 @@ class Distribution(ABC):
         """Draw the random part of `n_steps` actions ahead of time with NumPy, float32 ``(T, k, width)``."""
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Return raw actions ``(..., k)`` made of parameters and noise, both ``(..., k, width)``, with NumPy."""
+        """Return raw actions ``(..., k)`` from parameters and noise, both ``(..., k, width)``, with NumPy."""
         return self.pick(parameters + noise)
 
     def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """Return raw actions ``(..., k)`` for ``parameters + noise``, ``(..., k, width)``; of `additive` kinds."""
-        raise NotImplementedError(f"{type(self).__name__}: want `pick` if the kind is additive, `choose` if it is not")
+        """Return raw actions ``(..., k)`` for ``parameters + noise``, ``(..., k, width)``.
+
+        Only for `additive` kinds.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}: want a method `pick` if the kind is additive, otherwise `choose`"
+        )
 
     def rescale(self, action: Array) -> Array:
-        """Map raw actions ``(..., k)`` into the bounds; clipping follows. Only of kinds with ``rescales = True``."""
+        """Map raw actions ``(..., k)`` into the bounds, before clipping. Only for kinds with ``rescales = True``."""
         return action
 
     @abstractmethod
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return scores and uniforms of raw actions, both ``(..., k)``, with NumPy.
+        """Return scores and uniform variables of raw actions, both ``(..., k)``, with NumPy.
 
-        Scores increase with the action and have mean 0 and variance 1 given the state. Uniforms are F(a|s); for choices
-        a point between F below a and F at a, at the share `between` ∈ [0, 1) of the way.
+        Scores increase with the action and have mean 0 and variance 1 given the state. The uniform variables are
+        F(a|s); for choices, they lie between F below a and F at a, at the fraction `between` ∈ [0, 1).
         """
 
     @property
     def direction(self) -> np.ndarray:
-        """Direction in the space of parameters that shifts the action upwards, ``(k, width)``; of choices, to later
-        ones. The first parameter unless a kind says otherwise."""
+        """Direction in parameter space that shifts the action upwards (or to later choices), ``(k, width)``.
+
+        By default the first parameter.
+        """
         shift = np.zeros((len(self), self.width), np.float32)
         shift[:, 0] = 1.0
         return shift
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return parameters ``(k, width)`` and σ ``(k,)`` of a policy that explores without looking at the state."""
+        """Return parameters ``(k, width)`` and σ ``(k,)`` of a policy that explores independently of the state."""
         return np.zeros((len(self), self.width), np.float32), np.ones(len(self))

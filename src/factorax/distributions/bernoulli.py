@@ -1,4 +1,4 @@
-"""Bernoulli: a switch that is on with probability σ(x)."""
+"""Bernoulli distribution: a switch that is on with probability σ(x)."""
 
 from typing import Any
 
@@ -25,22 +25,22 @@ class Bernoulli(Distribution):
     additive = True
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
-        """Return log σ(x) for a 1, log σ(−x) for a 0."""
+        """Return log σ(x) for action 1 and log σ(−x) for action 0."""
         logit, xp = parameters[..., 0], namespace(parameters, action)
         return -softplus(xp.where(action > 0.5, -logit, logit), xp)
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
-        """H = log(1 + eˣ) − x σ(x)."""
+        """Return H = log(1 + eˣ) − x σ(x)."""
         logit, xp = parameters[..., 0], namespace(parameters)
         return softplus(logit, xp) - logit * special(xp).expit(logit)
 
     def kl(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
-        """Σ p (log p − log q) = p (x − y) + log(1 + eʸ) − log(1 + eˣ) for logits x and y, with p = σ(x)."""
+        """Return p (x − y) + log(1 + eʸ) − log(1 + eˣ) for logits x and y, with p = σ(x)."""
         x, y, xp = old[0][..., 0], new[0][..., 0], namespace(old[0], new[0])
         return special(xp).expit(x) * (x - y) + softplus(y, xp) - softplus(x, xp)
 
     def mode(self, parameters: Array) -> Array:
-        """1 where the logit is positive."""
+        """Return 1 where the logit is positive."""
         return (parameters[..., 0] > 0).astype(np.float32)
 
     def sample(self, key: Any, parameters: Array, log_std: Array) -> Array:
@@ -55,13 +55,13 @@ class Bernoulli(Distribution):
         return (gumbel[..., 1] - gumbel[..., 0])[..., None]
 
     def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """On where the perturbed logit is positive; booleans."""
+        """Return true where the perturbed logit is positive."""
         return perturbed[..., 0] > 0
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(a − p) / √(p (1 − p)), and a point between F below a and F at a."""
+        """Return (a − p) / √(p (1 − p)), and a point between F below a and F at a."""
         p = special(np).expit(parameters[..., 0].astype(float))
         below, chance = np.where(action > 0.5, 1 - p, 0.0), np.where(action > 0.5, p, 1 - p)
         return (action - p) / np.sqrt(p * (1 - p)), below + between * chance

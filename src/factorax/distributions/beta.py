@@ -1,4 +1,4 @@
-"""Beta: actions within bounds, with a density that has one mode and no mass at the bounds themselves."""
+"""Beta distribution: actions within bounds, with a unimodal density that is zero at the bounds."""
 
 from typing import Any
 
@@ -8,20 +8,21 @@ from .base import Distribution, register
 from .functions import Array, namespace, softplus, special
 
 EDGE = float(np.finfo(np.float32).eps)
-"""Raw actions keep this distance from 0 and 1, so that their log-density is finite in float32."""
+"""Minimum distance of raw actions from 0 and 1, so that their log-density is finite in float32."""
 _TINY = 1e-30
 
 
 @register
 class Beta(Distribution):
-    """Raw actions u ∈ (0, 1) with density ∝ u^(α−1) (1 − u)^(β−1), of which environments receive low + u (high − low).
+    """Raw actions u ∈ (0, 1) with density ∝ u^(α−1) (1 − u)^(β−1); environments receive low + u (high − low).
 
     The two parameters x of a component give α = 1 + log(1 + e^x₀) and β = 1 + log(1 + e^x₁). Both are above 1, so the
-    density has one mode and vanishes at the bounds. Zero parameters give a standard deviation of about a quarter of
-    the range. Unlike that of a Gaussian, the spread depends on the state, through the network; `log_std` is ignored.
+    density is unimodal and zero at the bounds. Zero parameters give a standard deviation of about a quarter of the
+    range. Unlike for a Gaussian, the spread is an output of the network and depends on the state; `log_std` is
+    ignored.
 
-    The density is that of u, whatever the bounds of the space are, as that of a squashed Gaussian is (there of
-    u ∈ (−1, 1)); the width of the bounds would add a constant, which cancels in ratios and gradients.
+    The density is that of u, independent of the bounds of the space, as for the squashed Gaussian (where u ∈ (−1, 1)).
+    The width of the bounds would add a constant, which cancels in ratios and gradients.
 
     Proposed for policy gradients by Chou, Maturana and Scherer, "Improving Stochastic Policy Gradients in Continuous
     Control with Deep Reinforcement Learning using the Beta Distribution", ICML 2017.
@@ -39,16 +40,16 @@ class Beta(Distribution):
 
     @property
     def width(self) -> int:
-        """Two: x₀ of α and x₁ of β."""
+        """Number of parameters: 2, x₀ for α and x₁ for β."""
         return 2
 
     def _concentrations(self, parameters: Array) -> tuple[Array, Array]:
-        """α − 1 and β − 1."""
+        """Return α − 1 and β − 1."""
         excess = softplus(parameters, namespace(parameters))
         return excess[..., 0], excess[..., 1]
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
-        """(α − 1) log u + (β − 1) log(1 − u) − log B(α, β)."""
+        """Return (α − 1) log u + (β − 1) log(1 − u) − log B(α, β)."""
         xp = namespace(parameters, action)
         a, b = self._concentrations(parameters)
         return a * xp.log(action) + b * xp.log1p(-action) - special(xp).betaln(1 + a, 1 + b)
@@ -70,7 +71,7 @@ class Beta(Distribution):
         return functions.betaln(1 + c, 1 + d) - functions.betaln(1 + a, 1 + b) + inside
 
     def mode(self, parameters: Array) -> Array:
-        """(α − 1)/(α + β − 2)."""
+        """Return (α − 1)/(α + β − 2)."""
         a, b = self._concentrations(parameters)
         return self._inside((a + _TINY) / (a + b + 2 * _TINY))
 
@@ -82,34 +83,34 @@ class Beta(Distribution):
         return self._inside(jax.random.beta(key, 1 + a, 1 + b))
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
-        """Return uniforms in the first column, of which `choose` takes the quantiles."""
+        """Return uniform variables in the first column, which `choose` converts to quantiles."""
         noise = np.zeros((n_steps, len(self), 2), np.float32)
         noise[..., 0] = rng.random((n_steps, len(self)), np.float32)
         return noise
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Return quantiles of the distribution."""
+        """Return quantiles of the distribution at the uniform noise."""
         a, b = self._concentrations(parameters)
         return self._inside(special(np).betaincinv(1 + a, 1 + b, noise[..., 0]))
 
     def _inside(self, action: Array) -> Array:
-        """Away from 0 and 1."""
+        """Return actions clipped away from 0 and 1."""
         xp = namespace(action)
         return xp.minimum(xp.maximum(action, EDGE), 1 - EDGE)
 
     def rescale(self, action: Array) -> Array:
-        """low (1 − u) + high u, which does not overflow for very wide bounds."""
+        """Return low (1 − u) + high u, which does not overflow for very wide bounds."""
         return self.low * (1 - action) + self.high * action
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(u − mean)/deviation, and the regularised incomplete beta function of u."""
+        """Return (u − mean)/deviation, and the regularised incomplete beta function of u."""
         a, b = (1 + excess for excess in self._concentrations(parameters.astype(float)))
         deviation = np.sqrt(a * b / (a + b + 1)) / (a + b)
         return (action - a / (a + b)) / deviation, special(np).betainc(a, b, action)
 
     @property
     def direction(self) -> np.ndarray:
-        """A larger α and a smaller β."""
+        """Direction of a larger α and a smaller β, ``(k, 2)``."""
         return np.broadcast_to(np.array([1, -1], np.float32), (len(self), 2))

@@ -1,4 +1,4 @@
-"""Categorical: one of n choices, with a logit for each."""
+"""Categorical distribution: one of n choices, with one logit per choice."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from .base import Distribution, register
 from .functions import Array, at_choice, log_softmax, namespace, special, sum_last
 
 _TINY = np.finfo(np.float32).tiny
-_IMPOSSIBLE = -1e9  # the logit of a choice that a component does not have
+_IMPOSSIBLE = -1e9  # logit of choices that a component does not have
 
 
 @register
 class Categorical(Distribution):
-    """Choices with probabilities softmax(x); components may have different numbers of them.
+    """Choices with probabilities softmax(x); components may have different numbers of choices.
 
-    The parameters x are as wide as the component with the most choices needs; the others ignore the rest.
+    The parameters are as wide as the largest number of choices; components with fewer choices ignore the rest.
 
     >>> dice = Categorical(low=np.zeros(2), high=np.array([1.0, 2.0]), choices=np.array([2, 3]))
     >>> np.exp(dice.log_prob(np.zeros((2, 3)), np.array([1.0, 2.0]), np.zeros(2))).round(3)
@@ -41,16 +41,16 @@ class Categorical(Distribution):
         return log_softmax(xp.where(self._possible, parameters, _IMPOSSIBLE), xp)
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
-        """Return log softmax(x) at the choice."""
+        """Return log softmax(x) at the given choice."""
         return at_choice(self._logits(parameters), action, namespace(parameters, action))
 
     def entropy(self, parameters: Array, log_std: Array) -> Array:
-        """−Σ p log p."""
+        """Return −Σ p log p."""
         logits = self._logits(parameters)
         return -sum_last(namespace(parameters).exp(logits) * logits)
 
     def kl(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Array:
-        """Σ p (log p − log q)."""
+        """Return Σ p (log p − log q)."""
         a, b = self._logits(old[0]), self._logits(new[0])
         return sum_last(namespace(a, b).exp(a) * (a - b))
 
@@ -65,7 +65,7 @@ class Categorical(Distribution):
         return jax.random.categorical(key, self._logits(parameters)).astype(np.float32)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
-        """Return Gumbel noise, −∞ for choices that a component does not have: the largest x + noise is the choice."""
+        """Return Gumbel noise, −∞ for missing choices: the choice is the argmax of x + noise."""
         gumbel = -np.log(np.maximum(rng.standard_exponential((n_steps, len(self), self.width), np.float32), _TINY))
         return np.where(self._possible, gumbel, -np.inf)
 
@@ -76,7 +76,7 @@ class Categorical(Distribution):
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number of the choice, centred and scaled, and a point between F below it and F at it."""
+        """Return the index of the choice, centred and scaled, and a point between F below it and F at it."""
         p = special(np).softmax(np.where(self._possible, parameters, -np.inf), axis=-1)
         values = np.arange(self.width)
         mean = (p * values).sum(axis=-1)
@@ -88,5 +88,5 @@ class Categorical(Distribution):
 
     @property
     def direction(self) -> np.ndarray:
-        """From −1 for the first logit to 1 for the last: towards later choices."""
+        """Direction towards later choices: from −1 for the first logit to 1 for the last, ``(k, width)``."""
         return np.broadcast_to(np.linspace(-1, 1, self.width, dtype=np.float32), (len(self), self.width))

@@ -1,7 +1,7 @@
 """Full covariances of the Gaussian components that belong to one factor.
 
-Each component has its distribution *given the components before it in the factor*, so that the log-probabilities,
-entropies and KL divergences of a factor's components add up to those of the factor:
+Each component has its distribution *given the earlier components of the factor*, so that the log-probabilities,
+entropies and KL divergences of the components of a factor add up to those of the factor:
 
     a_k = μ_k + Σ_{l<k} W_kl (a_l − μ_l) + σ_k ε_k,    Σ⁻¹ = (I − W)ᵀ diag(σ⁻²) (I − W).
 """
@@ -15,16 +15,17 @@ from .functions import Array, namespace
 
 
 class Spread(NamedTuple):
-    """Spread of Gaussian components: parameters of a policy that do not depend on the state."""
+    """Spread of Gaussian components: policy parameters that do not depend on the state."""
 
     log_std: Any
-    """log σ, ``(c,)``: of a component given those before it in its factor."""
+    """log σ of each component given the earlier ones of its factor, ``(c,)``."""
     mixing: Any
-    """W of every factor with a covariance, ``(f, g, g)``, of which only the part below the diagonal is used."""
+    """W of each factor with a covariance, ``(f, g, g)``; only the part below the diagonal is used."""
 
 
 def blocks_of(has_spread: np.ndarray, factor_of: np.ndarray) -> np.ndarray | None:
-    """Return the Gaussian components of every factor that has several, ``(f, g)``, padded with c; None without any.
+    """Return the Gaussian components of each factor that has several, ``(f, g)``, padded with c; None if there are
+    none.
 
     - `has_spread`: which components are Gaussian, booleans ``(c,)``;
     - `factor_of`: the factor of each component, ``(c,)``.
@@ -43,7 +44,7 @@ def blocks_of(has_spread: np.ndarray, factor_of: np.ndarray) -> np.ndarray | Non
 
 
 def mix(blocks: np.ndarray, matrices: Array | Sequence[np.ndarray], x: Array) -> Array:
-    """Return ``(..., c)`` with the components of every block multiplied by its matrix; the others stay as they are.
+    """Return ``(..., c)`` with the components of each block multiplied by its matrix, and the others unchanged.
 
     - `matrices`: ``(f, g, g)``; for NumPy also a sequence of f square arrays.
     """
@@ -59,13 +60,13 @@ def mix(blocks: np.ndarray, matrices: Array | Sequence[np.ndarray], x: Array) ->
 
 
 def whitening(mixing: Array) -> Array:
-    """Return I − W: from a − μ to the part that the components before do not explain, σ ε."""
+    """Return I − W, which maps a − μ to σ ε: the part not explained by the earlier components."""
     xp = namespace(mixing)
     return xp.eye(mixing.shape[-1], dtype=mixing.dtype) - xp.tril(mixing, -1)
 
 
 def colouring(mixing: Array) -> Array:
-    """Return (I − W)⁻¹: from σ ε to a − μ."""
+    """Return (I − W)⁻¹, which maps σ ε to a − μ."""
     whiten = whitening(mixing)
     if isinstance(whiten, np.ndarray):
         return np.linalg.inv(whiten) if whiten.size else whiten
@@ -77,13 +78,13 @@ def colouring(mixing: Array) -> Array:
 
 
 def inverses(blocks: np.ndarray, matrices: np.ndarray, n_components: int) -> list[np.ndarray]:
-    """Return the inverse of every block's matrix without its padding, with NumPy: whitening from colouring."""
+    """Return the inverse of each block's matrix without padding, with NumPy: whitening from colouring."""
     sizes = (blocks < n_components).sum(axis=1)
     return [np.linalg.inv(matrix[:size, :size]) for matrix, size in zip(matrices, sizes, strict=True)]
 
 
 def variance_ratio(blocks: np.ndarray | None, old: Spread, new: Spread) -> Array:
-    """Return the variance that every component's ε of `new` has under `old`, ``(c,)``; with blocks, by JAX."""
+    """Return the variance of each component's new ε under the old distribution, ``(c,)``; with blocks, uses JAX."""
     ratio = namespace(old.log_std, new.log_std).exp(2 * (old.log_std - new.log_std))
     if blocks is None:
         return ratio

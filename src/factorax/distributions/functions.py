@@ -1,5 +1,8 @@
-"""Special functions for NumPy and JAX arrays. JAX and `scipy.special` are imported when they are needed, never before:
-every worker process imports this package, and most do without both."""
+"""Special functions for NumPy and JAX arrays.
+
+JAX and `scipy.special` are imported only when needed, because each worker process imports this package and most need
+neither.
+"""
 
 from functools import reduce
 from operator import add
@@ -12,7 +15,7 @@ Array = Any
 
 
 def namespace(*arrays: Array) -> Any:
-    """Return the module that works on all of the arrays: `numpy`, or `jax.numpy` if any of them belongs to JAX.
+    """Return the module for these arrays: `jax.numpy` if any of them is a JAX array, otherwise `numpy`.
 
     >>> namespace(np.zeros(2)).__name__
     'numpy'
@@ -45,12 +48,12 @@ def softplus(x: Array, xp: Any) -> Array:
 
 
 FEW = 8
-"""Numbers along the last axis that are added one after another. XLA's CPU compiler makes a call of a library for every
-reduction, which takes about ten times as long where the reduced axis is that short."""
+"""Up to this length, the last axis is summed entry by entry. XLA's CPU compiler calls a library function for each
+reduction, which takes about ten times as long for an axis this short."""
 
 
 def sum_last(x: Array) -> Array:
-    """Return Σ x over the last axis.
+    """Return the sum of x over the last axis.
 
     >>> sum_last(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [3.0, 7.0]
@@ -61,7 +64,7 @@ def sum_last(x: Array) -> Array:
 
 
 def log_softmax(x: Array, xp: Any) -> Array:
-    """Return x − log Σ eˣ, the sum being over the last axis."""
+    """Return x − log Σ eˣ along the last axis."""
     if xp is np:
         return x - np.logaddexp.reduce(x, axis=-1, keepdims=True)
     import jax
@@ -73,7 +76,7 @@ def log_softmax(x: Array, xp: Any) -> Array:
 
 
 def at_choice(x: Array, choice: Array, xp: Any) -> Array:
-    """Return the entry of the last axis of x, ``(..., n)``, with the number `choice`, ``(...)``.
+    """Return the entry of x, ``(..., n)``, at index `choice`, ``(...)``, of its last axis.
 
     >>> at_choice(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([1.0, 0.0]), np).tolist()
     [0.2, 0.3]

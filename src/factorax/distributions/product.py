@@ -1,4 +1,4 @@
-"""The product distribution over all components of an action, as one log-probability for each component."""
+"""The product distribution over all components of an action, with one log-probability per component."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,39 +16,40 @@ _NONE = object()
 
 
 class ComponentGroup(NamedTuple):
-    """The components of one kind."""
+    """The components that have one kind of distribution."""
 
     distribution: Distribution
     components: np.ndarray
-    """Their numbers, ``(k,)``."""
+    """Indices of the components, ``(k,)``."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Product:
-    """Independent components, each with a distribution of a kind of `KINDS`.
+    """Independent components, each with a distribution from `KINDS`.
 
-    The policy network gives *parameters* ``(..., c, width)``, of which a component uses as many as its kind has. The
-    `Spread` of Gaussian components is a parameter of its own. Gaussian components of one factor may have a full
-    covariance (`covariance.py`); their figures are then those *given the components before them in the factor*.
+    The policy network returns *parameters* ``(..., c, width)``; each component uses as many of them as its kind needs.
+    The `Spread` of Gaussian components is a separate parameter. Gaussian components of one factor may have a full
+    covariance (`covariance.py`); their log-probabilities and entropies are then those *given the earlier components of
+    the factor*.
 
-    Arrays are those of NumPy or JAX; sampling is JAX's. Actions are *raw*, ``(..., c)``; `within` makes of them what an
-    environment receives.
+    Arrays may be from NumPy or JAX; sampling uses JAX. Actions are *raw*, ``(..., c)``; `within` converts them to the
+    actions that an environment receives.
     """
 
     kinds: tuple[str, ...]
-    """Name of every component's distribution, a key of `KINDS`."""
+    """Name of the distribution of each component, a key of `KINDS`."""
     choices: np.ndarray
-    """Number of choices of every component, ``(c,)``; 0 for continuous ones."""
+    """Number of choices of each component, ``(c,)``; 0 for continuous components."""
     low: np.ndarray
     high: np.ndarray
-    """Bounds of every component, ``(c,)``; infinite where there are none."""
+    """Bounds of each component, ``(c,)``; infinite if there are none."""
     blocks: np.ndarray | None = None
-    """Gaussian components of every factor with a full covariance, ``(f, g)``, padded with c; None if there is none."""
+    """Gaussian components of each factor with a full covariance, ``(f, g)``, padded with c; None if there are none."""
     spread_of_state: bool = False
-    """Whether the last of a component's parameters is added to its log σ, which then depends on the state."""
+    """Whether the last parameter of each component is added to its log σ, which then depends on the state."""
 
     def __post_init__(self) -> None:
-        check_type("kinds", self.kinds, tuple, "a tuple of names, one for each component")
+        check_type("kinds", self.kinds, tuple, "a tuple of names, one per component")
         for name in self.kinds:
             if name not in KINDS:
                 raise ValueError(f"kinds: got {name!r}, want one of {', '.join(KINDS)}; `register` adds a kind")
@@ -57,9 +58,9 @@ class Product:
         for name in ("choices", "low", "high"):
             array = real_array(name, getattr(self, name), finite=False)
             if array.shape != (len(self),) or np.isnan(array).any():
-                raise ValueError(f"{name}: got {shown(array)}, want {len(self)} numbers, one for each component")
+                raise ValueError(f"{name}: got {shown(array)}, want {len(self)} numbers, one per component")
         if np.asarray(self.choices).dtype.kind not in "iu" or np.min(self.choices) < 0:
-            raise ValueError(f"choices: got {shown(self.choices)}, want whole numbers of at least 0")
+            raise ValueError(f"choices: got {shown(self.choices)}, want whole numbers ≥ 0")
         if (np.asarray(self.low) > np.asarray(self.high)).any():
             raise ValueError(f"low, high: got {shown(self.low)} and {shown(self.high)}, want low ≤ high")
         checked("spread_of_state", self.spread_of_state, bool)
@@ -67,7 +68,7 @@ class Product:
             raise ValueError(f"blocks: got {shown(self.blocks)}, want an array (f, g), or None")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers receive the fields alone: what is cached holds functions, which cannot be pickled.
+        # Send workers only the fields: cached properties hold functions, which cannot be pickled.
         return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     def __len__(self) -> int:
@@ -86,27 +87,30 @@ class Product:
 
     @cached_property
     def _single(self) -> Distribution | None:
-        """The distribution of all components, if they have the same kind."""
+        """The distribution of all components if they have the same kind, otherwise None."""
         return self.groups[0].distribution if len(self.groups) == 1 else None
 
     @cached_property
     def width(self) -> int:
-        """The largest number of parameters of a component; and one for its log σ, if that depends on the state."""
+        """The largest number of parameters of a component, plus one for log σ if that depends on the state."""
         return max(group.distribution.width for group in self.groups) + self.spread_of_state
 
     @cached_property
     def discrete(self) -> np.ndarray:
-        """Which components are choices, booleans ``(c,)``."""
+        """Which components are discrete, booleans ``(c,)``."""
         return np.array([KINDS[kind].discrete for kind in self.kinds])
 
     @cached_property
     def has_spread(self) -> np.ndarray:
-        """Which components are Gaussian, whatever is done with what they draw, booleans ``(c,)``."""
+        """Which components are Gaussian before clipping or squashing, booleans ``(c,)``."""
         return np.array([KINDS[kind].has_spread for kind in self.kinds])
 
     def spread(self, log_std: float | None = None, *, one: bool = False) -> Spread:
-        """Return the spread of uncorrelated components with the same log σ, or that of their kinds, as JAX arrays; with
-        `one`, a single log σ stands for all components."""
+        """Return the initial spread of uncorrelated components, as JAX arrays.
+
+        - `log_std`: log σ of all components; by default that of their kinds.
+        - `one`: whether a single log σ is shared by all components.
+        """
         checked("log_std", log_std, float | None)
         checked("one", one, bool)
         import jax.numpy as jnp
@@ -117,12 +121,12 @@ class Product:
             initial = [next((x for x, has in zip(initial, self.has_spread, strict=True) if has), 0.0)]
         return Spread(jnp.asarray(initial, jnp.float32), jnp.zeros((f, g, g)))
 
-    # ---- figures ----------------------------------------------------------------------------------------------
+    # ---- log-probability, entropy, divergence -------------------------------------------------------------------
 
     def log_prob(self, parameters: Array, spread: Spread, action: Array, *, whiten: Any = None) -> Array:
-        """Return log π of every component, ``(..., c)``.
+        """Return log π of each component, ``(..., c)``.
 
-        `whiten` replaces I − W of the spread's covariance, if it is known already.
+        `whiten` is I − W of the spread's covariance, if it has already been computed.
         """
         self._check(parameters, spread=spread, action=action)
         spread = self._of_state(parameters, spread)
@@ -137,14 +141,14 @@ class Product:
         return self._in_order(parts)
 
     def _residual(self, action: Array, parameters: Array, spread: Spread, whiten: Any = None) -> Array:
-        """ε of every Gaussian component, ``(..., c)``."""
+        """Return ε of each Gaussian component, ``(..., c)``."""
         deviation = action - parameters[..., 0]
         if self.blocks is not None:
             deviation = mix(self.blocks, whitening(spread.mixing) if whiten is None else whiten, deviation)
         return deviation * namespace(spread.log_std).exp(-spread.log_std)
 
     def entropy(self, parameters: Array, spread: Spread) -> Array:
-        """Return the entropy of every component, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
+        """Return the entropy of each component, ``(..., c)``; for a squashed Gaussian, the entropy before the tanh."""
         self._check(parameters, spread=spread)
         spread = self._of_state(parameters, spread)
         return self._in_order(
@@ -155,7 +159,7 @@ class Product:
         )
 
     def kl(self, old: tuple[Array, Spread], new: tuple[Array, Spread]) -> Array:
-        """Return KL(old ‖ new) of every component, ``(..., c)``; each is a pair of parameters and a spread."""
+        """Return KL(old ‖ new) of each component, ``(..., c)``; both are pairs of parameters and a spread."""
         for name, pair in (("old", old), ("new", new)):
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise TypeError(f"{name}: got {shown(pair)}, want a pair of parameters and spread")
@@ -179,7 +183,7 @@ class Product:
         return self._in_order(parts)
 
     def mode(self, parameters: Array) -> Array:
-        """Return the most probable raw actions, ``(..., c)``; of a squashed Gaussian, that before the tanh."""
+        """Return the most probable raw actions, ``(..., c)``; for a squashed Gaussian, those before the tanh."""
         self._check(parameters)
         return self._in_order([kind.mode(self._parameters(parameters, kind, index)) for kind, index in self.groups])
 
@@ -188,7 +192,7 @@ class Product:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return scores of mean 0 and variance 1 given the state, and F(a|s), both ``(..., c)``, with NumPy.
 
-        For choices F is a point between F below a and F at a, at the share `between` ∈ [0, 1) of the way.
+        For choices, F is a point between F below a and F at a, at the fraction `between` ∈ [0, 1).
         """
         log_std = np.asarray(self._of_state(parameters, spread).log_std)
         pairs = [
@@ -205,14 +209,14 @@ class Product:
 
     @cached_property
     def directions(self) -> np.ndarray:
-        """Directions in the space of parameters that shift every component's action upwards, ``(c, width)``."""
+        """Directions in parameter space that shift the action of each component upwards, ``(c, width)``."""
         directions = np.zeros((len(self), self.width), np.float32)
         for distribution, index in self.groups:
             directions[index, : distribution.width] = distribution.direction
         return directions
 
     def neutral(self) -> tuple[Any, Spread]:
-        """Return parameters ``(c, width)`` and the spread of a policy that explores without looking at the state."""
+        """Return parameters ``(c, width)`` and the spread of a policy that explores independently of the state."""
         import jax.numpy as jnp
 
         parameters, deviation = np.zeros((len(self), self.width), np.float32), np.ones(len(self))
@@ -234,7 +238,7 @@ class Product:
         for distribution, index in self.groups:
             key, part_key = jax.random.split(key)
             log_std = self._of_kind(spread.log_std, index)
-            if isinstance(distribution, Gaussian):  # the mean is added below, after deviations are mixed
+            if isinstance(distribution, Gaussian):  # the mean is added below, after the deviations are mixed
                 shape = (*parameters.shape[:-2], len(index))
                 parts.append(distribution.deviation(part_key, shape, log_std))
             else:
@@ -251,7 +255,7 @@ class Product:
     ) -> np.ndarray:
         """Draw the random part of `n_steps` actions for `choose` with NumPy, float32 ``(T, c, width)``.
 
-        `colour` is (I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``.
+        `colour` is (I − W)⁻¹ of each factor with a covariance, ``(f, g, g)``.
         """
         noise, log_std = np.zeros((n_steps, len(self), self.width), np.float32), self._of_each(log_std)
         for distribution, index in self.groups:
@@ -262,7 +266,7 @@ class Product:
         return noise
 
     def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Return raw actions ``(..., c)`` made of parameters and noise, both ``(..., c, width)``, with NumPy."""
+        """Return raw actions ``(..., c)`` from parameters and noise, both ``(..., c, width)``, with NumPy."""
         if self.spread_of_state:
             wider = np.where(self.has_spread, np.exp(parameters[..., -1]), np.float32(1))
             noise = noise * wider[..., None]
@@ -279,14 +283,15 @@ class Product:
 
     @cached_property
     def _choosing(self) -> list[tuple[Distribution, Any, Any]]:
-        """Every kind with the indices of its actions and of its parameters: worked out once, not in every step."""
+        """Each kind with the indices of its actions and of its parameters, cached because `choose` runs in every
+        step."""
         return [(kind, (..., index), (..., index, slice(0, kind.width))) for kind, index in self.groups]
 
     # ---- bounds -----------------------------------------------------------------------------------------------
 
     @cached_property
     def _bounds(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Finite bounds of every component, ``(c,)``; None if all are choices, which need none."""
+        """Finite bounds of each component, ``(c,)``; None if all components are choices."""
         if self.discrete.all():
             return None
         low = np.where(np.isfinite(self.low), self.low, np.float32(-1e30))
@@ -294,8 +299,10 @@ class Product:
 
     @cached_property
     def _rescaled(self) -> list[tuple[Distribution, np.ndarray | None]]:
-        """The kinds that map raw actions into their bounds, each over all components, and which components are theirs,
-        booleans ``(c,)``; None if all are."""
+        """The kinds that rescale raw actions, each over all components, with a mask ``(c,)`` of its own components.
+
+        The mask is None if all components have this kind.
+        """
         names, rescaled = np.array(self.kinds), []
         for kind, _ in self.groups:
             if kind.rescales:
@@ -306,7 +313,7 @@ class Product:
         return rescaled
 
     def within(self, action: Array, xp: Any) -> Array:
-        """Return raw actions ``(..., c)`` as actions within the bounds of the space."""
+        """Return the actions within the bounds of the space for raw actions ``(..., c)``."""
         if self._bounds is None:
             return action
         for distribution, mask in self._rescaled:
@@ -318,37 +325,37 @@ class Product:
     # ---- components of a kind ---------------------------------------------------------------------------------
 
     def _check(self, parameters: Any, *, spread: Any = _NONE, action: Any = _NONE, name: str = "") -> None:
-        """Raise if arrays do not have the shapes of this product; it looks at no values, so that JAX may trace them."""
+        """Raise if arrays do not have the shapes of this product. Reads no values, so JAX may trace them."""
         want = (len(self), self.width)
         if np.shape(parameters)[-2:] != want or not hasattr(parameters, "dtype"):
             got = np.shape(parameters) or shown(parameters)
             raise TypeError(f"{name or 'parameters'}: got {got}, want an array of shape (..., {want[0]}, {want[1]})")
         if spread is not _NONE:
-            check_type(name or "spread", spread, Spread, "a Spread, which `spread` makes")
+            check_type(name or "spread", spread, Spread, "a Spread, such as the method spread() returns")
         if action is not _NONE and (np.shape(action)[-1:] != want[:1] or not hasattr(action, "dtype")):
             raise TypeError(f"action: got {np.shape(action) or shown(action)}, want an array of shape (..., {want[0]})")
 
     def _of_each(self, log_std: Any) -> Any:
-        """Return log σ of every component, where one may stand for all."""
+        """Return log σ of each component, also if one value is shared by all."""
         return namespace(log_std).broadcast_to(log_std, (len(self),)) if log_std.shape == (1,) else log_std
 
     def _of_state(self, parameters: Array, spread: Spread) -> Spread:
-        """Return the spread that holds for parameters: log σ ``(c,)``, or ``(..., c)`` if it depends on the state."""
+        """Return the spread for these parameters: log σ is ``(c,)``, or ``(..., c)`` if it depends on the state."""
         log_std = self._of_each(spread.log_std)
         return spread._replace(log_std=log_std + parameters[..., -1] if self.spread_of_state else log_std)
 
     def _parameters(self, parameters: Array, distribution: Distribution, index: np.ndarray) -> Array:
-        """Return the parameters of a kind, ``(..., k, its width)``."""
+        """Return the parameters used by one kind, ``(..., k, its width)``."""
         return self._of_kind(parameters, index, axis=-2)[..., : distribution.width]
 
     def _of_kind(self, x: Array, index: np.ndarray, axis: int = -1) -> Array:
-        """Return the components of a kind along an axis; all, if they have one kind, without a gather of them."""
+        """Return the components of one kind along an axis, without a gather if all components have this kind."""
         if self._single is not None:
             return x
         return x[..., index] if axis == -1 else x[..., index, :]
 
     def _in_order(self, parts: list[Array]) -> Array:
-        """Return values by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
+        """Return values grouped by kind, each ``(..., k)``, in the order of the components, ``(..., c)``."""
         if len(parts) == 1:
             return parts[0]
         order = np.argsort(np.concatenate([index for _, index in self.groups]))
@@ -357,4 +364,4 @@ class Product:
 
 def _check_key(key: Any) -> None:
     if not hasattr(key, "dtype") or not (str(key.dtype).startswith("key<") or np.shape(key)[-1:] == (2,)):
-        raise TypeError(f"key: got {shown(key)}, want a key of JAX, such as jax.random.key(0)")
+        raise TypeError(f"key: got {shown(key)}, want a JAX random key, such as jax.random.key(0)")

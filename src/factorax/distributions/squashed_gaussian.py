@@ -11,12 +11,12 @@ from .gaussian import Gaussian
 
 @register
 class SquashedGaussian(Gaussian):
-    """Raw actions a = μ + σ ε, of which environments receive low + (tanh a + 1)(high − low)/2.
+    """Raw actions a = μ + σ ε; environments receive low + (tanh a + 1)(high − low)/2.
 
-    The raw action is what is stored: tanh a may round to 1, from which a cannot be recovered. The density is that of
-    u = tanh a ∈ (−1, 1), whatever the bounds of the space are; their width would add a constant, which cancels in
-    ratios and gradients. Entropy is that of the Gaussian before the tanh; the KL divergence is the same before and
-    after.
+    The raw action is stored, because a cannot be recovered if tanh a rounds to 1. The density is that of
+    u = tanh a ∈ (−1, 1), independent of the bounds of the space; their width would add a constant, which cancels in
+    ratios and gradients. The entropy is that of the Gaussian before the tanh; the KL divergence is the same before and
+    after the tanh.
 
     >>> squashed = SquashedGaussian(low=np.array([0.0]), high=np.array([10.0]), choices=np.array([0]))
     >>> squashed.rescale(np.array([0.0]))
@@ -31,14 +31,14 @@ class SquashedGaussian(Gaussian):
     def log_prob_of_residual(self, residual: Array, action: Array, log_std: Array) -> Array:
         """Return log N(a; μ, σ²) − log(1 − tanh² a)."""
         xp = namespace(action)
-        # log(1 − tanh² a) without its cancellation for large |a|
+        # log(1 − tanh² a) in a form without cancellation for large |a|
         slope = 2 * (math.log(2) - action - softplus(-2 * action, xp))
         return super().log_prob_of_residual(residual, action, log_std) - slope
 
     def rescale(self, action: Array) -> Array:
-        """low + (tanh a + 1)(high − low)/2."""
+        """Return low + (tanh a + 1)(high − low)/2."""
         return self.low + (namespace(action).tanh(action) + 1) * (self.high - self.low) / 2
 
     def neutral(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a standard normal before the tanh."""
+        """Return mean 0 and σ = 1, before the tanh."""
         return np.zeros((len(self), 1), np.float32), np.ones(len(self))

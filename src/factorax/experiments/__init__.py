@@ -1,4 +1,4 @@
-"""The paper's experiments and others, one module for each command: settings, work, data, summary, figure, claims."""
+"""The paper's experiments and others, one module per command: settings, work, data, summary, figure, claims."""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ NAMES = (
 
 
 def find(name: str) -> "Experiment":
-    """Return the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module of the same name.
+    """Return the experiment of this name, one of `NAMES`: ``EXPERIMENT`` of the module with the same name.
 
     >>> find("search-rate").paper
     'Fig. 8'

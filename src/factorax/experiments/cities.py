@@ -1,9 +1,9 @@
 """Traffic lights of real cities: four networks of the RESCO benchmark, in seconds of mean delay per trip.
 
-Near streets (`section`) against the global reward (`complete`), with the settings of the preset ``resco``; a policy
-that knows no light by name, trained on one city and played on another; and controllers on the same evaluation seeds.
-Those seeds are neither trained on nor those on which settings were chosen. Means are plain means: an interquartile
-mean would hide the episodes that end in gridlock.
+Near streets (`section`) against the global reward (`complete`) where there is more than one light, with the settings of
+the preset ``resco``; policies know no light by name, so that those of one city are played on another without further
+training; and controllers on the same evaluation seeds. Those seeds are neither trained on nor those on which settings
+were chosen. Means are plain means: an interquartile mean would hide the episodes that end in gridlock.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from .harness.experiment import Experiment
 from .harness.parts import Arrays, Part
 from .harness.table import Table, from_rows, where
 
-NEAR, GLOBAL, MOVED = "section", "complete", "transfer"
+NEAR, GLOBAL = "section", "complete"
 TARGETS = {"cologne1": 16.0, "cologne3": 18.0, "cologne8": 16.0, "grid4x4": 29.0}
 """Seconds of delay to reach, about 0.9 of the greedy controller."""
 LIGHTS = {"cologne1": 1, "cologne3": 3, "cologne8": 8, "grid4x4": 16}
@@ -43,39 +43,47 @@ class Settings:
     cities: tuple[str, ...] = tuple(TARGETS)
     networks: tuple[str, ...] = (NEAR, GLOBAL)
     transfer: tuple[str, ...] = ("cologne3", "cologne8")
-    """City to train on and city to play on without further training; empty to leave it out."""
-    episodes: int = 400
+    """City to train on, with near streets, and city to play on without further training; empty to leave it out."""
+    episodes: tuple[int, ...] = (60, 110, 120, 50)
+    """Training episodes in each city."""
     seeds: int = 5
     evaluations: int = 10
-    """Evaluations after the last episodes of a training, each of `evaluation_seeds` episodes."""
+    """Evaluations, one after each of the last episodes of a training."""
     evaluation_seeds: int = 10
+    played: int = 3
+    """Episodes of an evaluation: evaluations go round the evaluation seeds."""
     horizon: int = 3600
     """Seconds of an episode."""
 
 
 def plan(settings: Settings, seed: int) -> list[CityRun]:
-    """Return the trainings: every network on every city with every seed, and those for the transfer."""
+    """Return the trainings: every network on every city with every seed; near streets alone for a single light."""
     s = settings
     first = seed * s.seeds
 
-    def one(city: str, method: str, network: str, i: int, **more: Any) -> CityRun:
+    origin, other = s.transfer or ("", "")
+
+    def one(city: str, network: str, i: int) -> CityRun:
         return CityRun(
             city=city,
-            method=method,
+            method=network,
             network=network,
             seed=first + i,
-            episodes=s.episodes,
+            episodes=s.episodes[s.cities.index(city)],
             evaluations=s.evaluations,
             evaluation_seeds=s.evaluation_seeds,
+            played=s.played,
             horizon=s.horizon,
-            **more,
+            moved_to=other if (city, network) == (origin, NEAR) else "",
         )
 
-    runs = [one(city, network, network, i) for city in s.cities for network in s.networks for i in range(s.seeds)]
-    if s.transfer:
-        city, other = s.transfer
-        runs += [one(city, MOVED, NEAR, i, settings={"identity": 0}, moved_to=other) for i in range(s.seeds)]
-    return runs
+    return [one(city, network, i) for city in s.cities for network in _networks(s, city) for i in range(s.seeds)]
+
+
+def _networks(settings: Settings, city: str) -> tuple[str, ...]:
+    """Return the networks to train with: for a single light, the global reward is left out if there is another."""
+    names = settings.networks
+    return names if LIGHTS[city] > 1 or len(names) == 1 else tuple(name for name in names if name != GLOBAL)
 
 
 def cities_played(settings: Settings) -> tuple[str, ...]:
@@ -132,13 +140,14 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
             "methods": {},
         }
         if city in settings.cities:
-            entry["methods"] = {network: _scores(table, city, network, "evaluation") for network in settings.networks}
-            if {NEAR, GLOBAL} <= set(settings.networks):
+            networks = _networks(settings, city)
+            entry["methods"] = {network: _scores(table, city, network, "evaluation") for network in networks}
+            if {NEAR, GLOBAL} <= set(networks):
                 near, other = (np.array(entry["methods"][name]["seeds"]) for name in (NEAR, GLOBAL))
                 entry["near less global"] = _interval(near - other)  # the same seeds, in pairs
         summary["cities"][city] = entry
     if settings.transfer:
-        summary["transfer"] = _scores(table, settings.transfer[1], MOVED, "moved")
+        summary["transfer"] = _scores(table, settings.transfer[1], NEAR, "moved")
     return summary
 
 
@@ -171,7 +180,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: the delays to reach, near streets against the global reward, and the transfer."""
     s = settings
     note = (
-        f"{s.seeds} seeds, {s.episodes} episodes, the last {s.evaluations} evaluations of {s.evaluation_seeds} episodes"
+        f"{s.seeds} seeds, {', '.join(map(str, s.episodes))} episodes of training, {s.evaluations} evaluations of "
+        f"{s.played} episodes after the last ones, on {s.evaluation_seeds} seeds in turn"
     )
     common: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
     chosen = "by us: the preset resco, tuned on these cities with other evaluation seeds; the thresholds"
@@ -233,10 +243,10 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
     for ax in axes[len(settings.cities) :]:
         ax.remove()
-    handles: list[Any] = []
+    legend: list[Any] = []
     for ax, city in zip(axes, settings.cities, strict=False):
-        handles = []
-        for network, colour in zip(settings.networks, plots.PALETTE, strict=False):
+        handles: list[Any] = []
+        for network, colour in zip(_networks(settings, city), plots.PALETTE, strict=False):
             rows = where(table, city=city, method=network, kind="training")
             curves = [where(rows, seed=seed)["delay"] for seed in np.unique(rows["seed"])]
             together = np.stack([curve[: min(map(len, curves))] for curve in curves])
@@ -246,18 +256,19 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         for name, style in (("fixed", ":"), ("greedy", "--")):
             level = summary["cities"][city]["controllers"][name]["median"]
             handles.append(ax.axhline(level, color="#555555", linestyle=style, linewidth=1, label=name))
+        legend = max(legend, handles, key=len)
         ax.set_yscale("log")
         plots.plain_log_ticks(ax.yaxis)
         ax.set(title=f"{city}, {LIGHTS[city]} light{'s' * (LIGHTS[city] > 1)}", xlabel="training episode")
         ax.set_ylabel("mean delay per trip (s)")
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.legend(handles=legend, loc="outside lower center", ncols=len(legend), frameon=False)
     return figure
 
 
 def print_table(summary: dict[str, Any]) -> rich.table.Table:
     """Return the table of delays: controllers (median), trainings (mean), and the published columns."""
     table = rich.table.Table(title="mean delay per trip, s (episodes in gridlock)")
-    networks = list(next(iter(summary["cities"].values()))["methods"])
+    networks = list(dict.fromkeys(name for entry in summary["cities"].values() for name in entry["methods"]))
     published = ("greedy, published", "IDQN (100)", "IPPO (1400)", "FMA2C (1400)")
     for name in ("city", *CONTROLLERS, *networks, *published):
         table.add_column(name)
@@ -275,7 +286,7 @@ EXPERIMENT = Experiment(
     paper="Beyond the paper",
     budgets={
         "quick": Settings(
-            cities=("cologne1", "cologne8"), transfer=(), episodes=40, seeds=2, evaluations=2, evaluation_seeds=3
+            cities=("cologne1", "cologne8"), transfer=(), episodes=(40, 40), seeds=2, evaluations=2, evaluation_seeds=3
         ),
         "paper": Settings(),
     },

@@ -1,9 +1,10 @@
-"""Curriculum learning on influence networks (Sec. 4.1): edges are added during training, against each network alone.
+"""Curriculum learning on influence networks (Sec. 4.1): edges are added during training, compared with each network
+alone.
 
-Two problems: nine traffic lights, credited first with their own streets, then with their row and column, then with
-everything; and parcels, credited first with their own end, then with all that they pay. All methods of a problem have
-the same settings, steps, seeds and a critic of every target, which does not depend on the network: nothing but the
-network changes when the next stage begins.
+There are two problems: nine traffic lights, credited first with their own streets, then with their row and column, then
+with everything; and parcels, credited first with their own end, then with all that they pay. All methods of a problem
+have the same settings, steps, seeds and a critic of each target, which does not depend on the network: only the network
+changes between stages.
 """
 
 from dataclasses import dataclass
@@ -31,14 +32,14 @@ class Comparison:
     networks: tuple[str, ...]
     """Names as for ``factorax train --network``, from few edges to many."""
     steps: int
-    """Steps of training, all environments together, with the budget ``"paper"``."""
+    """Number of training steps, summed over all environments, with the budget ``"paper"``."""
     options: str
     log_scale: bool = False
     """Whether the figure shows returns on a logarithmic scale: for returns that approach 0 from below."""
 
     @property
     def methods(self) -> dict[str, str]:
-        """Names of the curriculum and of the fixed networks, with what ``--network`` takes."""
+        """Names of the curriculum and of the fixed networks, with the values of ``--network``."""
         return {CURRICULUM: f"curriculum:{','.join(self.networks)}"} | {name: name for name in self.networks}
 
 
@@ -64,7 +65,7 @@ CASES = {
     ),
 }
 SHOWN = {"near": "near", "own": "true"}
-"""What networks are called in the text, where that is not their name."""
+"""Names of networks in the text, if they differ."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Return the runs: every method of every problem, all seeds in one program."""
+    """Return the runs: each method of each problem, with all seeds in one program."""
     runs = []
     for name in settings.cases:
         case = CASES[name]
@@ -91,13 +92,12 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run and point of its curve."""
+    """Return one row per run and point of its curve."""
     return trainings.curves(plan(settings, seed), results)
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means over seeds, of all of training and of its last tenth, and the curriculum's lead in
-    both."""
+    """Return interquartile means over seeds of all training and of its last tenth, and the lead of the curriculum."""
     summary: dict[str, Any] = {}
     for name in settings.cases:
         groups = {m: trainings.group(where(table, method=f"{name}, {m}"), m) for m in CASES[name].methods}
@@ -116,7 +116,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw learning curves, a panel for each problem; dotted lines where the next network begins."""
+    """Plot learning curves, one panel per problem, with dotted lines where the next network starts."""
     figure, axes = plots.canvas(len(settings.cases), width=5.4 * len(settings.cases) + 1.2, height=3.8)
     for ax, name in zip(axes, settings.cases, strict=True):
         case, steps = CASES[name], round(CASES[name].steps * settings.share)

@@ -1,4 +1,4 @@
-"""Finding the network by intervention: exact recovery where it is known."""
+"""Discovery by intervention: exact recovery of known networks."""
 
 import threading
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Settings:
     trials: int = 20
     traffic_trials: int = 100
     horizon: int = 400
-    """Steps of an episode of traffic."""
+    """Number of steps of a traffic episode."""
     grids: tuple[str, ...] = ("3x3", "2x6")
 
 
@@ -60,7 +60,7 @@ def one_shot(truth: InfluenceNetwork) -> Problem:
 
 
 def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Problem], int, int]]:
-    """Map a name to what makes the problem, the steps of an episode and the number of trials."""
+    """Return for each name the problem factory, the steps of an episode and the number of trials."""
     cases: dict[str, tuple[Callable[[], Problem], int, int]] = {}
     cases |= {name: (lambda make=make: one_shot(make()), 1, settings.trials) for name, make in gallery.PAPER.items()}
     cases |= {f"chain {n}, delay {d}": (lambda n=n, d=d: chain(n, delay=d), 2 * d + 2, settings.trials)
@@ -106,13 +106,13 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the same, by problem."""
+    """Return the rows by problem."""
     columns = [name for name in table if name != "problem"]
     return {str(case): {name: int(table[name][k]) for name in columns} for k, case in enumerate(table["problem"])}
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw edges found and steps taken, for every problem."""
+    """Plot edges found and steps taken for each problem."""
     figure, (left, right) = plots.canvas(2, width=10.5, height=4.2)
     at, names = np.arange(len(summary)), list(summary)
     rows = list(summary.values())

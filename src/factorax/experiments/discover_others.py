@@ -1,8 +1,8 @@
-"""Finding the networks of third-party problems, and comparing them with what their models say.
+"""Discovery of the networks of third-party problems, compared with the networks of their models.
 
-UAV of the IPPC 2023 in rddlrepository, whose network is read from the RDDL model, and EV2Gym, whose network follows
-from its description (`factorax.integrations.ev2gym`). Interventions know nothing of either: an edge outside the network
-read from the model would be an error there, or in the interventions.
+The problems are UAV of the IPPC 2023 in rddlrepository, with the network of the RDDL model, and EV2Gym, with the
+network that follows from its description (`factorax.integrations.ev2gym`). Interventions use neither: an edge outside
+the model's network would be an error of the model's network or of the interventions.
 """
 
 import threading
@@ -35,15 +35,14 @@ class Settings:
     instances: tuple[str, ...] = ("2", "3", "4")
     """Instances of UAV_ippc2023."""
     horizon: int = 30
-    """Steps of an episode of UAV."""
+    """Number of steps of a UAV episode."""
     trials: int = 20
     days: int = 20
-    """Trials of EV2Gym, a day of 112 steps each; 0 leaves it out."""
+    """Number of trials of EV2Gym, one day of 112 steps each; 0 skips it."""
 
 
 def uav(instance: str) -> Any:
-    """Return the environment, with the network of the dynamics for its network: actions are replayed, no actor
-    answers."""
+    """Return the environment with the network of its dynamics, since actions are replayed and no actor reacts."""
     env = rddl.make("UAV_ippc2023", instance)
     env.network = env.influence.dynamics_network
     return env
@@ -58,7 +57,7 @@ def chargers() -> ev2gym.Chargers:
 
 
 def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Any], int, int]]:
-    """Map a name to what makes the environment, the steps of an episode and the number of trials."""
+    """Return for each name the environment factory, the steps of an episode and the number of trials."""
     cases: dict[str, tuple[Callable[[], Any], int, int]] = {
         f"UAV {k}": (lambda k=k: uav(k), settings.horizon, settings.trials) for k in settings.instances
     }
@@ -96,7 +95,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return edges in the model, found, missed and outside; the least re-runs behind a pair without an edge."""
+    """Return edges of the model, found, missed and outside, and the minimum number of replays without an edge."""
     summary = {}
     for name in _cases(settings):
         rows = where(table, problem=name)
@@ -115,7 +114,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Return a matrix for each problem: in the model and found, missed, or found besides."""
+    """Return one matrix per problem: edges in the model that were found or missed, and others that were found."""
     widths = [max(2.2, row["targets"] / 8) for row in summary.values()]
     figure = Figure(figsize=(sum(widths) + 2.2, 4.4), layout="constrained")
     axes = figure.subplots(1, len(summary), squeeze=False, width_ratios=widths)[0]
@@ -143,7 +142,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Nothing outside the model; how much of it is found."""
+    """Return the claims: no edge outside the model, and the fraction of its edges that is found."""
     head: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
     head["chosen_by"] = (
         f"us: the instances, {settings.trials} trials a pair in episodes of {settings.horizon} steps (UAV) and "

@@ -1,4 +1,4 @@
-"""Finding the network from data: precision and recall of tests and of models, against the number of samples."""
+"""Discovery from data: precision and recall of tests and models, by number of samples."""
 
 import threading
 import time
@@ -40,17 +40,17 @@ class Settings:
     samples: tuple[int, ...] = (300, 1000, 3000, 10_000, 30_000)
     repeats: int = 5
     nulls: int = 2000
-    """Data sets without any edge."""
+    """Number of data sets without any edge."""
     null_samples: int = 300
     gated: int = 1
-    """Repetitions that the gated critic sees, half a minute each for n = 100."""
+    """Number of repetitions for the gated critic, half a minute each for n = 100."""
     gated_nulls: int = 20
-    """Data sets without any edge that it sees."""
+    """Number of data sets without any edge for the gated critic."""
 
 
 COUPLINGS = ("n", "n/2", "n−1")
 NULLS = ("none", "none, given the state")
-"""Data without edges: noise; and noise whose spread depends on the state, with features of the state."""
+"""Data without edges: plain noise, and noise with a state-dependent spread and features of the state."""
 LEVEL, TOLERANCE = 0.05, 0.25
 
 
@@ -123,8 +123,8 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 def null_batch(kind: str, samples: int, seed: list[int]) -> Batch:
     """Return data of 20 actions and 20 targets without any edge.
 
-    Given the state, the features of the first five actions have heavy tails and those of the others do not, and the
-    targets spread the more the larger the features are.
+    Given the state, the features of the first five actions have heavy tails and the others do not, and the spread of
+    the targets increases with the features.
     """
     rng = np.random.default_rng(seed)
     a, psi = rng.normal(size=(samples, 20)), rng.normal(size=(samples, 20))
@@ -144,7 +144,7 @@ def _null_methods(settings: Settings, kind: str, repeat: int = 0) -> tuple[str, 
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each data set and method; ``precision`` of one without edges is whether something was found."""
+    """Return one row per data set and method; without edges, ``precision`` tells whether anything was found."""
     cases = [*product(settings.dimensions, COUPLINGS), *((20, kind) for kind in NULLS)]
     names = ("repeat", "samples", "method", "precision", "recall", "coupled", "seconds")
     rows = []
@@ -157,7 +157,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return means over repetitions, and how often something was found where there is nothing."""
+    """Return means over repetitions, and how often an edge was found where there is none."""
     cells = []
     for n, coupling, samples in product(settings.dimensions, COUPLINGS, settings.samples):
         for method in _methods(settings, n):
@@ -175,7 +175,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw precision and recall against samples, one column for each dimension, with k = n/2."""
+    """Plot precision and recall by number of samples, one column per dimension, with k = n/2."""
     figure = Figure(figsize=(4.2 * len(settings.dimensions) + 2.2, 6.2), layout="constrained")
     axes = figure.subplots(2, len(settings.dimensions), squeeze=False, sharey="row", sharex=True)
     for column, n in enumerate(settings.dimensions):
@@ -261,8 +261,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         Claim(
             claim=(
                 f"On the coupled search bandit the dependence test finds all edges with {most:,} samples, 95 % of what "
-                f"it "
-                "finds being true."
+                "it finds being true."
             ),
             **head,
             ours=f"recall {of('dependence', 'recall')}; precision {of('dependence', 'precision')}",

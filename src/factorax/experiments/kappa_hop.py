@@ -1,12 +1,12 @@
 """The bias of crediting an actor with rewards at most κ hops away, on a chain that is enumerated exactly.
 
-n actors stand in a line. Each has a state and an action of two values, and
+n actors are arranged in a line. Each has a binary state and a binary action, and
 
     P(sᵢ' = 1 | s, aᵢ) = sigmoid(sᵢ + J (sᵢ₋₁ + sᵢ₊₁) + aᵢ),   s, a ∈ {−1, 1},   rᵢ = [sᵢ = 1] − 0.3 [aᵢ = 1],
 
-so that influence travels one hop a step, and fades at each by the coupling J and the discount γ. Actors read their own
-state. All 2ⁿ states are listed: gradients are those of the discounted return, without sampling. The truncation is that
-of Qu, Wierman and Li (2020), whose bias decays exponentially in κ.
+so that influence travels one hop per step and is attenuated at each hop by the coupling J and the discount γ. Actors
+observe their own state. All 2ⁿ states are enumerated: gradients of the discounted return are exact. The truncation is
+that of Qu, Wierman and Li (2020), with a bias that decays exponentially in κ.
 """
 
 import threading
@@ -43,12 +43,12 @@ class Settings:
 
     @property
     def cells(self) -> list[tuple[float, float]]:
-        """(J, γ) of every chain."""
+        """(J, γ) of each chain."""
         return list(product(self.couplings, self.discounts))
 
 
 class EnumeratedChain:
-    """A chain with a policy, solved exactly. `logits` are those of acting, one for each actor and state, ``(n, 2)``."""
+    """An exactly solved chain with a policy; `logits` ``(n, 2)`` are those of acting, per actor and state."""
 
     def __init__(self, coupling: float, discount: float, logits: np.ndarray):
         self.n, self.discount = len(logits), discount
@@ -68,14 +68,15 @@ class EnumeratedChain:
         self.objective = float(start @ self.values.sum(axis=1))
 
     def _joint(self, up: np.ndarray) -> np.ndarray:
-        """P(s') = Π P(sᵢ') for each row of P(sᵢ' = 1), ``(rows, states)``."""
+        """Return P(s') = Π P(sᵢ') for each row of P(sᵢ' = 1), ``(rows, states)``."""
         result = np.ones((len(up), 2**self.n))
         for i in range(self.n):
             result *= np.where(self.bits[:, i], up[:, i, None], 1 - up[:, i, None])
         return result
 
     def gradients(self) -> np.ndarray:
-        """E[zᵢ Q_j] of the logits of actor i, ``(2, actor, target)``: the share of target j in the gradient of i."""
+        """Return E[zᵢ Q_j] of the logits of actor i, ``(2, actor, target)``: the part of target j in the gradient
+        of i."""
         result = np.zeros((2, self.n, self.n))
         for i in range(self.n):
             mean = (1 - self.acts[:, i]) * self.up[0, :, i] + self.acts[:, i] * self.up[1, :, i]
@@ -89,7 +90,7 @@ class EnumeratedChain:
         return result
 
     def variances(self, stop: threading.Event) -> np.ndarray:
-        """Return V[Σᵢ zᵢ kᵢ] for κ = 0 … n − 1, ``(n,)``: over actions, averaged over states; targets A_j = Q_j −
+        """Return V[Σᵢ zᵢ kᵢ] for κ = 0 … n − 1, ``(n,)``, over actions and averaged over states, with A_j = Q_j −
         V_j."""
         total, nets = np.zeros(self.n), [hops(self.n, kappa) for kappa in range(self.n)]
         weights = self.occupancy / self.occupancy.sum()
@@ -114,7 +115,7 @@ def hops(n: int, kappa: int) -> Any:
 
 
 def truncated(gradients: np.ndarray, kappa: int) -> np.ndarray:
-    """Return the gradient of every actor with the targets at most κ hops away, ``(2, n)``."""
+    """Return the gradient of each actor with the targets at most κ hops away, ``(2, n)``."""
     kept = np.asarray(credit(hops(gradients.shape[1], kappa), gradients))  # (2, actor, actor as factor)
     return np.diagonal(kept, axis1=1, axis2=2)
 
@@ -136,8 +137,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each chain and κ: the bias, relative to the gradient, and the variance, to that of all
-    targets."""
+    """Return one row per chain and κ: the bias relative to the gradient, and the variance relative to all targets."""
     rows = []
     for (coupling, discount), result in zip(settings.cells, results, strict=True):
         for kappa in range(settings.n):
@@ -148,7 +148,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return for every chain the curves, and the rate by which a hop multiplies the bias, fitted up to κ = n − 3."""
+    """Return for each chain the curves, and the factor by which a hop reduces the bias, fitted up to κ = n − 3."""
     cells = []
     for coupling, discount in settings.cells:
         rows = where(table, coupling=coupling, discount=discount)
@@ -167,7 +167,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw bias and variance against κ; lines of the bias are fitted exponentials."""
+    """Plot bias and variance by κ; lines of the bias are fitted exponentials."""
     figure, (left, right) = plots.canvas(2, width=10, height=3.9)
     colours = dict(zip(settings.couplings, ("#0072B2", "#009E73", "#D55E00", "#CC79A7"), strict=False))
     kappa = np.arange(settings.n)

@@ -1,7 +1,7 @@
-"""Which network to learn with: the true one, the same by lag, a discovered, an adaptive, a near, a complete one.
+"""Learning with different networks: true, by lag, discovered, adaptive, near and complete.
 
-Four problems: switches with few samples per rollout; parcels that pay later; traffic lights; aircraft of an
-RDDL model. All methods of a problem have the same settings, and a critic of every target.
+There are four problems: switches with few samples per rollout, parcels that pay later, traffic lights, and aircraft of
+an RDDL model. All methods of a problem have the same settings and a critic of each target.
 """
 
 import threading
@@ -31,18 +31,18 @@ METHODS = (TRUE, LAGGED, FOUND, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, the names of its networks, and how to find one."""
+    """A problem, the names of its networks, and how to discover one."""
 
     problem: str
     networks: Mapping[str, str]
     steps: int
-    """Steps of training, all environments together, with the budget ``"paper"``."""
+    """Number of training steps, summed over all environments, with the budget ``"paper"``."""
     options: str
     found_on: str
-    """What the network is looked for on."""
+    """The problem on which the network is discovered."""
     finding: Mapping[str, Any]
     vmapped: bool = True
-    """Whether seeds are trained at once as one program."""
+    """Whether seeds are trained at once in one program."""
 
 
 CASES = {
@@ -120,7 +120,7 @@ class Settings:
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Return the runs; a network that is to be found has no file yet."""
+    """Return the runs; a network that must be discovered has no file yet."""
     runs = []
     first = seed * settings.seeds
     for name in settings.cases:
@@ -139,7 +139,7 @@ def plan(settings: Settings, seed: int) -> list[Training]:
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """Return the parts; each finds its network first, if it has to."""
+    """Return the parts; each discovers its network first, if necessary."""
 
     def part(training: Training) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -169,7 +169,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means over seeds: of all of training, and of its last tenth."""
+    """Return interquartile means over seeds, of all training and of its last tenth."""
     summary: dict[str, Any] = {}
     for name in settings.cases:
         summary[name] = {}
@@ -208,7 +208,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Adaptive is safe, and pays where samples are few; what is discovered is as good as the truth; lags are safe."""
+    """Return the claims on adaptive networks, discovered networks and lags."""
 
     def said(methods: tuple[str, ...], score: str, cases: dict[str, Any] = summary) -> str:
         return "; ".join(

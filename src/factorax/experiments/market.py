@@ -1,50 +1,44 @@
-"""A dealer who quotes on n assets: how quotes are grouped into factors, and what is left of the optimum (Sec. 4.2).
+"""A dealer who quotes on n assets: grouping of quotes into factors, as a fraction of the optimum (Sec. 4.2).
 
-Bid and ask of an asset influence the same targets, so that the minimum factorisation groups them. On 1 to 1000 assets
-they are trained as factors of their own, as groups with a diagonal and with a full covariance, and as one joint action.
-All methods have the same policy network, which sees an asset's own inventory, the same steps and seeds,
-and the same settings but for the learning rate, the best of three for factored and for joint policies.
+Bid and ask of an asset influence the same targets, so the minimum factorisation groups them. On 1 to 1000 assets they
+are trained as separate factors, as groups with a diagonal and with a full covariance, and as one joint action. All
+methods have the same policy network, which observes an asset's own inventory, the same steps and seeds, and the same
+settings except for the learning rate, which is tuned for each method on each market with the same number of trials.
 
-Where no penalty ties assets together, the score is exact: the value of the most probable quotes over that of the best,
-both by dynamic programming. With a portfolio term it is the mean return of many episodes over that of the closed form
-of Bergault, Evangelista, Guéant and Vieira (2021).
+If no penalty couples the assets, the score is exact: the value of the most probable quotes relative to the optimal
+value, both by dynamic programming. With a portfolio term it is the mean return of many episodes relative to that of
+the closed form of Bergault, Evangelista, Guéant and Vieira (2021).
 """
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from ..problems import find_problem
-from ..problems.market import ClosedForm, Market, optimum, play, value_of_quotes
+from ..problems.market import ClosedForm, Market, optimum, play
 from ..runs import plots
-from ..runs.folder import load
 from ..runs.statistics import Interval, iqm, iqm_difference
 from .harness import trainings
 from .harness.claims import Claim, verdict
 from .harness.experiment import Experiment
-from .harness.parts import Arrays
+from .harness.market_runs import EPISODES, MarketRuns, command
+from .harness.market_runs import learned_quotes as learned_quotes
+from .harness.parts import Arrays, Part
 from .harness.table import Table, from_rows, where
-from .harness.trainings import Training, train
+from .harness.trainings import process
 
-METHODS = {
-    "singletons": ("--network", "singletons"),
-    "minimum, diagonal": ("--network", "minimum"),
-    "minimum, full": ("--network", "minimum", "--covariance", "full"),
-    "joint": ("--network", "singletons", "--estimator", "vanilla"),
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "singletons": ("singletons", {}),
+    "minimum, diagonal": ("minimum", {}),
+    "minimum, full": ("minimum", {"covariance": "full"}),
+    "joint": ("singletons", {"estimator": "vanilla"}),
 }
-"""Options of every method. The vanilla estimator has one ratio and one advantage for all quotes, with any network."""
-FASTER = ("--learning-rate", "1e-2")
-"""For joint policies on ten assets and more; everything else learns with the rate of the preset, 3·10⁻³.
-
-Learning rates are the best of 10⁻³, 3·10⁻³ and 10⁻² on ten assets, after 160,000 steps with one seed: 92 %, 98 % and
-88 % of the optimum for pairs, 81 %, 89 % and 92 % for a joint policy. On one asset 10⁻² gave a joint policy 91 %."""
+"""Network and settings of every method. The vanilla estimator has one ratio and one advantage for all quotes, with any
+network."""
 TIED = "risk_aversion=0.5,correlation=0.5,running_penalty=0.02"
-EPISODES = 4000
-"""In which policies and the closed form are compared where there is no exact value."""
 POINTS = 40
 
 
@@ -54,9 +48,13 @@ class Settings:
 
     assets: tuple[int, ...] = (1, 10, 100, 1000)
     tied: tuple[int, ...] = (2, 10)
-    """Numbers of assets that a portfolio term ties together."""
+    """Numbers of assets coupled by a portfolio term."""
     seeds: int = 10
     updates: int = 300
+    rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)
+    """Learning rates that are tried for every method on every market."""
+    tuning: int = 2
+    """Seeds of each trial; they come before those that are reported."""
 
 
 @dataclass(frozen=True)
@@ -68,89 +66,57 @@ class Case:
 
     @property
     def name(self) -> str:
-        """As in the table and the figure; never a number alone, which a CSV file would not keep as a text."""
+        """Name in the table and the figure; never only a number, which a CSV file would not keep as text."""
         return f"{self.assets}{' tied' if self.tied else ''} {'asset' if self.assets == 1 else 'assets'}"
 
     @property
     def problem(self) -> str:
-        """As `find_problem` takes it."""
+        """Name for `find_problem`."""
         return f"market:{self.assets},{TIED}" if self.tied else f"market:{self.assets}"
 
     @property
     def n_envs(self) -> int:
-        """Fewer assets need more episodes for as many samples; a thousand have plenty in few."""
+        """Number of environments: fewer assets need more episodes for as many samples."""
         return 128 if self.assets < 10 else 16 if self.assets <= 100 else 4
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Return the markets: assets on their own, and assets that are tied together."""
+    """Return the markets: independent assets, and coupled assets."""
     return [Case(n, False) for n in settings.assets] + [Case(n, True) for n in settings.tied]
 
 
-def plan(settings: Settings, seed: int) -> list[Training]:
-    """Return the runs: every method on every market, all seeds in one program."""
+def plan(settings: Settings, seed: int) -> list[tuple[str, MarketRuns]]:
+    """Return the runs: every method on every market."""
     runs = []
     for case in cases(settings):
-        rollout = case.n_envs * 50
-        sizes = ("--n-envs", case.n_envs, "--batch-size", rollout // 8)
-        for method, options in METHODS.items():
-            rate = FASTER if method == "joint" and case.assets >= 10 else ()
-            runs.append(
-                train(
-                    f"{case.name} {method}",
-                    case.problem,
-                    *sizes,
-                    *options,
-                    *rate,
-                    seed=seed * settings.seeds,
-                    steps=settings.updates * rollout,
-                    seeds=settings.seeds,
-                    preset="market",
-                )
+        sizes = {"n_envs": case.n_envs, "batch_size": case.n_envs * 50 // 8}
+        for method, (network, options) in METHODS.items():
+            of_method = MarketRuns(
+                problem=case.problem,
+                network=network,
+                settings=sizes | options,
+                updates=settings.updates,
+                rates=settings.rates,
+                first=seed * (settings.tuning + settings.seeds),
+                tuning=settings.tuning,
+                seeds=settings.seeds,
             )
+            runs.append((f"{case.name} {method}", of_method))
     return runs
 
 
-def value_of(model: Any) -> float:
-    """Return what the most probable quotes of a trained model are worth: exactly where assets are on their own."""
-    problem: Market = model.spec.problem
-    market = problem.model
-    if not market.is_independent:
-        return model.evaluate(EPISODES)["return"]
-    # A shared policy quotes the same on all assets, up to rounding: each table of quotes is evaluated once.
-    quotes, values = np.round(learned_quotes(model), 5), {}
-    parameters = np.stack([market.intensity, market.decay, np.diag(market.penalty), market.terminal_penalty], axis=1)
-    total = 0.0
-    for i in range(market.n):
-        same = quotes[..., i, :].tobytes(), parameters[i].tobytes()
-        if same not in values:
-            values[same] = value_of_quotes(market, quotes[..., i, :], asset=i)
-        total += values[same]
-    return total
+def parts(settings: Settings, seed: int) -> list[Part]:
+    """Return one part, and one process, for each method on each market."""
 
+    def part(name: str, runs: MarketRuns) -> Part:
+        file = name.replace(",", "").replace(" ", "-")
+        return Part(name, float(settings.updates), process(file, lambda out: command(runs, out)))
 
-def learned_quotes(model: Any) -> np.ndarray:
-    """Return the most probable quotes where all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
-
-    A policy that sees an asset's own inventory alone quotes the same whatever the others have.
-    """
-    market = model.spec.problem.model
-    left = 1 - np.arange(market.horizon) / market.horizon
-    share = market.inventories / market.largest_inventory
-    obs = np.empty((len(left), len(share), 1 + market.n), np.float32)
-    obs[..., 0], obs[..., 1:] = left[:, None], share[:, None]
-    actions, _ = model.predict(obs.reshape(-1, 1 + market.n), deterministic=True)
-    return np.asarray(actions).reshape(len(left), len(share), market.n, 2)
-
-
-def measured(out: Path) -> Arrays:
-    """Return the value of every seed's final policy."""
-    folders = sorted(out.glob("seed-*"), key=lambda path: int(path.name.removeprefix("seed-"))) or [out]
-    return {"value": np.array([value_of(load(folder)) for folder in folders])}
+    return [part(name, runs) for name, runs in plan(settings, seed)]
 
 
 def yardstick(case: Case) -> float:
-    """Return the best value, or, for assets that are tied together, the return of the closed form."""
+    """Return the optimal value or, for coupled assets, the return of the closed form."""
     problem: Market = find_problem(case.problem)
     if problem.model.is_independent:
         return optimum(problem.model).value
@@ -158,21 +124,22 @@ def yardstick(case: Case) -> float:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run and point of its curve; percentages are of the optimum, or of the closed form."""
+    """Return one row per run and point of its curve; percentages are relative to the optimum or the closed form."""
     rows = []
     outcomes = iter(zip(plan(settings, seed), results, strict=True))
     for case in cases(settings):
         best = yardstick(case)
         for method in METHODS:
-            training, result = next(outcomes)
-            for i in range(training.seeds):
+            (_, runs), result = next(outcomes)
+            for i in range(runs.seeds):
                 points = min(POINTS, len(result["steps"][i]))
                 split = (np.array_split(result[key][i], points) for key in ("steps", "returns"))
                 rows += [
                     {
                         "market": case.name,
                         "method": method,
-                        "seed": training.seed + i,
+                        "seed": runs.first + runs.tuning + i,
+                        "rate": float(result["rate"]),
                         "steps": int(steps[-1]),
                         "training": 100 * float(returns.mean()) / best,
                         "final": 100 * float(result["value"][i]) / best,
@@ -183,20 +150,20 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def finals(table: Table, case: Case, method: str) -> np.ndarray:
-    """Return the final percentage of every seed."""
+    """Return the final percentage of each seed."""
     rows = where(table, market=case.name, method=method)
     return np.array([where(rows, seed=seed)["final"][0] for seed in np.unique(rows["seed"])])
 
 
 def training(table: Table, case: Case, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps of a curve, and the percentages of every seed there, ``(seeds, points)``."""
+    """Return the steps of a curve and the percentages of each seed, ``(seeds, points)``."""
     rows = where(table, market=case.name, method=method)
     by_seed = [where(rows, seed=seed) for seed in np.unique(rows["seed"])]
     return by_seed[0]["steps"], np.stack([each["training"] for each in by_seed])
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means over seeds of final percentages and of all of training, and leads over singletons."""
+    """Return interquartile means over seeds of final percentages and of all training, and leads over singletons."""
     summary: dict[str, Any] = {}
     for case in cases(settings):
         final = {method: finals(table, case, method) for method in METHODS}
@@ -206,6 +173,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
             method: {
                 "final": vars(iqm(final[method])),
                 "worst": float(final[method].min()),
+                "rate": float(where(table, market=case.name, method=method)["rate"][0]),
                 "training": vars(iqm(areas[method])),
                 "final of the minimum less": vars(iqm_difference(final[diagonal], final[method])),
                 "training of the minimum less": vars(iqm_difference(areas[diagonal], areas[method])),
@@ -216,8 +184,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw a panel for each market: percentages of the optimum during training, and those of final policies at the
-    right."""
+    """Plot one panel per market: percentages of the optimum during training, and final policies at the right."""
     shown = cases(settings)
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -252,7 +219,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: what a factored policy reaches, that a joint one falls behind, and what a covariance does."""
+    """Return the claims on factored policies, joint policies and the covariance."""
     budget = f"{settings.seeds} seeds, interquartile means with 95 % intervals"
     chosen = "we chose the market, its parameters, networks and budgets; the paper has no such experiment"
 
@@ -270,6 +237,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     near = [Interval(**summary[name]["minimum, diagonal"]["final"]).low >= 95 for name in own]
     joint = [lead(name, "joint", "final").low > 0 for name in several]
     full = [lead(name, "minimum, full", "training").high < 0 for name in summary]
+    rates = "; ".join(
+        f"{name}: " + ", ".join(f"{m} {rows[m]['rate']:g}" for m in ("minimum, diagonal", "joint"))
+        for name, rows in summary.items()
+    )
     common: dict[str, Any] = {"chosen_by": chosen, "where": "not in the paper"}
     return [
         Claim(
@@ -290,9 +261,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             verdict=verdict(*joint),
             source="ours",
             would_settle="more seeds where the interval of the lead contains 0",
-            note="A lead counts if its interval is above 0. Policy networks and steps are the same. Joint policies "
-            "have a learning rate of their own, the best of three on ten assets, and one value of all inventories as "
-            "critic, others one for each factor; which of these differences makes the lead was not taken apart.",
+            note=f"A lead counts if its interval is above 0. Policy networks and steps are the same. Every method has "
+            f"the best of {len(settings.rates)} learning rates on each market, by {settings.tuning} seeds that are not "
+            f"reported: {rates}. Joint policies have one value of all inventories as critic, others one for each "
+            "factor; which of the differences makes the lead was not taken apart.",
         ),
         Claim(
             claim="A full covariance within the groups of the minimum factorisation learns faster than a diagonal one.",
@@ -313,7 +285,7 @@ EXPERIMENT = Experiment(
     title="A dealer's quotes as factors: singletons, pairs and all of them, as percent of the optimum",
     paper="Sec. 4.2",
     budgets={"quick": Settings((1, 10), (), seeds=3, updates=200), "paper": Settings()},
-    parts=trainings.trainings(plan, measured),
+    parts=parts,
     tabulate=tabulate,
     summarise=summarise,
     draw=draw,

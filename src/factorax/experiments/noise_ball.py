@@ -1,12 +1,13 @@
-"""With a fixed step size, the distance from the optimum that a policy keeps against the variance of its gradient.
+"""The stationary distance from the optimum with a fixed step size, by the variance of the gradient.
 
 On the search bandit near its optimum, the expected gradient of an action is −h(μ − c) with h = 2φ(0)/n, and its noise
-has the variance V of the estimator. The mean then performs an autoregression of order one around c, with
+has the variance V of the estimator. The mean then follows a first-order autoregression around c, with
 
     E[(μ − c)²] = η V / (2h − ηh²) ≈ η V n / (4φ(0)),
 
-so that the mean distance, the gap, is √(2/π) times its root. Runs begin at the optimum: there is nothing to learn, and
-how far they stray is the radius of the ball that stochastic gradient ascent cannot see into (Sec. 5.2).
+so that the mean distance, the gap, is √(2/π) times its root. Runs start at the optimum: there is nothing to learn, and
+the distance they drift is the radius of the ball within which stochastic gradient ascent cannot distinguish points
+(Sec. 5.2).
 """
 
 import threading
@@ -43,23 +44,23 @@ class Settings:
     step_sizes: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5)
     seeds: int = 32
     relaxations: float = 10.0
-    """Length of a run with the smallest step size, in units of 1/(ηh), the steps in which a deviation falls by e."""
+    """Length of a run with the smallest step size in units of 1/(ηh), the steps in which a deviation decays by e."""
 
     def steps(self, n: int) -> int:
-        """Return steps of a run; even, as the engine needs it."""
+        """Return the number of steps of a run, which must be even for the engine."""
         return 2 * round(self.relaxations / (min(self.step_sizes) * curvature(n)) / 2)
 
 
 def curvature(n: int) -> float:
-    """h: how fast the expected gradient of an action grows with its distance from the optimum."""
+    """Return h: the slope of the expected gradient of an action by its distance from the optimum."""
     return 2 * float(stats.norm.pdf(0)) / n
 
 
 def gradient_variance(method: BanditMethod, n: int) -> float:
-    """V: the variance of the gradient of one action, at the optimum, in closed form.
+    """Return V: the variance of the gradient of one action at the optimum, in closed form.
 
-    ψᵢ = −|zᵢ|/n there. E[z⁴] = 3, E|z| = √(2/π) and E|z|³ = 2√(2/π). A running value with rate ρ has the variance of
-    the targets times ρ/(2 − ρ), and adds it to theirs.
+    There ψᵢ = −|zᵢ|/n. E[z⁴] = 3, E|z| = √(2/π) and E|z|³ = 2√(2/π). A running value with rate ρ has the variance of
+    the targets times ρ/(2 − ρ), which adds to theirs.
     """
     mean = np.sqrt(2 / np.pi)
     own, other = (3.0, 1.0) if method.baseline == "none" else (3 - 2 * mean * 2 * mean + mean**2, 1 - mean**2)
@@ -97,7 +98,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run: its gap at the end, and the predicted mean."""
+    """Return one row per run: its final gap and the predicted mean."""
     keys = [(method, n) for method in METHODS for n in settings.dimensions]
     return from_rows(
         [
@@ -117,7 +118,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the mean gap of every cell with an interval, and the exponent of the gap against η V n over all cells."""
+    """Return the mean gap of each cell with an interval, and the exponent of the gap by η V n over all cells."""
     cells = []
     for method in METHODS:
         for n in settings.dimensions:
@@ -131,7 +132,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Measured against predicted distances, and distances against the variance at one step size."""
+    """Plot measured by predicted distances, and distances by variance at one step size."""
     figure, (left, right) = plots.canvas(2, width=10, height=3.9)
     look = dict(zip((m.label for m in METHODS), ("#0072B2", "#56B4E9", "#E69F00"), strict=True))
     marks = dict(zip(settings.dimensions, "os^vD", strict=False))
@@ -165,7 +166,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the ball grows with the variance."""
+    """Return the claim that the ball grows with the variance."""
     cells = summary["cells"]
     ordered = []
     for n in settings.dimensions:

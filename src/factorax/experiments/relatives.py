@@ -1,16 +1,16 @@
-"""Factored PPO and its relatives side by side: eight methods on up to seven problems, with equal budgets and tuning.
+"""Comparison of factored PPO with related methods: eight methods on up to seven problems, with equal budgets and
+tuning.
 
-All methods of a problem have the same layers, rollouts, minibatches and steps. Each is tuned with the same trials,
-every pair of a step size and an entropy bonus, on seeds that are not reported; the pair with the best mean return at
-the end of training is the method's, and the other seeds of that pair are reported. Scores are normalised per problem: 0
-is the return of untrained policies, 1 that of the best method. Aggregates are those of rliable (Agarwal et al., 2021).
+All methods of a problem have the same layers, rollouts, minibatches and steps. Each is tuned with the same trials, all
+pairs of a step size and an entropy bonus, on seeds that are not reported; the pair with the best mean return at the
+end of training is chosen, and its other seeds are reported. Scores are normalised per problem: 0 is the return of
+untrained policies, 1 that of the best method. Aggregates are those of rliable (Agarwal et al., 2021).
 """
 
 import dataclasses
 import json
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from .harness.experiment import Experiment
 from .harness.parts import Arrays, Part
 from .harness.side_by_side import Grid
 from .harness.table import Table, read_csv, where, write_csv
-from .harness.trainings import run_process
+from .harness.trainings import process
 
 METHODS = ("ppo", "ippo", "mappo", "coma", "difference-rewards", "complete", "factored", "adaptive")
 FACTORED = "factored"
@@ -37,23 +37,23 @@ DISCRETE = ("coma",)
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with what all methods have in common on it."""
+    """A problem with the settings common to all methods."""
 
     problem: str
     steps: int
-    """Steps of a run, all environments together, with the budget ``"paper"``."""
+    """Number of steps of a run, summed over all environments, with the budget ``"paper"``."""
     settings: dict[str, Any]
     default_action: tuple[float, ...] = ()
-    """For difference rewards; actions are continuous if there is one."""
+    """Default action for difference rewards; set for continuous actions."""
 
     def settings_of(self, method: str) -> dict[str, Any]:
-        """Return the settings of a method, but for those that make it what it is."""
+        """Return the settings of a method, except those that define the method."""
         default = {"default_action": self.default_action} if method == "difference-rewards" else {}
         return self.settings | (default if self.default_action else {})
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods that the problem can be trained with."""
+        """The methods that can be used on the problem."""
         return tuple(m for m in METHODS if not (self.default_action and m in DISCRETE))
 
 
@@ -103,7 +103,7 @@ class Settings:
     problems: tuple[str, ...] = tuple(CASES)
     seeds: int = 10
     tuning: int = 3
-    """Seeds that tune; they come before those that are reported."""
+    """Number of tuning seeds, which precede the reported ones."""
     rates: tuple[float, ...] = (3e-4, 1e-3, 3e-3, 1e-2)
     bonuses: tuple[float, ...] = (0.0, 0.01)
     share: float = 1.0
@@ -111,12 +111,12 @@ class Settings:
 
     @property
     def trials(self) -> int:
-        """Settings that are tried for each method and problem."""
+        """Settings tried for each method and problem."""
         return len(self.rates) * len(self.bonuses)
 
 
 def plan(settings: Settings, seed: int) -> list[tuple[str, Grid]]:
-    """Return the work: the name of a problem, and one of its methods with all trials and seeds."""
+    """Return the work: the name of a problem and one of its methods, with all trials and seeds."""
     work = []
     for name in settings.problems:
         if name not in CASES:
@@ -152,30 +152,16 @@ def parts(settings: Settings, seed: int) -> list[Part]:
     """Return one part, and one process, for each method of each problem."""
 
     def part(name: str, grid: Grid) -> Part:
-        runs = len(grid.trials) * (grid.tuning + grid.seeds)
-        return Part(f"{name}-{grid.method}", grid.steps * runs, _computing(f"{name}-{grid.method}", grid))
+        runs, title = len(grid.trials) * (grid.tuning + grid.seeds), f"{name}-{grid.method}"
+        described = json.dumps(dataclasses.asdict(grid))
+        module = "factorax.experiments.harness.side_by_side"
+        return Part(
+            title,
+            grid.steps * runs,
+            process(title, lambda out: [sys.executable, "-m", module, described, str(out)]),
+        )
 
     return [part(name, grid) for name, grid in plan(settings, seed)]
-
-
-def _computing(name: str, grid: Grid) -> Callable[[Path, Callable[[float], Any], threading.Event], Arrays]:
-    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-        folder = checkpoint.parent.parent / "runs"
-        folder.mkdir(exist_ok=True)
-        log, out = folder / f"{name}.log", folder / f"{name}.npz"
-        command = [sys.executable, "-m", "factorax.experiments.harness.side_by_side"]
-        command += [json.dumps(dataclasses.asdict(grid)), str(out)]
-
-        def look() -> None:
-            lines = log.read_text(encoding="utf-8").split() if log.exists() else []
-            done = next((float(line) for line in reversed(lines) if line.startswith(("0.", "1."))), 0.0)
-            tick(done)
-
-        run_process(name, command, log, stop=stop, look=look)
-        with out.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return dict(archive)
-
-    return compute
 
 
 _COLUMNS = ("rate", "bonus", "seed", "score", "untrained", "seconds", "compiling")
@@ -191,7 +177,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def merge(folders: Sequence[Path], out: Path) -> None:
-    """Join runs of this experiment on different problems, of different machines, into one folder.
+    """Merge runs of this experiment on different problems or machines into one folder.
 
     ``factorax reproduce relatives --out OUT --plot-only`` then summarises them together.
     """
@@ -209,9 +195,9 @@ def merge(folders: Sequence[Path], out: Path) -> None:
 
 
 def reported(settings: Settings, rows: Table) -> dict[str, Any]:
-    """Return the pair that tuning chose for one method on one problem, and the scores of the seeds that are reported.
+    """Return the pair that tuning chose for one method on one problem, and the scores of the reported seeds.
 
-    A run whose score is not finite counts as no better than an untrained one.
+    A run with a non-finite score counts as untrained.
     """
     seeds = np.unique(rows["seed"])
     score = np.where(np.isfinite(rows["score"]), rows["score"], rows["untrained"])
@@ -231,7 +217,7 @@ def reported(settings: Settings, rows: Table) -> dict[str, Any]:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means by problem and method, normalised ones over problems, and where factoring wins."""
+    """Return interquartile means by problem and method, normalised means over problems, and where factoring wins."""
     problems = [name for name in CASES if name in table["problem"]]
     chosen = {
         p: {m: reported(settings, where(table, problem=p, method=m)) for m in METHODS if _has(table, p, m)}
@@ -270,7 +256,7 @@ def _has(table: Table, problem: str, method: str) -> bool:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw normalised scores by problem; performance profiles over all problems; seconds of a run."""
+    """Plot normalised scores by problem, performance profiles over all problems, and seconds per run."""
     figure, axes = plots.canvas(3, width=16.0, height=4.4)
     problems, colours = summary["problems"], dict(zip(METHODS, [*plots.PALETTE, "#777777", "#000000"], strict=False))
     levels = np.linspace(-0.2, 1.2, 141)
@@ -298,7 +284,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: factoring against each relative, per problem; and over all problems."""
+    """Return the claims: factoring compared with each related method, per problem and over all problems."""
     rows, budget = [], f"{settings.seeds} seeds, {settings.trials} trials of {settings.tuning} seeds for each method"
     head: dict[str, Any] = {
         "where": "not in the paper",
@@ -349,7 +335,7 @@ def _listed(methods: Sequence[str]) -> str:
 
 
 def _reason(problem: str, wins: Sequence[str], losses: Sequence[str]) -> str:
-    """Why factoring does not win there, where the network says so."""
+    """Return why factoring does not win on a problem, if its network explains it."""
     if problem == "spread":
         return "The problem's network is complete, so that factored and complete are the same method."
     if losses:

@@ -1,4 +1,4 @@
-"""Fig. 4b: the last action has no part in the penalty, and VPG credits it with all the others' errors."""
+"""Fig. 4b: the last action has no part in the penalty, but VPG credits it with the errors of all others."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -33,11 +33,11 @@ class Settings:
     norm: Literal[1, 2] = 1
     """p of the distance ‖a − c‖ₚ."""
     scale: float | None = None
-    """A factor on all targets in place of 1/n; with 1 they are undivided."""
+    """A factor on all targets instead of 1/n; 1 leaves them undivided."""
 
 
 def jobs(settings: Settings) -> list[Job]:
-    """VPG, then FPG."""
+    """Return the parts: VPG, then FPG."""
     problem = Search(settings.n, settings.n - 1, settings.penalty, norm=settings.norm, scale=settings.scale)
     sizes = {BanditMethod("vpg"): settings.vpg_step_size, BanditMethod("fpg"): settings.fpg_step_size}
     return [
@@ -62,7 +62,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Over the last fifth of the steps: the squared error of the last action, and how much it moves in a run."""
+    """Return the squared error of the last action and its spread within a run, over the last fifth of the steps."""
     summary: dict[str, Any] = {}
     for label in ("VPG", "FPG"):
         rows = where(table, method=label)
@@ -80,7 +80,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw every seed as a thin line, their mean as a thick one."""
+    """Plot each seed as a thin line and their mean as a thick one."""
     figure, (ax,) = plots.canvas()
     sizes = {"VPG": settings.vpg_step_size, "FPG": settings.fpg_step_size}
     for label, step_size in sizes.items():
@@ -101,7 +101,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the aliasing effect."""
+    """Return the claim on the aliasing effect."""
     vpg, fpg = summary["VPG"], summary["FPG"]
     rows = []
     for what, claim in (

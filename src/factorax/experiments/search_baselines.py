@@ -1,4 +1,4 @@
-"""Fig. 4a: how VPG and FPG converge on the search bandit, with the baselines that are used in practice."""
+"""Fig. 4a: convergence of VPG and FPG on the search bandit, with the usual baselines."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -61,8 +61,7 @@ def _rewards(job: Job) -> str:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each method, step size, seed and recorded step; gaps are divided by n, whether rewards are or
-    not."""
+    """Return one row per method, step size, seed and recorded step; gaps are always divided by n."""
     rows = []
     for job, result in zip(jobs(settings), results, strict=True):
         unit = 1 / settings.n if _rewards(job) == UNDIVIDED else 1.0
@@ -82,7 +81,7 @@ def _each(settings: Settings, table: Table) -> dict[tuple[str, float, str], tupl
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the gap at the end, the spread over seeds, and when half of the way was gone."""
+    """Return the final gap, the spread over seeds, and the step at which half of the way was made."""
     summary = {}
     for (label, step_size, rewards), (step, gap) in _each(settings, table).items():
         end = gap[:, -1]
@@ -102,7 +101,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def _halved(step: np.ndarray, curve: np.ndarray) -> float:
-    """Return the step at which a curve first crosses half its height, between two records on a straight line."""
+    """Return the step at which a curve first crosses half its height, by linear interpolation."""
     after = int((curve <= curve[0] / 2).argmax())
     before = after - 1
     return float(np.interp(-curve[0] / 2, -curve[[before, after]], step[[before, after]]))
@@ -127,7 +126,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return what Sec. 5.1 says of the figure."""
+    """Return the claims of Sec. 5.1 on the figure."""
     where_ = "Sec. 5.1, Fig. 4a"
 
     def entry(label: str, step_size: float = settings.step_size) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fig. 9: with a penalty that couples the actions, the ratio of FPG's mean gap to VPG's."""
+"""Fig. 9: the ratio of the mean gaps of FPG and VPG, with a penalty that couples the actions."""
 
 from dataclasses import dataclass
 from itertools import chain, product
@@ -27,7 +27,7 @@ class Settings(grids.StepSizeGrid):
 
     dimensions: tuple[int, ...] = grids.DIMENSIONS[1:]
     penalty: float = 0.01
-    """λ; above 1 the best action is not the centre any more."""
+    """Weight λ; above 1 the optimal action is no longer the centre."""
 
 
 def _keys(settings: Settings) -> list[tuple[str, BanditMethod, int]]:
@@ -62,7 +62,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the mean gaps of both and their ratio, with intervals that hold for all cells at once (Bonferroni)."""
+    """Return the mean gaps of both and their ratio, with simultaneous intervals for all cells (Bonferroni)."""
     n_cells = len(COUPLINGS) * len(settings.dimensions) * len(settings.step_sizes)
     confidence = 1 - 0.05 / n_cells
     keys = [
@@ -85,7 +85,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Return a heat map for each coupling: below 1 FPG is nearer the optimum; grey where VPG diverges."""
+    """Return one heat map per coupling: below 1 FPG is closer to the optimum; grey where VPG diverges."""
     shape = (len(settings.dimensions), len(settings.step_sizes))
     signs = {"VPG diverges": "V", "FPG diverges": "F", "both diverge": "both"}
     maps = {}
@@ -113,7 +113,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Never above 1, for either coupling."""
+    """Return the claim that the ratio is never above 1, for either coupling."""
     rows = []
     for coupling in COUPLINGS:
         ratios = [cell["ratio"] for cell in summary["cells"] if cell["coupling"] == coupling]

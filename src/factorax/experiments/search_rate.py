@@ -1,4 +1,4 @@
-"""Fig. 8: how many steps it takes to come within 0.1 of the optimum, over dimensions and step sizes."""
+"""Fig. 8: the number of steps to come within 0.1 of the optimum, by dimension and step size."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ class Settings(grids.StepSizeGrid):
     """Sizes of the experiment; the grid is that of `search-stability`."""
 
     steps: int = 500_000
-    """The limit."""
+    """Maximum number of steps."""
     tolerance: float = 0.1
     """The gap to be reached."""
 
@@ -35,7 +35,7 @@ def jobs(settings: Settings) -> list[Job]:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run; ``reached`` is −1 if the limit came first."""
+    """Return one row per run; ``reached`` is −1 if the limit came first."""
     return grids.tabulate(jobs(settings), results)
 
 
@@ -44,13 +44,13 @@ def _steps(runs: Table) -> np.ndarray:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the Gamma mean of the number of steps in every cell, and the best step size for every n."""
+    """Return the Gamma mean of the number of steps in each cell, and the best step size for each n."""
     cells = grids.cells(table, grids.by_estimator(settings), _steps)
     return {"cells": cells, "best step sizes": best_step_sizes(settings, cells)}
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Return a heat map for each estimator, on one logarithmic colour scale; grey where a run diverged or did not
+    """Return one heat map per estimator, on one logarithmic colour scale; grey where a run diverged or did not
     finish."""
     figure, bar = grids.draw(
         summary["cells"],
@@ -70,7 +70,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def best_step_sizes(settings: Settings, cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return for every n > 1 and each estimator the step size with the fewest steps, of those with which all seeds
+    """Return for each n > 1 and each estimator the step size with the fewest steps, among those where all seeds
     arrive."""
     best = []
     for n in (n for n in settings.dimensions if n > 1):
@@ -86,7 +86,7 @@ def best_step_sizes(settings: Settings, cells: list[dict[str, Any]]) -> list[dic
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Fewer steps: at the same step size, and each at its best."""
+    """Return the claims on the number of steps: at the same step size, and each at its best."""
     cells = {m: [c for c in summary["cells"] if c["method"] == m] for m in ("FPG", "VPG")}
     pairs = [(f, v) for f, v in zip(cells["FPG"], cells["VPG"], strict=True) if f["n"] > 1]
     both = [(Interval(**f["mean"]) / Interval(**v["mean"])) for f, v in pairs if grids.whole(f) and grids.whole(v)]

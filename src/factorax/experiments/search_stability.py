@@ -1,4 +1,4 @@
-"""Fig. 7: the optimality gap after a fixed number of steps, over dimensions and step sizes."""
+"""Fig. 7: the optimality gap after a fixed number of steps, by dimension and step size."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ class Settings(grids.StepSizeGrid):
     """Sizes of the experiment."""
 
     converged: float = 0.1
-    """A mean gap below it counts as converged; it is the tolerance of Fig. 8."""
+    """Mean gap below which a run counts as converged: the tolerance of Fig. 8."""
 
 
 jobs = grids.jobs
@@ -38,7 +38,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the Gamma mean of the gap in every cell."""
+    """Return the Gamma mean of the gap in each cell."""
     return {"cells": grids.cells(table, grids.by_estimator(settings), lambda runs: runs["gap"])}
 
 
@@ -61,12 +61,12 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def _reached(settings: Settings, cell: dict[str, Any], distance: float) -> bool:
-    """Return whether the mean can have gone so far: it moves by at most η/n a step on average."""
+    """Return whether the mean can have moved this far: it moves by at most η/n per step on average."""
     return cell["step_size"] * settings.steps / cell["n"] >= distance
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Stable everywhere; convergent where the steps suffice; and the ball in which it comes to rest."""
+    """Return the claims on stability, convergence and the stationary ball."""
     cells = {m: [c for c in summary["cells"] if c["method"] == m] for m in ("FPG", "VPG")}
     unstable = {m: sum(c["diverged"] > 0 for c in cs) for m, cs in cells.items()}
     means = {m: [grids.whole(c) for c in cs] for m, cs in cells.items()}
@@ -133,8 +133,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 
 def _ball(settings: Settings, cells: dict[str, list[dict[str, Any]]]) -> list[Claim]:
-    """Return the ball's radius under both estimators, in cells where both have come to rest; no row if there are
-    none."""
+    """Return the ball's radius under both estimators, in cells where both are stationary; no row if there are none."""
     ratios, predicted, shares = [], [], []
     for fpg, vpg in zip(cells["FPG"], cells["VPG"], strict=True):
         n, size = fpg["n"], fpg["step_size"]

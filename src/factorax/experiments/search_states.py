@@ -52,7 +52,7 @@ class Settings:
 
 
 def mean_error(theta: jax.Array, targets: jax.Array) -> jax.Array:
-    """E‖(Θ − W) s‖₁ / n over s ~ N(0, I), from Θ ``(..., n, features)`` and W ``(n, features)`` to ``(...)``."""
+    """Return E‖(Θ − W) s‖₁ / n over s ~ N(0, I), for Θ ``(..., n, features)`` and W ``(n, features)``, as ``(...)``."""
     return MEAN * jnp.linalg.norm(theta - targets, axis=-1).mean(axis=-1)
 
 
@@ -60,7 +60,7 @@ def mean_error(theta: jax.Array, targets: jax.Array) -> jax.Array:
 def advance(
     theta: Any, key: Any, targets: Any, step_sizes: Any, start: Any, *, estimator: str, norm: Literal[1, 2], steps: int
 ) -> jax.Array:
-    """Learn for `steps` steps more, an even number, with every step size: Θ has the shape ``(G, n, features)``."""
+    """Learn for `steps` (even) more steps with each step size; Θ has shape ``(G, n, features)``."""
     n, features = targets.shape
 
     def update(theta: jax.Array, step_size: jax.Array, noise: jax.Array) -> jax.Array:
@@ -88,9 +88,9 @@ def _learn(
     tick: Callable[[float], Any],
     stop: threading.Event,
 ) -> Arrays:
-    """Return the mean error of every seed and step size, ``(S, G)``; infinite for runs that have diverged.
+    """Return the mean error of each seed and step size, ``(S, G)``; infinite for runs that diverged.
 
-    When stopped, what was learnt is written to the checkpoint, and a further call continues from there.
+    When stopped, the state is written to the checkpoint, and a further call continues from there.
     """
     S, G = settings.seeds, len(settings.step_sizes)
     sizes = np.asarray(settings.step_sizes, np.float32)
@@ -146,8 +146,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the Gamma mean of the error in every cell, and the ratio of both estimators, each at its best step
-    size."""
+    """Return the Gamma mean of the error in each cell, and the ratio of both estimators, each at its best step size."""
     keys = [
         {"norm": norm, "method": method.label, "step_size": step_size}
         for (norm, method), step_size in product(_keys(), settings.step_sizes)
@@ -166,7 +165,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Return the error against the step size, for both norms; a gap in a line where a run diverged."""
+    """Plot the error by step size for both norms, with gaps where a run diverged."""
     figure, axes = plots.canvas(columns=len(NORMS), width=9.0, height=3.8)
     for ax, norm in zip(axes, NORMS, strict=True):
         for label, line in (("FPG", "-"), ("VPG", "--")):
@@ -194,7 +193,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return what App. D expects of MDPs, for both norms."""
+    """Return the claims of App. D on MDPs, for both norms."""
     rows = []
     for norm in NORMS:
         best = summary["best"][f"p = {norm}"]

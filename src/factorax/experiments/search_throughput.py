@@ -28,7 +28,7 @@ from .harness.sweep import Stopped
 from .harness.table import Table, from_rows, where
 
 PAPER = {"VPG": 10534, "VPG b(s)": 9885, "VPG b(s,a)": 80, "FPG": 9950, "FPG b(s)": 9670}
-"""Its means, in iterations per second on one core."""
+"""The paper's means, in iterations per second on one core."""
 NAIVE = "VPG b(s,a), n evaluations"
 LABELS = (*(method.label for method in METHODS), NAIVE)
 
@@ -41,13 +41,13 @@ class Settings:
     seeds: int = 10
     steps: int = 200_000
     step_size: float = 0.001
-    """Small enough for every method: nothing diverges, and speed does not depend on it."""
+    """Step size small enough that no method diverges; it does not affect speed."""
     naive_fraction: int = 100
-    """The baseline b(s,a) with n evaluations per step is measured over this many times fewer steps."""
+    """Factor by which fewer steps are used for the baseline b(s,a) with n evaluations per step."""
 
 
 def _learner(settings: Settings, label: str, seed: int, replicate: int) -> tuple[Callable[[], Any], int]:
-    """Return a compiled run of one method, and how many steps it makes."""
+    """Return a compiled run of one method, and its number of steps."""
     centre = jnp.asarray(draw_centre(settings.n, [seed, replicate]), jnp.float32)
     key = jnp.array([seed, replicate], jnp.uint32)
     if label == NAIVE:
@@ -67,7 +67,7 @@ def _compiled(label: str) -> tuple[BanditLearner, Any]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def _naive(centre: jax.Array, key: jax.Array, step_size: float, steps: int) -> jax.Array:
-    """VPG with b(s,a) by n evaluations per step, as one writes it without noticing that only one term changes."""
+    """Run VPG with b(s,a) by n evaluations per step, the direct implementation that ignores its structure."""
     n = centre.shape[0]
 
     def step(carry: tuple[jax.Array, jax.Array], eps: jax.Array) -> tuple[Any, None]:
@@ -86,7 +86,7 @@ def _naive(centre: jax.Array, key: jax.Array, step_size: float, steps: int) -> j
 
 
 def _measure(settings: Settings, seed: int, replicate: int, stop: threading.Event) -> Arrays:
-    """Iterations per second of every method in turn, so that a noisy spell hits all of them alike."""
+    """Return iterations per second of each method, measured in turn so that noise affects all of them equally."""
     rates = []
     for label in LABELS:
         function, steps = _learner(settings, label, seed, replicate)
@@ -123,7 +123,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return the mean and spread of every method, and its ratio to VPG without a baseline on the same seeds."""
+    """Return mean and spread of each method, and its ratio to VPG without a baseline on the same seeds."""
     rates = {label: where(table, method=label)["iterations_per_second"] for label in LABELS}
 
     def ratio(a: str, b: str) -> dict[str, float]:
@@ -147,7 +147,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Ours as bars, the paper's as marks, on a logarithmic scale."""
+    """Plot our rates as bars and the paper's as marks, on a logarithmic scale."""
     figure, (ax,) = plots.canvas(width=8.0, height=3.4)
     for y, label in enumerate(LABELS):
         entry = summary["methods"][label]["iterations per second"]
@@ -186,7 +186,7 @@ def table_of(summary: dict[str, Any]) -> RichTable:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the price of factoring, and that of b(s,a)."""
+    """Return the claims on the cost of factoring and of b(s,a)."""
 
     def shown(name: str) -> str:
         return str(Interval(**summary[name]))

@@ -1,7 +1,8 @@
 """Fig. 5b: PPO on 2×6 traffic lights, each credited with the streets of n columns to either side.
 
 The paper does not say whether the columns are those of a light's own row or of both, and Flow's grid has two defects
-that touch 2×6 lights alone (`Traffic.flow_order`, `Traffic.flow_inflows`): so there are three families of methods.
+that only affect 2×6 lights (`Traffic.flow_order`, `Traffic.flow_inflows`). There are therefore three families of
+methods.
 """
 
 from itertools import pairwise
@@ -28,11 +29,11 @@ FAMILIES = {
     "both rows": (*BOTH_ROWS, ALL),  # five columns of both rows are all streets
     "with Flow's defects": tuple(IN_FLOW),
 }
-"""From the reading of "n columns" to the methods, by growing n."""
+"""The methods for each reading of "n columns", by increasing n."""
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims, one for each family: the wider the window, the worse."""
+    """Return one claim per family: the wider the window, the worse."""
     present = {family: [m for m in methods if m in settings.methods] for family, methods in FAMILIES.items()}
     return [_claim(settings, summary, family, names) for family, names in present.items() if len(names) > 1]
 
@@ -68,7 +69,7 @@ def _claim(settings: Settings, summary: dict[str, Any], family: str, names: list
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw learning curves, and values against n as in the paper: at the end of training, and of final policies."""
+    """Plot learning curves, and values by n as in the paper, at the end of training and of final policies."""
     figure, (left, middle, right) = plots.canvas(3, width=14, height=4.2)
     traffic_study.curves(left, table, tuple(name for name in OWN_ROW if name in settings.methods))
     left.legend(fontsize=7, loc="lower right")

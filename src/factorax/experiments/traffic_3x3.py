@@ -1,4 +1,4 @@
-"""Fig. 5a: PPO on 3×3 traffic lights, each credited with near streets, or all with everything."""
+"""Fig. 5a: PPO on 3×3 traffic lights, credited with near streets or with everything."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ METHODS = {
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: faster, and better in the end."""
+    """Return the claims: faster learning, and a better final policy."""
     rows = summary["methods"]
     others = [method for method in (GLOBAL, JOINT) if method in rows]
     if LOCAL not in rows or not others:

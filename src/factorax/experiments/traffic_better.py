@@ -1,9 +1,9 @@
 """Better than the best controller: the preset ``traffic-full`` on 3×3 and 2×6 lights, scored in SUMO.
 
-All methods have the settings of the preset, the critic ``factor`` and the budget included; they differ in what a light
-is credited with. The global reward comes twice: with a ratio for every light (complete K), and as vanilla PPO, with one
-ratio for the joint action. With vanilla PPO there is one credit, so the same critic setting means one value, predicted
-from the joint observation instead of a light's own; everything else is the same.
+All methods have the settings of the preset, including the critic ``factor`` and the budget; they differ in the credit
+of a light. The global reward is used twice: with one ratio per light (complete K), and as vanilla PPO, with one ratio
+for the joint action. Vanilla PPO has one credit, so the same critic setting means one value, predicted from the joint
+observation instead of a light's own; everything else is the same.
 
 Ablations change one setting each, with near streets on the first grid.
 """
@@ -46,12 +46,12 @@ ABLATIONS: Mapping[str, tuple[Any, ...]] = {
     LONG_SIGHT: ("--gamma", 0.99),
     CRITIC: ("--critic", "target"),
 }
-"""What differs from the preset. A discount of 0.97 is left out: 0.9 and 0.99 say whether it matters."""
+"""Differences from the preset. A discount of 0.97 is omitted: 0.9 and 0.99 show whether it matters."""
 SHARE = {QUARTER: 0.25, "half of the steps": 0.5}
 """Fraction of the steps, with schedules of that length; 1 for the others."""
 CONTROLLERS = ("gap-out", "always", "actuated")
 MARGIN = 10.0
-"""Differences in return that count as small: about a quarter of what near streets gain over gap-out."""
+"""Differences in return that count as small: about a quarter of the gain of near streets over gap-out."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Settings:
     grids: tuple[str, ...] = ("3x3", "2x6")
     methods: tuple[str, ...] = METHODS
     ablations: tuple[str, ...] = tuple(ABLATIONS)
-    """With near streets, on the first of the grids."""
+    """Ablations with near streets, on the first grid."""
     steps: int = 9_600_000
     seeds: int = 10
     episodes: int = 10
-    """Episodes in SUMO for every final policy, and of every controller in both simulators."""
+    """Number of SUMO episodes for each final policy, and of each controller in both simulators."""
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
@@ -112,8 +112,8 @@ def _lanes(controller: str, grid: str, episodes: int) -> np.ndarray:
 
 
 def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run and point of its curve, and one for each episode of a controller; SUMO's scores are NaN
-    until they are measured."""
+    """Return one row per run and point of its curve, and one per episode of a controller; missing SUMO scores are
+    NaN."""
     *trained, reference = results
     table = trainings.curves(plan(settings, seed), trained)
     names = [f"{grid}, {controller}" for grid in settings.grids for controller in CONTROLLERS]
@@ -131,9 +131,11 @@ def _missing(settings: Settings, seed: int, table: Table, out: Path) -> list[Par
 
 
 def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return interquartile means over seeds with 95 % intervals: in SUMO (in lanes as long as a score is missing
-    there), in lanes, and over the last tenth of training; differences to near streets; and the parts of the gain over
-    vanilla."""
+    """Return interquartile means over seeds with 95 % intervals, differences to near streets, and the parts of the
+    gain.
+
+    Means are in SUMO (in lanes while a score is missing), in lanes, and over the last tenth of training.
+    """
     in_sumo = not np.isnan(table["sumo"]).any()
     score = "sumo" if in_sumo else "final"
     summary: dict[str, Any] = {"simulator": "SUMO" if in_sumo else "lanes", "grids": {}, "ablations": {}}
@@ -165,12 +167,12 @@ def _row(table: Table, grid: str, name: str, score: Any, gap_out: float) -> dict
 
 
 def _compared(near: list[float], other: list[float]) -> dict[str, Any]:
-    """Return near streets − the other, and the probability that a seed of near streets ends better than one of it."""
+    """Return near streets − the other, and the probability that near streets end better."""
     return {"loss": vars(iqm_difference(near, other)), "near_better": vars(probability_of_improvement(near, other))}
 
 
 def _gain(rows: dict[str, Any]) -> dict[str, Any]:
-    """Return the gain of near streets over vanilla PPO, and its parts: the per-light ratios', and K's."""
+    """Return the gain of near streets over vanilla PPO, and its parts from per-light ratios and from K."""
     if not {NEAR, GLOBAL, VANILLA} <= rows.keys():
         return {}
     near, complete, vanilla = (rows[name]["seeds"] for name in (NEAR, GLOBAL, VANILLA))
@@ -188,7 +190,7 @@ def _share(interval: dict[str, Any]) -> str:
 
 
 def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: better than gap-out, than the global reward, than vanilla PPO, and what it takes."""
+    """Return the claims: comparisons with gap-out, the global reward and vanilla PPO, and the ablations."""
     grids, where_scored = summary["grids"], "in SUMO" if summary["simulator"] == "SUMO" else "in the lane simulator"
     note = f"{settings.seeds} seeds of {settings.steps:,} steps, most probable actions {where_scored}"
     chosen = f"by us: the preset {PRESET}, tuned with near streets on these grids, and its length"
@@ -279,7 +281,7 @@ def _small(loss: Interval) -> Verdict:
 
 
 def _joined(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict that all share, else ``"holds in part"``."""
+    """Return the common verdict, or ``"holds in part"`` if they differ."""
     return verdicts[0] if len(set(verdicts)) == 1 else "holds in part"
 
 
@@ -297,7 +299,7 @@ def _claim(claim: str, ours: str, result: Verdict, *, chosen: str, settle: str) 
 
 
 def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw learning curves of each grid, final scores with intervals, and what ablations reach."""
+    """Plot learning curves of each grid, final scores with intervals, and the ablations."""
     return draw_panels(table, summary, base=NEAR, seeds=settings.seeds)
 
 

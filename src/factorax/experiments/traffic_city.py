@@ -1,7 +1,7 @@
-"""From nine lights to ten thousand: what a light earns in the end, and what a step of it costs, by the size of a grid.
+"""From nine lights to ten thousand: final return per light and cost of a step, by the size of a grid.
 
-Every grid has as many steps and as many gradient steps. The more lights there are, the more samples has the policy that
-they share, and the more of what is not a light's own doing is in the reward of all.
+All grids have the same number of steps and gradient steps. With more lights, the shared policy has more samples, and
+the global reward contains more that a single light does not influence.
 """
 
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class Settings:
     """Sizes of the experiment."""
 
     sizes: tuple[int, ...]
-    """Rows, and as many columns."""
+    """Number of rows, which equals the number of columns."""
     iterations: int = 40
     n_envs: int = 8
     seeds: int = 3
 
 
 def plan(settings: Settings, seed: int) -> list[Training]:
-    """Return the parts: both methods on every grid, one run at a time, since rates are those of one alone."""
+    """Return the parts: both methods on each grid, one run at a time, since rates are measured without other load."""
     s = settings
     options = "--policy shared --identity 0 --critic factor --hidden 32 32 32 --gamma 0.95 --gae-lambda 0.95"
     options += " --learning-rate 1e-3 --ent-coef 0.02 --anneal learning_rate ent_coef --n-epochs 5"
@@ -65,7 +65,7 @@ def _measured(out: Path) -> Arrays:
 
 
 def _tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each run: returns are those of a light and an episode."""
+    """Return one row per run; returns are per light and episode."""
     names = [(size, method) for size in settings.sizes for method in NETWORKS for _ in range(settings.seeds)]
     lights = np.array([size**2 for size, _ in names])
     rates = np.array([r["rate"][0] for r in results])
@@ -91,8 +91,11 @@ def _last(returns: np.ndarray) -> float:
 
 
 def _summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Of every method, by the number of lights: medians over seeds, the least and the greatest return of them, and the
-    times of the fastest, for a device may be shared."""
+    """Return for each method and number of lights the median, minimum and maximum return over seeds, and the best
+    times.
+
+    The fastest time is used because a device may be shared.
+    """
     summary: dict[str, Any] = {}
     taken = dict.fromkeys(table, np.median) | {"steps_per_second": np.max, "nanoseconds": np.min, "peak_gib": np.max}
     for method in NETWORKS:

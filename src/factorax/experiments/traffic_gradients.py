@@ -1,9 +1,9 @@
-"""Why crediting near streets works: the bias and the noise of a light's gradient, by what it is credited with.
+"""Why crediting near streets works: bias and noise of a light's gradient, by its network.
 
-Two grids. On 3×3 lights, networks from the four streets before a light to everything; cars are counted per fixed number
-of cars, so that the corridor is exact for lights that do not react. On 2×6 lights, the n-levels of Fig. 5b with that
-figure's settings: γ = 0.999, Gaussian actions, the mean over all cars. That mean couples all streets, so that only the
-complete network is without bias there.
+There are two grids. On 3×3 lights, networks range from the four streets before a light to everything; delays are
+divided by a fixed number of cars, so that the corridor is exact for lights that do not react. On 2×6 lights, the
+n-levels of Fig. 5b use that figure's settings: γ = 0.999, Gaussian actions, the mean over all cars. This mean couples
+all streets, so only the complete network is unbiased there.
 """
 
 import threading
@@ -34,21 +34,21 @@ MEASURES = ("bias", "variance")
 
 @dataclass(frozen=True)
 class StudiedGrid:
-    """A grid of lights, its networks from few streets to many, and how its policy is trained."""
+    """A grid of lights, its networks from few streets to many, and the training of its policy."""
 
     rows: int
     columns: int
     networks: Mapping[str, tuple[str, dict[str, Any]]]
-    """Preset and options of every network."""
+    """Preset and options of each network."""
     exact: str
-    """The network that has no bias."""
+    """The unbiased network."""
     trained_with: str
     problem: Mapping[str, Any]
     config: Mapping[str, Any]
     minibatches: int
     """Number of minibatches per epoch."""
     levels: tuple[str, ...] = field(default=())
-    """Networks that are nested, each in the next: the claim is about their order."""
+    """Nested networks, each contained in the next, which the claim compares."""
 
 
 def _presets(**networks: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -97,16 +97,16 @@ class Settings:
 
     grids: tuple[str, ...] = tuple(GRIDS)
     n_envs: int = 50
-    """Episodes in a batch."""
+    """Number of episodes in a batch."""
     batches: int = 40
     iterations: int = 60
-    """Iterations of training between the first stage and the second."""
+    """Number of training iterations between the first stage and the second."""
     steps: int = 400
     """Steps per episode."""
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """Return one part for each grid: train, and take batches before and after."""
+    """Return one part per grid: train, and take batches before and after."""
 
     def part(name: str) -> Part:
         grid = GRIDS[name]
@@ -147,7 +147,7 @@ def _go_on(stop: threading.Event) -> None:
 
 
 def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
-    """Return what trains the shared policy of a grid, with a critic of every street."""
+    """Return the learner of the shared policy of a grid, with a critic of each street."""
     preset, options = grid.networks[grid.trained_with]
     problem = lanes(grid.rows, grid.columns, horizon=settings.steps, **grid.problem)
     config = Config(
@@ -165,8 +165,8 @@ def learner_of(grid: StudiedGrid, settings: Settings) -> Learner:
 
 
 def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-    """Return a row for each grid, stage, network and light; errors are those of sums over lights, of a network and of
-    its difference to the one before it."""
+    """Return one row per grid, stage, network and light; errors are of sums over lights and of differences of
+    networks."""
     tables = [_rows(name, GRIDS[name], arrays) for name, arrays in zip(settings.grids, results, strict=True)]
     return {key: np.concatenate([table[key] for table in tables]) for key in tables[0]}
 
@@ -187,7 +187,7 @@ def _rows(name: str, grid: StudiedGrid, arrays: Arrays) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return sums over lights, in units of the variance of the exact network's gradient."""
+    """Return sums over lights, relative to the variance of the exact network's gradient."""
     summary: dict[str, Any] = {}
     for name in settings.grids:
         grid = GRIDS[name]
@@ -214,7 +214,7 @@ def _summary(lights: Table, unit: float) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw bias and variance by network: a row for each grid, a column for each stage."""
+    """Plot bias and variance by network, one row per grid and one column per stage."""
     figure = Figure(figsize=(9.5, 3.6 * len(settings.grids)), layout="constrained")
     axes = figure.subplots(len(settings.grids), 2, squeeze=False)
     for row, name in zip(axes, settings.grids, strict=True):
@@ -234,7 +234,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the claims: less noise outweighs the bias; and the larger n, the less bias and the more variance."""
+    """Return the claims: lower noise outweighs the bias; a larger n has less bias and more variance."""
     rows = []
     for name in settings.grids:
         rows.append(

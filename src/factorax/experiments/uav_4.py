@@ -1,4 +1,4 @@
-"""PPO on instance 4 of UAV, ten aircraft, with the network read from the RDDL model."""
+"""PPO on instance 4 of UAV, ten aircraft, with the network derived from the RDDL model."""
 
 from .harness import uav_study
 

@@ -1,7 +1,7 @@
-"""Fig. 3: the terms of the variance that factoring removes, against the number of actions; with the exact ones.
+"""Fig. 3: the terms of the variance that factoring removes, by the number of actions, sampled and exact.
 
-The paper's two bandits have a target of their own for every action, where the covariance that Prop. 2 leaves out is
-zero. The third one here is its search bandit with a penalty on all actions (Fig. 6), where it is not.
+In the paper's two bandits each action has its own target, so the covariance that Prop. 2 omits is zero. The third
+bandit here is its search bandit with a penalty on all actions (Fig. 6), where it is not.
 """
 
 import threading
@@ -40,7 +40,7 @@ class Settings:
     dimensions: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
     samples: int = 100_000
     batches: int = 10
-    """Number of batches that the samples are split into; the intervals follow from their spread."""
+    """Number of batches into which the samples are split; intervals follow from their spread."""
 
 
 def _problem(name: str, n: int, seed: int) -> Bandit:
@@ -54,9 +54,9 @@ def _problem(name: str, n: int, seed: int) -> Bandit:
 def exact(name: str, n: int, seed: int) -> dict[str, float]:
     """Return the terms of Prop. 2, averaged over factors, for the policy N(0, I).
 
-    Without a penalty every target is a function of one action, so kᵢ = ψᵢ(aᵢ) and bᵢ = Σ_{j≠i} ψⱼ(aⱼ) are independent:
-    the covariance term is zero, and moments of single targets will do. By Stein's lemma E[z² f(z)] = E[f] + E[f″].
-    The penalty −‖a‖ adds to every kᵢ and to no bᵢ; see `_penalty`.
+    Without a penalty each target is a function of one action, so kᵢ = ψᵢ(aᵢ) and bᵢ = Σ_{j≠i} ψⱼ(aⱼ) are independent:
+    the covariance term is zero, and moments of single targets suffice. By Stein's lemma E[z² f(z)] = E[f] + E[f″]. The
+    penalty −‖a‖ adds to each kᵢ and to no bᵢ; see `_penalty`.
     """
     bandit = _problem(name, n, seed)
     phi = stats.norm.pdf
@@ -155,7 +155,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return every term with an interval, and exactly."""
+    """Return each term with an interval, and its exact value."""
     cells = []
     for name, n, term in product(PROBLEMS, settings.dimensions, TERMS):
         rows = where(table, problem=name, n=n, term=term)
@@ -172,7 +172,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw sampled terms as marks with intervals, exact ones as lines, on a symmetric logarithmic scale."""
+    """Plot sampled terms as marks with intervals and exact ones as lines, on a symmetric logarithmic scale."""
     figure, axes = plots.canvas(len(PROBLEMS), width=13, height=3.9)
     look = {
         "quadratic": ("#0072B2", "o"),
@@ -207,7 +207,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
-    """Return the quadratic term dominates, no translation is needed, and with a penalty there is a third term."""
+    """Return the claims: the quadratic term dominates, no translation is needed, and a penalty adds a third term."""
     rows = []
     chosen = (
         f"the paper: the bandits and {settings.samples:,} samples; us: the dimensions {min(settings.dimensions)} to "
@@ -232,8 +232,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             Claim(
                 claim=(
                     f"On the {'search' if problem == 'search' else 'ReLU'} bandit the quadratic term dominates the "
-                    f"linear "
-                    "one as the number of actions grows, even while it is small."
+                    "linear one as the number of actions grows, even while it is small."
                 ),
                 where="Sec. 4.1, Fig. 3",
                 paper="curves only",

@@ -1,8 +1,8 @@
-"""How the variance of the gradient grows with the number of actions, and how it falls with the density of the network.
+"""Growth of the variance of the gradient with the number of actions, and its decrease with the sparsity of the network.
 
-The objective is that of the search bandit, −‖a − c‖₁, for every network: action i reaches the w targets i, i + 1, …,
-i + w − 1 (modulo n), and each of them has the share 1/w of its term. With w = 1 every action has a target of its own;
-with w = n the network is complete, and the factored gradient the vanilla one.
+The objective is that of the search bandit, −‖a − c‖₁, for all networks: action i influences the w targets i, i + 1, …,
+i + w − 1 (modulo n), each of which has a fraction 1/w of its term. With w = 1 each action has its own target; with w =
+n the network is complete, and the factored gradient equals the vanilla one.
 """
 
 import threading
@@ -37,21 +37,21 @@ class Settings:
     dimensions: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10_000)
     samples: int = 10_000
     batches: int = 10
-    """Number of batches that the samples are split into; the intervals follow from their spread."""
+    """Number of batches into which the samples are split; intervals follow from their spread."""
     dense_n: int = 1000
     """Number of actions of the networks of several densities."""
     widths: tuple[int, ...] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 900, 950, 1000)
-    """Their numbers of targets for each action."""
+    """Numbers of targets per action."""
 
     @property
     def cells(self) -> list[tuple[int, int]]:
-        """(n, w) of every network: the sparsest and the complete one of each dimension, and those of each density."""
+        """(n, w) of each network: the sparsest and the complete one of each dimension, and those of each density."""
         ends = [(n, w) for n in self.dimensions for w in (1, n)]
         return list(dict.fromkeys([*ends, *((self.dense_n, w) for w in self.widths)]))
 
 
 def exact(c: np.ndarray, width: int) -> dict[str, float]:
-    """Return V[Σᵢ zᵢ kᵢ] of the policy N(0, I), by baseline: none, or b(s) = E[k] for every factor.
+    """Return V[Σᵢ zᵢ kᵢ] of the policy N(0, I), by baseline: none, or b(s) = E[k] for each factor.
 
     kᵢ = uᵢ + Σ_{l≠i} tᵢₗ uₗ with uᵢ = −|aᵢ − cᵢ| and tᵢₗ the share of the targets of l that i reaches too. The sum is
     independent of zᵢ = aᵢ. By Stein's lemma E[z f] = E[f′] and E[z² f] = E[f] + E[f″].
@@ -133,7 +133,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return every variance with an interval, and exactly; the exponents of growth over the upper half of the
+    """Return each variance with an interval and exactly, and the exponents of growth over the upper half of
     dimensions."""
     cells = []
     for n, width in settings.cells:
@@ -154,7 +154,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw total variance against n; and against density, relative to the complete network."""
+    """Plot the total variance by n, and by density relative to the complete network."""
     figure, (left, right) = plots.canvas(2, width=10, height=3.9)
     colours = {
         ("VPG", "none"): "#D55E00",
@@ -240,8 +240,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             ours=(
                 f"variance relative to VPG, n = {n}, exact: with {least / n:.0%} of all edges "
                 f"{ratio['none'][least]:.3f} (b(s): {ratio['b(s)'][least]:.3f}), with {sparsest / n:.1%} "
-                f"{ratio['none'][sparsest]:.2g} (b(s): "
-                f"{ratio['b(s)'][sparsest]:.2g}); it falls at every step between"
+                f"{ratio['none'][sparsest]:.2g} (b(s): {ratio['b(s)'][sparsest]:.2g}); it falls at every step between"
             ),
             verdict=verdict(
                 *(ratio[name][least] > 0.9 for name in BASELINES),

@@ -1,4 +1,4 @@
-"""Estimators of the policy gradient, their baselines, and what each costs in variance and bias. JAX."""
+"""Policy-gradient estimators, baselines, and reports of variance and bias. Needs JAX."""
 
 from .baselines import leave_one_out as leave_one_out
 from .baselines import running_value as running_value

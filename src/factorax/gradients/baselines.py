@@ -1,9 +1,9 @@
 """Baselines to subtract in addition to the factor baseline: b(s), bⱼ(s) and bᵢ(s, āᵢ).
 
-A per-target baseline is subtracted from ψ, any other from the credit (the `baseline` of an estimator). None of them
-depends on the action aᵢ of its own factor: given the state and the others' actions, E[zᵢ bᵢ] = 0 (Lemma A.1, which the
-paper prints with the score of a marginal law; it holds for the score of the conditional one). For the baselines that
-minimise the variance see `factorax.gradients.optimal`.
+A per-target baseline is subtracted from ψ, any other from the credit (the `baseline` argument of an estimator). No
+baseline depends on the action aᵢ of its own factor, so E[zᵢ bᵢ] = 0 given the state and the other actions (Lemma A.1;
+the paper states it for the score of a marginal distribution, but it holds for the conditional one). For the baselines
+that minimise the variance see `factorax.gradients.optimal`.
 """
 
 from collections.abc import Callable
@@ -17,27 +17,30 @@ from .inputs import shape_of
 
 
 def leave_one_out(psi: Any) -> jax.Array:
-    """Return for every sample the mean of all others: an unbiased b(s) from a batch drawn at one state.
+    """Return for each sample the mean of all other samples: an unbiased b(s) from a batch drawn in one state.
 
-    `psi` has shape ``(batch, n_targets)`` for a baseline bⱼ(s) a target, ``(batch, 1)`` for a scalar b(s).
+    `psi` has shape ``(batch, n_targets)`` for a baseline bⱼ(s) per target, and ``(batch, 1)`` for a scalar b(s).
 
     >>> leave_one_out(jnp.array([[1.0], [2.0], [6.0]])).ravel()
     Array([4. , 3.5, 1.5], dtype=float32)
     """
-    given, psi = psi, real_array("psi", psi, jnp)
+    raw_psi, psi = psi, real_array("psi", psi, jnp)
     if psi.ndim != 2 or psi.shape[0] < 2:
         raise ValueError(
-            f"psi: got {shape_of(given)}, want (batch, n_targets), at least two samples of one state; "
+            f"psi: got {shape_of(raw_psi)}, want (batch, n_targets), with at least two samples of one state; "
             "map over states with jax.vmap"
         )
     return (psi.sum(axis=0, keepdims=True) - psi) / (psi.shape[0] - 1)
 
 
 def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
-    """Return a learnt b(s) or bⱼ(s) for a problem of one state: the temporal-difference step v ← v + rate (ψ − v).
+    """Return b(s) or bⱼ(s) after one learning step in a problem with one state: v ← v + rate (ψ − v).
 
-    `psi` has the shape of `value`, or batch axes in front, over which the steps are averaged. The value *before* the
-    step is the baseline of these samples.
+    `psi` has the shape of `value`, or additional batch axes in front, over which the step is averaged. Use the value
+    *before* the step as the baseline of these samples.
+
+    >>> running_value(jnp.array([1.0]), jnp.array([[2.0], [4.0]]), rate=0.5)
+    Array([2.], dtype=float32)
     """
     value, psi = real_array("value", value, jnp), real_array("psi", psi, jnp)
     check_number("rate", rate, Share)
@@ -47,19 +50,19 @@ def running_value(value: Any, psi: Any, rate: float = 0.1) -> jax.Array:
 
 
 def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, replacement: Any) -> jax.Array:
-    """bᵢ(s, āᵢ) of a separable function b(a) = Σᵢ fᵢ(aᵢ), in O(n): the total, with one term exchanged.
+    """Return bᵢ(s, āᵢ) of a separable function b(a) = Σᵢ fᵢ(aᵢ) in O(n): the sum with one term replaced.
 
-    bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the whole action is not a baseline, since it depends on
-    aᵢ too; with aᵢ replaced by anything that does not depend on it (its mean, say) it is, by Lemma A.1.
+    bᵢ = Σₗ fₗ(aₗ) − fᵢ(aᵢ) + fᵢ(replacementᵢ). A function of the full action is not a valid baseline, since it depends
+    on aᵢ. It becomes valid if aᵢ is replaced by something independent of it, such as its mean (Lemma A.1).
 
     **Arguments**
 
-    - `terms`: from actions ``(..., n)`` to the terms f₁(a₁) … fₙ(aₙ), shape ``(..., n)``.
+    - `terms`: maps actions ``(..., n)`` to the terms f₁(a₁) … fₙ(aₙ), shape ``(..., n)``.
     - `actions`: shape ``(..., n)``.
-    - `replacement`: what stands in for each action, a shape that broadcasts to that of `actions`. With an axis of
-      samples in front, ``(samples, ..., n)``, the terms are averaged over it.
+    - `replacement`: the value that replaces each action; its shape broadcasts to that of `actions`. With an additional
+      axis of samples in front, ``(samples, ..., n)``, the terms are averaged over it.
 
-    **Returns** ``(..., n)``: the `baseline` of an estimator.
+    **Returns** an array ``(..., n)``, to be passed as the `baseline` of an estimator.
 
     >>> separable_baseline(jnp.abs, jnp.array([1.0, -2.0, 4.0]), jnp.zeros(3))
     Array([6., 5., 3.], dtype=float32)
@@ -68,17 +71,17 @@ def separable_baseline(terms: Callable[[jax.Array], jax.Array], actions: Any, re
     actions, replacement = _exchanged(actions, replacement)
     actual, exchanged = terms(actions), terms(replacement)
     if actual.shape != actions.shape:
-        raise ValueError(f"terms: got shape {actual.shape}, want {actions.shape}, one term for each action")
+        raise ValueError(f"terms: got shape {actual.shape}, want {actions.shape}, one term per action")
     if exchanged.ndim > actions.ndim:
         exchanged = exchanged.mean(axis=0)
     return actual.sum(axis=-1, keepdims=True) - actual + exchanged
 
 
 def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: Any, replacement: Any) -> jax.Array:
-    """bᵢ(s, āᵢ) of any function b(a) of the whole action, by n evaluations with one action exchanged in each.
+    """Return bᵢ(s, āᵢ) of any function b(a) of the full action, with n evaluations that replace one action each.
 
-    `function` maps ``(..., n)`` to ``(...)``; `actions` and `replacement` as in `separable_baseline`, which is n
-    times cheaper where the function is a sum of terms. Returns ``(..., n)``.
+    `function` maps ``(..., n)`` to ``(...)``; `actions` and `replacement` are as in `separable_baseline`, which is n
+    times cheaper if the function is a sum of terms. Returns an array ``(..., n)``.
     """
     check_function("function", function, "a function from actions (..., n) to values (...)")
     actions, replacement = _exchanged(actions, replacement)
@@ -97,11 +100,11 @@ def substituted_baseline(function: Callable[[jax.Array], jax.Array], actions: An
 
 
 def _exchanged(actions: Any, replacement: Any) -> tuple[jax.Array, jax.Array]:
-    """Return actions and what stands in for each of them, of shapes that fit."""
-    given, array = actions, real_array("actions", actions, jnp)
+    """Return the actions and their replacements as arrays of compatible shapes."""
+    raw_actions, array = actions, real_array("actions", actions, jnp)
     if array.ndim == 0:
-        raise ValueError(f"actions: got {shape_of(given)}, want (..., n)")
+        raise ValueError(f"actions: got {shape_of(raw_actions)}, want (..., n)")
     other = real_array("replacement", replacement, jnp)
     if other.ndim and other.shape[-1] not in (1, array.shape[-1]):
-        raise ValueError(f"replacement: got shape {other.shape}, want (..., {array.shape[-1]}), as actions have")
+        raise ValueError(f"replacement: got shape {other.shape}, want (..., {array.shape[-1]}), as in actions")
     return array, other

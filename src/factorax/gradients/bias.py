@@ -1,4 +1,4 @@
-"""What a network costs in bias against another, and when that is a good bargain."""
+"""Bias of the gradient under one network relative to another, and the batch sizes at which the bias pays off."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,33 +17,37 @@ from .variance import moments_of, spreads, terms_of
 
 @dataclass(frozen=True, repr=False)
 class BiasReport:
-    """The bias of a network against a reference, and the variance of both. `Estimate` has ``value`` and ``error``."""
+    """The bias of a network relative to a reference, and the variance of both. Figures are `Estimate`s.
+
+    An `Estimate` has a ``value`` and a standard ``error``.
+    """
 
     factors: tuple[str, ...]
     """Labels of the n factors."""
     squared: Estimate
-    """|E[zᵢ (kᵢ − kᵢʳᵉᶠ)]|², shape ``(n,)``; from samples, an unbiased estimate, which may be below 0."""
+    """|E[zᵢ (kᵢ − kᵢʳᵉᶠ)]|², shape ``(n,)``. From samples it is an unbiased estimate, which may be negative."""
     total_squared: Estimate
-    """The same of the whole gradient, a scalar."""
+    """Squared bias of the whole gradient, a scalar."""
     variance: Estimate
     """V[Σᵢ zᵢ kᵢ], a scalar."""
     reference_variance: Estimate
     """V[Σᵢ zᵢ kᵢʳᵉᶠ], a scalar."""
 
     def mse(self, batch_size: float) -> float:
-        """Return the mean squared error of the gradient from `batch_size` samples: variance over size, plus squared
+        """Return the mean squared error of the gradient from `batch_size` samples: variance / batch_size + squared
         bias."""
         checked("batch_size", batch_size, Positive)
         return float(self.variance.value / batch_size + max(self.total_squared.value, 0.0))
 
     def reference_mse(self, batch_size: float) -> float:
-        """Return the same for the reference network, taken as unbiased."""
+        """Return the mean squared error with the reference network, which is taken as unbiased."""
         checked("batch_size", batch_size, Positive)
         return float(self.reference_variance.value / batch_size)
 
     @property
     def break_even(self) -> float:
-        """The batch size up to which the network has the smaller error: infinite if it has less noise and no bias."""
+        """The batch size up to which this network has the smaller error; infinite if it has less variance and no
+        bias."""
         gain = float(self.reference_variance.value - self.variance.value)
         bias = float(self.total_squared.value)
         if gain <= 0 or bias != bias:  # NaN in, NaN out
@@ -61,7 +65,7 @@ class BiasReport:
         lines.append(f"variance of the whole gradient: {self.variance}; of the reference: {self.reference_variance}")
         lines.append(f"smaller mean squared error than the reference up to a batch of {self.break_even:.4g}")
         if self.total_squared.value < 2 * self.total_squared.error:
-            lines.append("the bias is within two standard errors of zero: take more samples to tell it apart")
+            lines.append("the bias is within two standard errors of zero: use more samples to resolve it")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -80,17 +84,27 @@ def bias_report(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> BiasReport:
-    """Return the bias of the gradient with `net` against that with `reference`, with which it shares factors and
-    targets.
+    """Return the bias of the gradient with `net` relative to `reference`; both have the same factors and targets.
 
-    Factor i is off by exactly E[zᵢ (kᵢ − kᵢʳᵉᶠ)] = −E[zᵢ Σ_missing λⱼ ψⱼ]. The complete network is a reference that is
-    always unbiased; a true sparse one is too, and has less noise. Arguments as in `variance_report`. With several
-    states the figures are means of those at each state, and `mse` and `break_even` are of gradients taken at one state.
+    The bias of factor i is exactly E[zᵢ (kᵢ − kᵢʳᵉᶠ)] = −E[zᵢ Σ_missing λⱼ ψⱼ]. The complete network is always an
+    unbiased reference; a correct sparse network is also unbiased and has less variance. Arguments are as in
+    `variance_report`. With several states, the figures are means over states, and `mse` and `break_even` refer to
+    gradients taken in one state.
+
+    >>> import jax.numpy as jnp
+    >>> from factorax import InfluenceNetwork
+    >>> log_prob = lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0)
+    >>> a = jax.random.normal(jax.random.key(0), (10_000, 2))
+    >>> psi = jnp.stack([a[:, 0], a[:, 0] + a[:, 1]], axis=1)  # the identity misses a₁ → ψ₂
+    >>> net, reference = InfluenceNetwork.identity(2), InfluenceNetwork.complete(2, 2)
+    >>> report = bias_report(log_prob, jnp.zeros(2), actions=a, psi=psi, net=net, reference=reference)
+    >>> bool(report.squared.value[0] > 0.9 > report.squared.value[1])
+    True
     """
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs, flags={"disjoint": disjoint})
     net, reference = as_fixed(net, "net"), as_fixed(reference, "reference")
     if net.shape != reference.shape:
-        raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, that of net")
+        raise ValueError(f"reference: got shape {reference.shape}, want {net.shape}, the shape of net")
     figures = estimate(
         _first_order,
         _features,
@@ -121,7 +135,7 @@ def _features(
 def _statistics(mean: dict[str, jax.Array], centre: dict[str, jax.Array], samples: int | None) -> dict[str, jax.Array]:
     squared = ((centre["bias_terms"] + mean["bias_terms"]) ** 2).sum(axis=1)
     total = ((centre["bias_whole"] + mean["bias_whole"]) ** 2).sum()
-    if samples is not None:  # the squared mean of noise is not zero on average: subtract its expectation
+    if samples is not None:  # the squared sample mean is biased upwards: subtract its variance
         noise, total_noise = spreads(mean, "bias", samples)
         squared, total = squared - noise / samples, total - total_noise / samples
     return {

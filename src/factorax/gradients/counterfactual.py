@@ -1,4 +1,4 @@
-"""Counterfactual credit, which the paper counts as a special case: COMA and difference rewards."""
+"""Counterfactual credit, which the paper treats as special cases: COMA and difference rewards."""
 
 import warnings
 from typing import Any
@@ -12,18 +12,21 @@ from .inputs import check_not_negative
 
 
 def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
-    """COMA's counterfactual advantage Aᵢ = Q(s, a) − Σ_b πᵢ(b|s) Q(s, (b, āᵢ)); use it as ψ with K = I.
+    """Return COMA's advantage Aᵢ = Q(s, a) − Σ_b πᵢ(b|s) Q(s, (b, āᵢ)); use it as ψ with K = I.
 
-    K = I is right not because factor i influences target i alone (every Aⱼ depends on every action), but because
-    E[zᵢ Aⱼ] = 0 for i ≠ j: given the others' actions, Aⱼ averages to zero over aⱼ.
+    K = I is valid although every Aⱼ depends on every action: E[zᵢ Aⱼ] = 0 for i ≠ j, because Aⱼ averages to zero over
+    aⱼ given the other actions.
 
     **Arguments**
 
-    - `q`: Q(s, (b, āᵢ)) for every own action b of every factor, shape ``(..., n, n_choices)``.
-    - `probabilities`: πᵢ(b|s), same shape. Pad factors of fewer choices with probability 0.
-    - `actions`: what was drawn, integers of shape ``(..., n)``.
+    - `q`: Q(s, (b, āᵢ)) for each action b of each factor, shape ``(..., n, n_choices)``.
+    - `probabilities`: πᵢ(b|s), same shape. Pad factors with fewer choices with probability 0.
+    - `actions`: the drawn actions, integers of shape ``(..., n)``.
 
-    **Returns** ``(..., n)``, a target for each factor.
+    **Returns** an array ``(..., n)``, one target per factor.
+
+    >>> coma(jnp.array([[1.0, 3.0]]), jnp.array([[0.5, 0.5]]), jnp.array([1]))
+    Array([1.], dtype=float32)
     """
     q, probabilities = real_array("q", q, jnp, finite=False), real_array("probabilities", probabilities, jnp)
     actions = real_array("actions", actions, jnp)
@@ -33,37 +36,37 @@ def coma(q: Any, probabilities: Any, actions: Any) -> jax.Array:
             "want (..., n, n_choices) twice and (..., n)"
         )
     _check_choices(q, probabilities, actions)
-    taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
-    return taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padding may hold anything
+    q_taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
+    return q_taken - (probabilities * jnp.where(probabilities > 0, q, 0)).sum(axis=-1)  # padded entries of q may be NaN
 
 
 def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, published: bool = False) -> jax.Array:
-    """Return difference-reward returns of every factor; use them as ψ with K = I.
+    """Return the difference-reward returns of each factor; use them as ψ with K = I.
 
     **Arguments**
 
     - `rewards`: the common reward, shape ``(time, ...)``.
-    - `counterfactual`: for every factor the reward with its action averaged out, E_{aᵢ}[r(s, (aᵢ, āᵢ))], ``(time,
-      ..., n)``.
-    - `gamma`: γ.
-    - `published`: if true, Gᵢ,ₜ = Σₗ γˡ (r − cᵢ)ₜ₊ₗ as in Castellini et al. (2020). There the counterfactual of every
-      *later* step averages to zero as well, so that the expected gradient holds immediate rewards only: it is
-      myopic, and a warning says so. Otherwise Gᵢ,ₜ = Σₗ γˡ rₜ₊ₗ − cᵢ,ₜ, which subtracts at step t alone and is
-      unbiased.
+    - `counterfactual`: for each factor the reward with its action averaged out, E_{aᵢ}[r(s, (aᵢ, āᵢ))], shape
+      ``(time, ..., n)``.
+    - `gamma`: the discount factor γ.
+    - `published`: if true, return Gᵢ,ₜ = Σₗ γˡ (r − cᵢ)ₜ₊ₗ as in Castellini et al. (2020). In this form the
+      counterfactual removes the effect on every *later* step as well, so that the expected gradient contains only
+      immediate rewards: it is myopic, and a warning is issued. If false, return Gᵢ,ₜ = Σₗ γˡ rₜ₊ₗ − cᵢ,ₜ, which
+      subtracts the counterfactual only at step t and is unbiased.
 
-    **Returns** ``(time, ..., n)``.
+    **Returns** an array ``(time, ..., n)``.
     """
     rewards, counterfactual = real_array("rewards", rewards, jnp), real_array("counterfactual", counterfactual, jnp)
     if rewards.ndim == 0:
-        raise ValueError(f"rewards: got {shown(rewards.item())}, want one for each step, (time, ...)")
+        raise ValueError(f"rewards: got {shown(rewards.item())}, want one reward per step, (time, ...)")
     check_number("gamma", gamma, Share)
     checked("published", published, bool)
     if counterfactual.shape[:-1] != rewards.shape:
         raise ValueError(f"counterfactual: got shape {counterfactual.shape}, want {(*rewards.shape, 'n')}")
     if published:
         warnings.warn(
-            "difference rewards as published keep immediate rewards only: the expected gradient is myopic. "
-            "published=False subtracts the counterfactual at the first step alone and is unbiased",
+            "published=True: the expected gradient of difference rewards as published contains only immediate rewards; "
+            "published=False subtracts the counterfactual only at the first step and is unbiased",
             stacklevel=2,
         )
         return _discounted(rewards[..., None] - counterfactual, gamma)
@@ -79,7 +82,7 @@ def _discounted(rewards: jax.Array, gamma: float) -> jax.Array:
 
 
 def _check_choices(q: jax.Array, probabilities: jax.Array, actions: jax.Array) -> None:
-    """Raise if probabilities do not add up to 1, or an action is none of the choices; unless JAX traces them."""
+    """Raise if probabilities do not add up to 1 or an action is not a valid choice, unless they are traced by JAX."""
     if not jnp.issubdtype(actions.dtype, jnp.integer):
         raise TypeError(f"actions: got {actions.dtype}, {shown(actions.tolist())}, want whole numbers")
     if is_traced(q) or is_traced(probabilities) or is_traced(actions):

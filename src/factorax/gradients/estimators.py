@@ -1,4 +1,4 @@
-"""Policy-gradient estimators, each one weighted vector–Jacobian product."""
+"""Policy-gradient estimators, each computed as one weighted vector–Jacobian product."""
 
 import math
 from typing import Any
@@ -30,26 +30,27 @@ def factored(
 ) -> Any:
     """Return the factored policy gradient (Prop. 1): the batch mean of g = Σᵢ zᵢ ([K(λ∘ψ)]ᵢ − bᵢ).
 
-    Unbiased if the policy is a product over factors and `net` is true to the targets (Lemma 4.1). A spurious edge costs
-    variance; a missing one biases factor i by exactly −E[zᵢ Σ_missing λⱼ ψⱼ] (`bias_report`).
+    The estimate is unbiased if the policy is a product over factors and `net` contains every edge of the targets
+    (Lemma 4.1). A spurious edge increases variance; a missing edge biases factor i by exactly −E[zᵢ Σ_missing λⱼ ψⱼ]
+    (`bias_report`).
 
     **Arguments**
 
-    - `log_prob`: ``log_prob(params, obs, action)``, of one observation and one action, shape ``(n,)``: one entry a
-      factor.
+    - `log_prob`: a function ``log_prob(params, obs, action)`` of one observation and one action that returns one
+      log-probability per factor, shape ``(n,)``.
     - `params`: any pytree of arrays.
-    - `actions`: what the policy drew, batch axes in front, as in `psi`.
+    - `actions`: actions drawn from the policy, with the batch axes of `psi` in front.
     - `psi`: the targets, shape ``(..., n_targets)``: rewards, returns or advantages. Subtract a per-target baseline
-      bⱼ(s) from it beforehand.
-    - `net`: the influence network, ``(n, n_targets)``; one row for each factor of the policy.
+      bⱼ(s) beforehand.
+    - `net`: the influence network, ``(n, n_targets)``, with one row per factor of the policy.
     - `weights`: the weights λ, shape ``(n_targets,)``.
-    - `obs`: observations, a pytree with the same batch axes; left out if there are none.
+    - `obs`: observations, a pytree with the same batch axes; None if there are none.
     - `baseline`: a value to subtract from the credit of each factor, shape ``(..., n)``, or ``(..., 1)`` for a scalar
       b(s). It may depend on the observation and on the actions of *other* factors (Lemma A.1).
-    - `probabilities`: weights of the samples instead of an equal share each, the shape of the batch axes. With every
-      joint action listed once (`joint_actions`) the result is the expected gradient, exactly.
+    - `probabilities`: weights of the samples instead of equal weights, in the shape of the batch axes. With every joint
+      action listed once (`joint_actions`), the result is the exact expected gradient.
 
-    Outside ``jit`` the samples are used to make sure that the policy is a product (`check_product_form`).
+    Outside ``jit`` the samples are also used to check that the policy is a product (`check_product_form`).
 
     >>> log_prob = lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0)  # π = N(μ, I)
     >>> a = jnp.array([[1.0, 0.0], [0.0, -2.0]])
@@ -74,10 +75,10 @@ def vanilla(
     baseline: Any = None,
     probabilities: Any = None,
 ) -> Any:
-    """Return the plain policy gradient (Def. 2.1): the batch mean of g = z (Σⱼ λⱼ ψⱼ − b), i.e. `factored` with K = 1.
+    """Return the plain policy gradient (Def. 2.1): the batch mean of g = z (Σⱼ λⱼ ψⱼ − b), or `factored` with K = 1.
 
-    Arguments as in `factored`. Any policy will do: `log_prob` may return one joint log-probability, shape ``()``; a
-    baseline for each factor, shape ``(..., n)``, needs the product form.
+    Arguments are as in `factored`. The policy need not be a product: `log_prob` may return one joint log-probability,
+    shape ``()``. A baseline per factor, shape ``(..., n)``, requires the product form.
     """
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     batch = _Batch(
@@ -105,13 +106,13 @@ def natural(
 ) -> Any:
     """Return the natural gradient (F + damping·I)⁻¹ g, with the Fisher matrix of a factored policy F = Σᵢ E[zᵢ zᵢᵀ].
 
-    The cross terms E[zᵢ zₗᵀ] of a product policy are zero even if factors share parameters, so the sample average
-    leaves them out: less noise, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
+    The cross terms E[zᵢ zₗᵀ] of a product policy are zero even if factors share parameters, so the sample average omits
+    them. This lowers variance, and F v costs one Jacobian–vector and one vector–Jacobian product. The system is solved
     by conjugate gradients, so the result is approximate: an ill-conditioned F needs more iterations or damping. Other
-    arguments as in `factored`.
+    arguments are as in `factored`.
 
     - `damping`: added to the diagonal of F.
-    - `iterations`: at most this many conjugate-gradient steps.
+    - `iterations`: maximum number of conjugate-gradient steps.
     """
     check_number("damping", damping, NotNegative)
     checked("iterations", iterations, Count)
@@ -129,12 +130,12 @@ def natural(
 
 
 class _Batch:
-    """A flat batch of samples and the log-probabilities of all its factors as a function of the parameters."""
+    """A flat batch of samples, with the log-probabilities of all factors as a function of the parameters."""
 
     def __init__(self, log_prob: LogProb, params: Any, actions: Any, psi: Any, obs: Any, probabilities: Any):
         self.shape = jnp.shape(psi)[:-1]
         if jnp.ndim(psi) == 0 or 0 in self.shape:
-            raise ValueError(f"psi: got shape {jnp.shape(psi)}, want (..., n_targets), at least one sample")
+            raise ValueError(f"psi: got shape {jnp.shape(psi)}, want (..., n_targets) with at least one sample")
         self.log_prob, self.params = log_prob, params
         self.actions = flatten_batch(actions, self.shape, "actions")
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
@@ -157,12 +158,11 @@ class _Batch:
         return pullback(jnp.broadcast_to(flat * self.share, log_probs.shape).astype(log_probs.dtype))[0]
 
     def less(self, credits: jax.Array, baseline: Any) -> jax.Array:
-        """Return credits ``(..., n)``, or ``(..., 1)`` for all factors alike, less a baseline; nothing else is
-        broadcast."""
+        """Return credits ``(..., n)``, or ``(..., 1)`` for all factors, minus a baseline. Nothing else is broadcast."""
         if credits.shape[-1] not in (1, self.n):
             raise ValueError(
-                f"net: credits {counted(credits.shape[-1], 'factor')}, log_prob returned {self.n}; want one row of K "
-                "for each factor of the policy (net.factor merges rows)"
+                f"net: has {counted(credits.shape[-1], 'row')}, but log_prob returned {self.n} values; want one row of "
+                "K per factor of the policy (net.factor merges rows)"
             )
         baseline = None if baseline is None else real_array("baseline", baseline, jnp)
         if baseline is None or jnp.ndim(baseline) == 0:
@@ -170,8 +170,8 @@ class _Batch:
         shape = jnp.shape(baseline)
         if shape[:-1] != self.shape or shape[-1] not in (1, self.n):
             raise ValueError(
-                f"baseline: got shape {shape}, want {(*self.shape, self.n)}, one value for each sample and factor, or "
-                f"{(*self.shape, 1)}, one for each sample"
+                f"baseline: got shape {shape}, want {(*self.shape, self.n)}, one value per sample and factor, or "
+                f"{(*self.shape, 1)}, one per sample"
             )
         return credits - jnp.asarray(baseline)
 

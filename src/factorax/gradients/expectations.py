@@ -26,17 +26,17 @@ from .scores import (
 
 Features = Callable[..., Any]
 Statistics = Callable[[Any, Any, int | None], Any]
-CHUNK_FLOATS = 1 << 22  # numbers held at a time for the scores of a chunk of samples
+CHUNK_FLOATS = 1 << 22  # size limit of the scores of a chunk of samples, in numbers
 
 
 class Estimate(NamedTuple):
-    """A figure and its standard error; the error is 0 where the figure is exact."""
+    """A value and its standard error; the error is 0 if the value is exact."""
 
     value: Any
     error: Any
 
     def __str__(self) -> str:
-        """Return a single figure as ``1.234 ± 0.056``, without the error if it is exact; arrays as NumPy shows them."""
+        """Return a scalar as ``1.234 ± 0.056``, without the error if it is exact, and arrays in NumPy's format."""
         if np.ndim(self.value):
             return f"{self.value} ± {self.error}" if np.any(self.error) else f"{self.value}"
         return f"{self.value:.4g}" + (f" ± {self.error:.2g}" if self.error else "")
@@ -56,24 +56,25 @@ def estimate(
     disjoint: bool,
     factorisation: Factorisation | None = None,
 ) -> Any:
-    """T(E[x]) for statistics T of the mean of features x at each state, averaged over states: a pytree of `Estimate`.
+    """Return T(E[x]) as a pytree of `Estimate`, for statistics T of the mean of features x in each state.
 
-    By the delta method the error of T is that of the mean of its influence T′(E[x])·(x − E[x]): a second pass over the
-    samples.
+    Results are averaged over states. By the delta method, the error of T is the error of the mean of its influence
+    T′(E[x])·(x − E[x]), which takes a second pass over the samples.
 
     **Arguments**
 
-    - `first_order`: from the scores ``(n, p)`` of one sample, the function that adds weighted scores up, and its
-      `credits`, to a dictionary of what has to be centred: a variance as E[x²] − E[x]² would drown in rounding.
-    - `features`: from the same and the mean of `first_order` to a pytree x.
-    - `statistics`: from E[x], that mean and the number of samples (None if exact) to a pytree of figures.
-    - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``; the batch axes of all else follow them.
-    - others: as in `variance_report`.
+    - `first_order`: maps the scores ``(n, p)`` of one sample, the function that sums weighted scores, and the sample's
+      `credits` to a dictionary of quantities to be centred: a variance computed as E[x²] − E[x]² would be lost in
+      rounding errors.
+    - `features`: maps the same arguments and the mean of `first_order` to a pytree x.
+    - `statistics`: maps E[x], that mean and the number of samples (None if exact) to a pytree of statistics.
+    - `credits`: arrays of shape ``(samples, n)`` or ``(states, samples, n)``, which define the batch axes.
+    - Other arguments are as in `variance_report`.
     """
     if any_traced((params, credits, actions, obs)):
         raise TypeError(
-            "psi: got an array that JAX traces, want values: a report has standard errors and warnings; call it "
-            "outside jit, grad and vmap"
+            "psi: got an array that is traced by JAX, want concrete values: a report has standard errors and warnings. "
+            "Call it outside jit, grad and vmap"
         )
     name = "credits" if "credits" in credits else "psi"
     *leading, n = next(iter(credits.values())).shape
@@ -88,9 +89,8 @@ def estimate(
     n_factors = jax.eval_shape(lambda: batched_log_prob(log_prob, params, data["obs"], data["actions"])).shape[1]
     if n_factors != n:
         raise ValueError(
-            f"{'net' if name == 'psi' else name}: has {counted(n, 'row')}, log_prob returned "
-            f"{counted(n_factors, 'factor')}; want one row for each "
-            "(net.factor)"
+            f"{'net' if name == 'psi' else name}: has {counted(n, 'row')}, but log_prob returned "
+            f"{counted(n_factors, 'factor')}; want one row per factor (net.factor)"
         )
     check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
     if disjoint:
@@ -122,8 +122,7 @@ def _estimate(
     data: Any,
     probabilities: jax.Array | None,
 ) -> tuple[Any, Any]:
-    """Return the statistics of every state and their squared errors. Compiled once for a policy, whatever its
-    parameters."""
+    """Return the statistics of each state and their squared errors. Compiled once per policy, for all parameters."""
     states, size, n = next(iter(data["credits"].values())).shape
     scores, add, width = factor_scores(traced.with_constants(constants), params, disjoint=disjoint)
     chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
@@ -156,7 +155,7 @@ def _estimate(
 
 
 def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
-    """Return the weighted mean of a function of one sample, a chunk of samples at a time."""
+    """Return the weighted mean of a function of one sample, computed in chunks of samples."""
     missing = -len(weights) % chunk
 
     def split(x: jax.Array) -> jax.Array:
@@ -179,8 +178,8 @@ def joint_actions(
 ) -> tuple[jax.Array, jax.Array]:
     """Return every joint action of factors with finitely many choices, and its probability at one observation.
 
-    `sizes` counts the choices of every factor. Returns integers ``(∏ sizes, n)`` and probabilities ``(∏ sizes,)``, to
-    be given to `variance_report` and similar functions as `actions` and `probabilities`.
+    `sizes` lists the number of choices of each factor. Returns integers ``(∏ sizes, n)`` and probabilities
+    ``(∏ sizes,)``: the `actions` and `probabilities` arguments of `variance_report` and similar functions.
 
     >>> log_prob = lambda logits, obs, a: jax.nn.log_softmax(logits)[jnp.arange(2), a]
     >>> actions, probabilities = joint_actions(log_prob, jnp.zeros((2, 2)), (2, 2))
@@ -199,7 +198,8 @@ def joint_actions(
     p = jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
     if not np.isclose(p.sum(), 1, atol=1e-4):
         raise ValueError(
-            f"sizes: got {tuple(sizes)}, but the probabilities add up to {p.sum():.4g}; want each factor's choices"
+            f"sizes: got {tuple(sizes)}, with probabilities that add up to {p.sum():.4g}; want the number of choices "
+            "of each factor"
         )
     return actions, p
 
@@ -215,7 +215,7 @@ def check_probabilities(probabilities: Any, shape: tuple[int, ...]) -> jax.Array
     totals = np.asarray(p.sum(axis=-1))
     if not np.allclose(totals, 1, atol=1e-5):
         raise ValueError(
-            f"probabilities: got a sum of {totals.ravel()[0]:.6g}, want 1: list every joint action "
-            "once (joint_actions does), or leave probabilities out for samples drawn from the policy"
+            f"probabilities: got a sum of {totals.ravel()[0]:.6g}, want 1: list each joint action "
+            "once (see joint_actions), or omit probabilities for samples drawn from the policy"
         )
     return p

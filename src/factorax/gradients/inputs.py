@@ -1,6 +1,6 @@
-"""Checks of what every estimator and report is given: the policy, its parameters, and a batch of samples.
+"""Checks of the arguments common to all estimators and reports: the policy, its parameters and a batch of samples.
 
-All of it looks at types and shapes, and at values only where JAX does not trace them.
+The checks use types and shapes, and values only if they are not traced by JAX.
 """
 
 from typing import Any
@@ -15,9 +15,9 @@ _WANT_LOG_PROB = "a function of params, an observation and an action that return
 
 
 def check_policy(log_prob: Any, params: Any) -> None:
-    """Raise unless `log_prob` can be called and the leaves of `params` are arrays of numbers."""
+    """Raise unless `log_prob` is callable and the leaves of `params` are arrays of numbers."""
     check_function("log_prob", log_prob, _WANT_LOG_PROB)
-    if jax.tree.leaves(params):  # a policy may have none
+    if jax.tree.leaves(params):  # a policy may have no parameters
         check_tree("params", params)
 
 
@@ -33,15 +33,15 @@ def check_samples(
 ) -> jax.Array:
     """Check the arguments that estimators and reports have in common, and return `psi` as an array.
 
-    - `name`: what the caller calls `psi`.
-    - `flags`: arguments that are to be true or false.
+    - `name`: the caller's name for `psi`, used in messages.
+    - `flags`: arguments that must be true or false.
     """
     check_policy(log_prob, params)
     for flag, value in (flags or {}).items():
         checked(flag, value, bool)
     values = real_array(name, psi, jnp)
     if values.ndim == 0 or 0 in values.shape:
-        raise ValueError(f"{name}: got {shape_of(psi)}, want (..., n_targets), at least one sample")
+        raise ValueError(f"{name}: got {shape_of(psi)}, want (..., n_targets) with at least one sample")
     check_tree("actions", actions)
     if obs is not None:
         check_tree("obs", obs)
@@ -49,21 +49,21 @@ def check_samples(
 
 
 def check_tree(name: str, tree: Any) -> None:
-    """Raise unless a tree has leaves, and all of them are real numbers or arrays of those."""
+    """Raise unless a tree has leaves, all of which are real numbers or arrays of real numbers."""
     leaves = jax.tree.leaves(tree)
     if not leaves:
         raise TypeError(f"{name}: got {shown(tree)}, want an array, or a tree of arrays")
     for leaf in leaves:
-        if not callable(leaf):  # a module of Equinox may hold its activation function
+        if not callable(leaf):  # an Equinox module may contain its activation function
             real_array(name, leaf, jnp, finite=False)
 
 
 def shape_of(value: Any) -> str:
-    """Return how a message shows an argument that has another shape than is wanted: a scalar by its value."""
+    """Return the shape of an argument for use in a message, or the value of a scalar."""
     return f"shape {jnp.shape(value)}" if jnp.ndim(value) else shown(value)
 
 
 def check_not_negative(name: str, values: Any) -> None:
     """Raise if an entry of an array is below 0."""
     if not is_traced(values) and (np.asarray(values) < 0).any():
-        raise ValueError(f"{name}: got {np.asarray(values).min():g}, want numbers of at least 0")
+        raise ValueError(f"{name}: got {np.asarray(values).min():g}, want numbers ≥ 0")

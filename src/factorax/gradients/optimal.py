@@ -1,8 +1,7 @@
-"""The baselines of least variance: Wu et al.'s, and the exact ones for shared parameters.
+"""Baselines of minimum variance: the baseline of Wu et al., and exact baselines for shared parameters.
 
-The paper leaves the second open, as "a system of polynomial equations" with up to 2ⁿ solutions. But the variance is a
-convex *quadratic* in the baselines: what has degree two is the objective, and its stationary points solve a *linear*
-system.
+The paper leaves the second case open, as "a system of polynomial equations" with up to 2ⁿ solutions. The variance is,
+however, a convex *quadratic* function of the baselines, so its stationary points solve a *linear* system.
 """
 
 from typing import Any, NamedTuple
@@ -20,15 +19,15 @@ from .scores import LogProb, batched_log_prob, flatten_batch, score_matrix
 
 
 class FittedBaseline(NamedTuple):
-    """bᵢ(s, āᵢ) = φᵢ(s, āᵢ)·wᵢ, fitted to a batch."""
+    """A baseline bᵢ(s, āᵢ) = φᵢ(s, āᵢ)·wᵢ fitted to a batch."""
 
     weights: jax.Array
-    """w, shape ``(n, n_features)``."""
+    """The coefficients w, shape ``(n, n_features)``."""
     values: jax.Array
-    """The baseline of every sample and factor of that batch, ``(samples, n)``."""
+    """The baseline of each sample and factor of the batch, ``(samples, n)``."""
 
     def __call__(self, features: Any) -> jax.Array:
-        """Return the baseline of other samples, ``(..., n)``, from their features ``(..., n, n_features)``."""
+        """Return the baseline of other samples, ``(..., n)``, given their features ``(..., n, n_features)``."""
         return jnp.einsum("...if,if->...i", jnp.asarray(features), self.weights)
 
 
@@ -45,11 +44,11 @@ def wu_baseline(
     probabilities: Any = None,
     ridge: float = 1e-9,
 ) -> FittedBaseline:
-    """Return the action-dependent baseline of Wu et al. (2018): for every factor on its own, minimise E[|zᵢ|² (kᵢ −
-    bᵢ)²].
+    """Return the action-dependent baseline of Wu et al. (2018), which minimises E[|zᵢ|² (kᵢ − bᵢ)²] for each factor.
 
-    bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can say so (`tabular_features` can). Optimal if factors
-    share no parameters. Arguments as in `least_squares_baseline`.
+    The optimum is bᵢ*(s, āᵢ) = E_{aᵢ}[|zᵢ|² kᵢ | āᵢ] / E|zᵢ|², if the features can represent it (`tabular_features`
+    can). It minimises the variance of the gradient if factors share no parameters. Arguments are as in
+    `least_squares_baseline`.
     """
     net = as_network(net, "net")
     overlap, k, phi, p = _parts(
@@ -80,19 +79,19 @@ def least_squares_baseline(
     probabilities: Any = None,
     ridge: float = 1e-9,
 ) -> FittedBaseline:
-    """Return the baselines that minimise V[Σᵢ zᵢ (kᵢ − bᵢ)], the variance of the *whole* gradient, for shared
-    parameters too.
+    """Return the baselines that minimise V[Σᵢ zᵢ (kᵢ − bᵢ)], the variance of the *whole* gradient.
 
-    Σₗ E[⟨zᵢ, zₗ⟩ φᵢ φₗᵀ] wₗ = E[⟨zᵢ, Σₗ zₗ kₗ⟩ φᵢ] for every i: one linear system.
+    This also holds if factors share parameters. The coefficients solve one linear system:
+    Σₗ E[⟨zᵢ, zₗ⟩ φᵢ φₗᵀ] wₗ = E[⟨zᵢ, Σₗ zₗ kₗ⟩ φᵢ] for every i.
 
     **Arguments**
 
-    - `actions`, `psi`, `net`, `weights`, `obs`, `probabilities`: as in `variance_report`, at one state: ``(samples,
-      ...)``.
-    - `features`: φᵢ(s, āᵢ), shape ``(samples, n, n_features)``. Those of factor i must not depend on its own action,
-      or the gradient is biased. A baseline fitted to samples is for *other* samples: on its own it is slightly
+    - `actions`, `psi`, `net`, `weights`, `obs`, `probabilities`: as in `variance_report`, for one state:
+      ``(samples, ...)``.
+    - `features`: φᵢ(s, āᵢ), shape ``(samples, n, n_features)``. The features of factor i must not depend on its own
+      action, or the gradient is biased. Use a fitted baseline on *other* samples: on its own batch it is slightly
       biased.
-    - `ridge`: added to the diagonal, which is scaled to 1: the system is singular where baselines are not unique.
+    - `ridge`: added to the diagonal, which is scaled to 1: the system is singular if the baselines are not unique.
     """
     overlap, k, phi, p = _parts(
         log_prob,
@@ -110,9 +109,13 @@ def least_squares_baseline(
 
 
 def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Array:
-    """φᵢ = one indicator for each joint action āᵢ of the *other* factors, shape ``(samples, n, max ∏_{l≠i} sizes)``.
+    """Return one indicator feature per joint action āᵢ of the *other* factors.
 
-    With these a fitted baseline is any function of āᵢ: exact, for few factors of few choices.
+    The shape is ``(samples, n, max ∏_{l≠i} sizes)``. A baseline fitted with these features can be any function of āᵢ,
+    which is practical for few factors with few choices.
+
+    >>> tabular_features(jnp.array([[0, 1]]), (2, 2)).tolist()
+    [[[0.0, 1.0], [1.0, 0.0]]]
     """
     actions, counts = real_array("actions", actions), np.array(checked("sizes", sizes, tuple[Count, ...]))
     if not counts.size:
@@ -120,10 +123,14 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
     if actions.dtype.kind not in "iu":
         raise TypeError(f"actions: got {actions.dtype}, want whole numbers")
     if actions.ndim != 2 or actions.shape[1] != len(counts):
-        raise ValueError(f"actions: got shape {actions.shape}, want (samples, {len(counts)}), as many as sizes")
+        raise ValueError(
+            f"actions: got shape {actions.shape}, want (samples, {len(counts)}), one column per entry of sizes"
+        )
     if (actions < 0).any() or (actions >= counts).any():
         odd = actions[(actions < 0) | (actions >= counts)][0]
-        raise ValueError(f"actions: got {odd}, want numbers from 0 to the size of the factor less 1, {tuple(sizes)}")
+        raise ValueError(
+            f"actions: got {odd}, want numbers from 0 to the size of the factor minus 1, with sizes {tuple(sizes)}"
+        )
     others = []
     for i in range(len(counts)):
         rest = np.delete(np.arange(len(counts)), i)
@@ -147,14 +154,14 @@ def _parts(
     probabilities: Any,
     ridge: float,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """⟨zᵢ, zₗ⟩, the credit, the features and the probability of every sample."""
+    """Return ⟨zᵢ, zₗ⟩, the credit, the features and the probability of each sample."""
     checked("ridge", ridge, NotNegative)
     psi = check_samples(log_prob, params, actions=actions, psi=psi, obs=obs)
     if psi.ndim != 2:
         raise ValueError(f"psi: got shape {psi.shape}, want (samples, n_targets)")
     batched_actions = flatten_batch(actions, psi.shape[:1], "actions")
     batched_obs = None if obs is None else flatten_batch(obs, psi.shape[:1], "obs")
-    batched_log_prob(log_prob, params, batched_obs, batched_actions)  # raises if it is joint
+    batched_log_prob(log_prob, params, batched_obs, batched_actions)  # raises if log_prob is joint
     phi = real_array("features", features, jnp)
     if phi.ndim != 3 or phi.shape[:2] != (psi.shape[0], net.shape[0]):
         raise ValueError(f"features: got shape {phi.shape}, want ({psi.shape[0]}, {net.shape[0]}, n_features)")
@@ -169,7 +176,8 @@ def _solve(overlap: jax.Array, k: jax.Array, phi: jax.Array, p: jax.Array, ridge
     system = jnp.einsum("s,sil,sif,slg->iflg", p, overlap, phi, phi, optimize="optimal").reshape(n * f, n * f)
     right = jnp.einsum("s,sil,sl,sif->if", p, overlap, k, phi).reshape(n * f)
     size = jnp.sqrt(jnp.diag(system))
-    unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)  # rare contexts and small features count alike
+    # rare contexts and small features get equal weight in the ridge
+    unit = jnp.where(size > 0, 1 / jnp.where(size > 0, size, 1), 0)
     scaled = system * unit[:, None] * unit + ridge * jnp.eye(n * f)
     w = (unit * jnp.linalg.lstsq(scaled, unit * right)[0]).reshape(n, f)
     fitted = FittedBaseline(w, jnp.zeros(0))

@@ -1,9 +1,9 @@
 """Log-probabilities and scores of a factored policy: zᵢ = ∇ log πᵢ(σᵢ(a)|s).
 
-Throughout this package a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action
-that returns one log-probability per factor, shape ``(n,)``; batches are mapped over by us. `params` is any pytree of
-arrays. A problem without observations passes ``obs=None``. An action is an array whose first axis counts actions, or a
-tuple, named tuple or dictionary with one entry for each.
+In this package a policy is a function ``log_prob(params, obs, action)`` of *one* observation and *one* action that
+returns one log-probability per factor, shape ``(n,)``; the functions here map it over batches. `params` is any pytree
+of arrays. A problem without observations passes ``obs=None``. An action is an array with actions along its first axis,
+or a tuple, named tuple or dictionary with one entry per action.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,14 +24,15 @@ LogProb = Callable[[Any, Any, Any], jax.Array]
 
 
 class ProductFormError(ValueError):
-    """The policy is not a product over factors, so no factor can be credited on its own."""
+    """Raised if the policy is not a product over factors, so that factors cannot be credited separately."""
 
 
 class TracedLogProb:
-    """A log_prob as the program that it is: equal to another that computes the same, and so compiled but once.
+    """A log_prob represented by its traced program. It equals any other that computes the same, so each is compiled
+    once.
 
-    A function is no safe key to a compiled program: what it closes over may have changed since. Arrays closed over are
-    the program's `constants`, and numbers are part of its text.
+    A function object is not a safe cache key, because the variables it closes over may have changed. Arrays closed over
+    become `constants` of the program, and numbers become part of its text.
     """
 
     def __init__(self, log_prob: LogProb, params: Any, obs: Any, action: Any):
@@ -40,7 +41,7 @@ class TracedLogProb:
         self.jaxpr, self.constants, self.text = closed.jaxpr, closed.consts, str(closed.jaxpr)
 
     def with_constants(self, constants: list[Any]) -> LogProb:
-        """Return the function that it was traced from."""
+        """Return the traced function, with these constants."""
         run = jaxpr_as_fun(ClosedJaxpr(self.jaxpr, constants))
         return lambda params, obs, action: run(*jax.tree.leaves((params, obs, action)))[0]
 
@@ -52,12 +53,12 @@ class TracedLogProb:
 
 
 def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any:
-    """Return leaves of shape ``(*batch_shape, ...)`` with the batch axes made one."""
+    """Return leaves of shape ``(*batch_shape, ...)`` with the batch axes merged into one."""
 
     def flatten(leaf: Any) -> jax.Array:
         leaf = jnp.asarray(leaf)
         if leaf.shape[: len(batch_shape)] != batch_shape:
-            hint = f" (a list is taken as a list of arrays, here with {leaf}: give one array)" if leaf.ndim == 0 else ""
+            hint = f" (a list is read as a list of arrays, here {leaf}: pass one array)" if leaf.ndim == 0 else ""
             want = f"{batch_shape} in front, the batch axes of psi"
             raise ValueError(f"{argument}: got an array of shape {leaf.shape}, want {want}{hint}")
         return leaf.reshape(-1, *leaf.shape[len(batch_shape) :])
@@ -66,29 +67,29 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
 
 
 def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> jax.Array:
-    """Return log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
+    """Return the log-probabilities ``(batch, n)`` of a flat batch of observations and actions."""
     per_factor = jax.vmap(log_prob, in_axes=(None, None if obs is None else 0, 0))(params, obs, actions)
     if per_factor.ndim > 2:
         raise ValueError(
-            f"log_prob: got shape {per_factor.shape[1:]} for one action, want (n,), one log-probability for each "
-            "factor. It is given one observation and one action at a time: does psi lack a batch axis that actions "
-            "has, or does the result want a squeeze?"
+            f"log_prob: got shape {per_factor.shape[1:]} for one action, want (n,), one log-probability per factor. It "
+            "is called with one observation and one action: does psi lack a batch axis that actions has, or does the "
+            "result need a squeeze?"
         )
     if per_factor.ndim < 2:
         raise ProductFormError(
-            "log_prob: got one number for one action, want (n,), one log-probability for each factor. A joint "
-            "log-probability belongs to a correlated or autoregressive policy, and the product form that factoring "
-            "needs does not hold: draw the actions independently given the observation, merge those that depend on "
+            "log_prob: got one number for one action, want (n,), one log-probability per factor. A joint "
+            "log-probability is that of a correlated or autoregressive policy, which lacks the product form that "
+            "factoring needs: draw the actions independently given the observation, merge those that depend on "
             "each other into one factor (net.factor), or use gradients.vanilla"
         )
     return per_factor
 
 
 def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = None) -> jax.Array:
-    """S = [z₁ … zₙ], the explicit matrix of scores (Prop. 1), shape ``(batch, |θ|, n)``. For analysis only.
+    """Return S = [z₁ … zₙ], the matrix of scores (Prop. 1), shape ``(batch, |θ|, n)``. For analysis only.
 
-    Training never needs it: one weighted vector–Jacobian product gives S·k at the price of one gradient
-    (`factored`), where S itself takes n of them.
+    Training does not need it: one weighted vector–Jacobian product computes S·k at the cost of one gradient
+    (`factored`), while S itself costs n gradients.
     """
     check_policy(log_prob, params)
     actions, obs = _batch(log_prob, params, actions, obs)
@@ -97,8 +98,7 @@ def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = Non
 
 
 def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any, Any]:
-    """Return actions and observations with one batch axis, which is that of actions; a joint log-probability is
-    refused."""
+    """Return actions and observations with one batch axis, that of actions; raise if log_prob is joint."""
     check_tree("actions", actions)
     shape = jnp.shape(jax.tree.leaves(actions)[0])[:1]
     if not shape:
@@ -114,11 +114,11 @@ def _batch(log_prob: LogProb, params: Any, actions: Any, obs: Any) -> tuple[Any,
 def factor_scores(
     log_prob: LogProb, params: Any, *, disjoint: bool
 ) -> tuple[Callable[[Any, Any], jax.Array], Callable[[jax.Array], jax.Array], int]:
-    """Return scores by factor ``(n, p)`` of one observation and action; how they add up to a gradient; and p.
+    """Return a function that computes the scores ``(n, p)`` of one sample, a function that sums them, and p.
 
-    With `disjoint` parameters, i.e. leaves whose leading axis counts factors and of which factor i reads only the
-    i-th slice, all n scores come from one gradient and p is the size of a slice; weighted scores then stand side by
-    side. Otherwise p = |θ|, and they are summed.
+    Parameters are `disjoint` if each leaf has a leading axis of factors and factor i reads only its i-th slice. Then
+    all n scores come from one gradient, p is the size of a slice, and weighted scores are concatenated. Otherwise p =
+    |θ|, and weighted scores are added.
     """
     if not disjoint:
         theta, unravel = ravel_pytree(params)
@@ -137,21 +137,21 @@ def factor_scores(
 
 
 def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: Any) -> None:
-    """Raise unless factor i of the policy reads the i-th slice of every leaf of the parameters, and nothing else."""
+    """Raise unless factor i of the policy depends only on the i-th slice of each leaf of the parameters."""
     shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(params)]
     if any(shape[:1] != (n,) for shape in shapes):
         listed = ", ".join(map(str, shapes))
         raise ValueError(
             f"params: got leaves of shapes {listed}; disjoint=True needs a leading axis of length {n} in each"
         )
-    # Give every factor another weight: slices that belong to one factor alone are weighted with it.
+    # Weight each factor differently: the gradient of a slice that belongs to one factor is scaled by its weight.
     weight = jnp.linspace(1.0, 2.0, n)
     total = lambda p, w: (batched_log_prob(log_prob, p, _few(obs), _few(actions)) * w).sum()  # noqa: E731
     weighted, plain = jax.grad(total)(params, weight), jax.grad(total)(params, jnp.ones(n))
     for got, each in zip(jax.tree.leaves(weighted), jax.tree.leaves(plain), strict=True):
         want = each * weight.reshape(-1, *[1] * (each.ndim - 1))
         if not np.allclose(got, want, rtol=1e-3, atol=1e-5 * float(jnp.abs(each).max(initial=1e-30))):
-            raise ValueError("params: a factor reads the slice of another; leave disjoint=True out")
+            raise ValueError("params: a factor depends on the slice of another factor; want disjoint=False")
 
 
 def check_product_form(
@@ -164,58 +164,60 @@ def check_product_form(
 ) -> None:
     """Raise `ProductFormError` unless π(a|s) = ∏ᵢ πᵢ(σᵢ(a)|s) on these samples.
 
-    An autoregressive policy gives n log-probabilities too, but the i-th changes with the actions before it. Here some
-    actions are replaced by those of another sample, and the log-probabilities of all other factors must stay as they
-    are. Factors are split by the binary digits of their number, so 2 log₂ n evaluations try every pair of factors.
+    An autoregressive policy also returns n log-probabilities, but the i-th changes with the actions before it. The
+    check replaces some actions by those of another sample; the log-probabilities of all other factors must not change.
+    Factors are split by the binary digits of their index, so that 2 log₂ n evaluations test every pair of factors.
 
     **Arguments**
 
-    - `actions`, `obs`: a batch of at least two samples, along the first axis. Concrete values: call it outside ``jit``.
-    - `factorisation`: which actions each factor draws; one action each if left out.
+    - `actions`, `obs`: a batch of at least two samples along the first axis, with concrete values (outside ``jit``).
+    - `factorisation`: the actions that each factor draws; by default one action each.
     """
     check_policy(log_prob, params)
     actions, obs = _batch(log_prob, params, actions, obs)
     if factorisation is not None:
         check_type("factorisation", factorisation, Factorisation, "a Factorisation of the actions")
     if len(jax.tree.leaves(actions)[0]) < 2:
-        raise ValueError("actions: got one sample, want at least two, to replace actions of one by those of another")
+        raise ValueError("actions: got one sample, want at least two, to exchange actions between them")
     before = batched_log_prob(log_prob, params, obs, actions)
     n = before.shape[1]
     groups = factorisation.groups if factorisation is not None else tuple((i,) for i in range(n))
     if len(groups) != n or sum(map(len, groups)) != _count(actions):
         raise ValueError(
             f"log_prob: got {counted(n, 'factor')} for {counted(_count(actions), 'action')}; want factorisation= to "
-            "say which each draws"
+            "list the actions of each factor"
         )
     other = jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), actions)
     for digit in range(max(1, (n - 1).bit_length())):
         for value in (0, 1):
             moved = [i for i in range(n) if (i >> digit & 1) == value]
-            kept = np.setdiff1d(np.arange(n), moved)
-            if not moved or not kept.size:
+            unchanged = np.setdiff1d(np.arange(n), moved)
+            if not moved or not unchanged.size:
                 continue
             changed = _replace(actions, other, [a for i in moved for a in groups[i]])
             after = batched_log_prob(log_prob, params, obs, changed)
             tolerance = 1e-5 if before.dtype.itemsize < 8 else 1e-10
-            wrong = ~np.isclose(before[:, kept], after[:, kept], rtol=tolerance, atol=tolerance, equal_nan=True)
+            wrong = ~np.isclose(
+                before[:, unchanged], after[:, unchanged], rtol=tolerance, atol=tolerance, equal_nan=True
+            )
             if wrong.any():
                 raise ProductFormError(
-                    f"log_prob: the log-probability of factor {kept[wrong.any(axis=0)][0]} changes with the actions of "
-                    "other factors (counted from 0): the policy is correlated or autoregressive, and the product form "
-                    "that factoring needs does not hold. Draw the actions independently given the observation, merge "
-                    "those that depend on each other into one factor (net.factor), or use gradients.vanilla"
+                    f"log_prob: the log-probability of factor {unchanged[wrong.any(axis=0)][0]} changes with the "
+                    "actions of other factors (counted from 0): the policy is correlated or autoregressive, and lacks "
+                    "the product form that factoring needs. Draw the actions independently given the observation, "
+                    "merge those that depend on each other into one factor (net.factor), or use gradients.vanilla"
                 )
 
 
 def any_traced(tree: Any) -> bool:
-    """Return whether a leaf has no value yet, because JAX is tracing a function."""
+    """Return whether a leaf is traced by JAX and has no concrete value."""
     return any(map(is_traced, jax.tree.leaves(tree)))
 
 
 def check_where_known(
     log_prob: LogProb, params: Any, actions: Any, obs: Any, factorisation: Factorisation | None
 ) -> None:
-    """`check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
+    """Run `check_product_form` on a few samples of a flat batch, unless values or the factors' actions are unknown."""
     if len(jax.tree.leaves(actions)[0]) < 2 or any_traced((params, actions, obs)):
         return
     some_actions, some_obs = _few(actions), _few(obs)
@@ -226,12 +228,12 @@ def check_where_known(
 
 
 def _few(tree: Any) -> Any:
-    """Eight samples spread over a batch: neighbours in an enumeration may differ in one action alone."""
+    """Return eight samples spread over a batch: adjacent samples of an enumeration may differ in one action only."""
     return jax.tree.map(lambda x: x[np.unique(np.linspace(0, len(x) - 1, 8).astype(int))], tree)
 
 
 def _parts(actions: Any) -> tuple[list[Any], Any] | None:
-    """Return the entries of a tuple, named tuple, list or dictionary, and how to put them back; None for an array."""
+    """Return the entries of a container and a function that restores it; None for an array."""
     if not isinstance(actions, tuple | list | dict):
         return None
     return jax.tree.flatten(actions, is_leaf=lambda x: x is not actions)

@@ -1,4 +1,4 @@
-"""How much variance the structure removes: the exact three-term decomposition of Prop. 2."""
+"""The variance that the structure removes: the exact three-term decomposition of Prop. 2."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,20 +17,20 @@ from .scores import LogProb
 
 @dataclass(frozen=True, repr=False)
 class VarianceReport:
-    """ΔVᵢ = V[VPGᵢ] − V[FPGᵢ] and its parts. An `Estimate` has a ``value`` and a standard ``error`` (0 if exact)."""
+    """ΔVᵢ = V[VPGᵢ] − V[FPGᵢ] and its terms. An `Estimate` has a ``value`` and a standard ``error`` (0 if exact)."""
 
     factors: tuple[str, ...]
     """Labels of the n factors."""
     alpha: Estimate
     """αᵢ = E|zᵢ|², shape ``(n,)``."""
     quadratic: Estimate
-    """αᵢ E[bᵢ²] ≥ 0: the removed targets' own variance, ``(n,)``."""
+    """αᵢ E[bᵢ²] ≥ 0: the variance of the removed targets themselves, ``(n,)``."""
     linear: Estimate
     """2 E[|zᵢ|² kᵢ] E[bᵢ], ``(n,)``."""
     covariance: Estimate
-    """2 Cov(|zᵢ|² kᵢ, bᵢ), ``(n,)``: what Prop. 2 of the paper leaves out."""
+    """2 Cov(|zᵢ|² kᵢ, bᵢ), ``(n,)``: the term that Prop. 2 of the paper omits."""
     delta: Estimate
-    """ΔVᵢ, ``(n,)``: the difference of the next two, and the sum of the three terms if the network is true."""
+    """ΔVᵢ, ``(n,)``: the difference of the next two, and the sum of the three terms if the network is correct."""
     vanilla: Estimate
     """V[zᵢ ψ], ``(n,)``."""
     factored: Estimate
@@ -40,16 +40,18 @@ class VarianceReport:
     total_factored: Estimate
     """V[Σᵢ zᵢ kᵢ], a scalar."""
     total_delta: Estimate
-    """The difference of the two. With shared parameters it is not the sum of ΔVᵢ: scores of factors overlap."""
+    """The difference of the two. With shared parameters it is not the sum of ΔVᵢ, because scores overlap."""
     residual: Estimate
-    """ΔVᵢ less its three terms, ``(n,)``: zero if no dropped target depends on the factor's own action."""
+    """ΔVᵢ minus its three terms, ``(n,)``: zero if no dropped target depends on the factor's own action."""
     two_terms_suffice: np.ndarray
-    """Whether the co-parent condition holds, ``(n,)``: then quadratic + linear, the paper's formula, is exact as far as
-    the network tells. Noise common to a kept and a dropped target adds to the covariance all the same."""
+    """Whether the co-parent condition holds, ``(n,)``. If so, quadratic + linear (the paper's formula) is exact for
+    this
+    network, except for noise common to a kept and a dropped target, which adds to the covariance."""
 
     @property
     def ratio(self) -> float:
-        """V[VPG] / V[FPG] of the whole gradient: how many times fewer samples factoring needs for the same noise."""
+        """V[VPG] / V[FPG] of the whole gradient: by how many times fewer samples factoring reaches the same
+        variance."""
         return float(self.total_vanilla.value / self.total_factored.value)
 
     def __str__(self) -> str:
@@ -69,7 +71,7 @@ class VarianceReport:
         total = (self.total_delta, self.total_vanilla, self.total_factored)
         lines.append(f"{'all':>12}" + " " * 80 + "".join(str(t).rjust(20) for t in total))
         if not self.two_terms_suffice.all():
-            lines.append("* the co-parent condition fails: without the covariance term the sum is only approximate")
+            lines.append("* the co-parent condition fails: the sum without the covariance term is only approximate")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -89,27 +91,26 @@ def variance_report(
 ) -> VarianceReport:
     """Return how much variance `net` removes from the policy gradient, by factor and in total.
 
-    With zᵢ the score of factor i, kᵢ the targets it keeps and bᵢ those it drops,
+    With zᵢ the score of factor i, kᵢ the sum of the targets it keeps and bᵢ the sum of those it drops,
 
         ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ] E[bᵢ] + 2 Cov(|zᵢ|² kᵢ, bᵢ),   αᵢ = E|zᵢ|².
 
-    It departs from Prop. 2 in the sign within the linear term (the paper prints ψ + b for ψ − b = k) and in the third
+    This differs from Prop. 2 in the sign within the linear term (the paper prints ψ + b for ψ − b = k) and in the third
     term, which is zero only under the co-parent condition. ΔVᵢ can be negative.
 
     **Arguments**
 
     - `log_prob`, `params`, `obs`, `weights`: as in `factored`.
-    - `actions`, `psi`: samples at one state, shapes ``(samples, ...)`` and ``(samples, n_targets)``; or at several,
-      ``(states, samples, ...)``: then the variance is taken at each state and averaged. A rollout has one sample per
-      state and cannot be used. Centre `psi` to see the effect of a value baseline.
-    - `net`: the influence network, one row for each factor.
-    - `probabilities`: for exact figures, the probability of each of the `actions`, which must then be all joint
-      actions (`joint_actions`). If left out, samples are draws from the policy, and standard errors are given.
-    - `disjoint`: set it if factors share no parameters, i.e. every leaf of `params` has a leading axis of length n and
-      factor i reads only its own slice: then one gradient per sample is enough instead of n.
+    - `actions`, `psi`: samples in one state, shapes ``(samples, ...)`` and ``(samples, n_targets)``, or in several
+      states, ``(states, samples, ...)``. The variance is computed in each state and averaged. A rollout has only one
+      sample per state and cannot be used. Centre `psi` to see the effect of a value baseline.
+    - `net`: the influence network, with one row per factor.
+    - `probabilities`: for exact results, the probability of each of the `actions`, which must then be all joint actions
+      (`joint_actions`). By default the samples are draws from the policy, and results have standard errors.
+    - `disjoint`: true if factors share no parameters, i.e. each leaf of `params` has a leading axis of length n and
+      factor i reads only its own slice. One gradient per sample then suffices instead of n.
 
-    A warning is given if the three terms do not add up to ΔVᵢ: then a dropped target depends on the factor's own
-    action.
+    Warns if the three terms do not add up to ΔVᵢ, which means that a dropped target depends on the factor's own action.
 
     >>> from factorax import InfluenceNetwork
     >>> log_prob = lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0)
@@ -155,13 +156,13 @@ def gradient_variance(
     probabilities: Any = None,
     disjoint: bool = False,
 ) -> tuple[Estimate, Estimate]:
-    """Return V[zᵢ cᵢ] by factor, shape ``(n,)``, and V[Σᵢ zᵢ cᵢ], for credits c of any kind, shape ``(..., samples,
-    n)``.
+    """Return V[zᵢ cᵢ] per factor, shape ``(n,)``, and V[Σᵢ zᵢ cᵢ], for any credits c of shape ``(..., samples, n)``.
 
-    For comparing estimators that `variance_report` does not know: any baseline, any preset. Other arguments as there.
+    Use it to compare estimators that `variance_report` does not cover, such as other baselines. Other arguments are as
+    in `variance_report`.
     """
-    given = {"actions": actions, "psi": credits, "obs": obs, "flags": {"disjoint": disjoint}}
-    credits = check_samples(log_prob, params, name="credits", **given)
+    samples = {"actions": actions, "psi": credits, "obs": obs, "flags": {"disjoint": disjoint}}
+    credits = check_samples(log_prob, params, name="credits", **samples)
     return estimate(
         _any_first_order,
         _any_features,
@@ -177,7 +178,7 @@ def gradient_variance(
 
 
 def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, jax.Array]:
-    """Return the terms zᵢ cᵢ of a gradient, ``(n, p)``, and the whole of it."""
+    """Return the terms zᵢ cᵢ of a gradient, ``(n, p)``, and their sum."""
     terms = z * credit[:, None]
     return {f"{name}_terms": terms, f"{name}_whole": add(terms)}
 
@@ -185,21 +186,21 @@ def terms_of(z: jax.Array, add: Any, credit: jax.Array, name: str) -> dict[str, 
 def moments_of(
     z: jax.Array, add: Any, centre: dict[str, jax.Array], credit: jax.Array, name: str
 ) -> dict[str, jax.Array]:
-    """Return first and second moments of both about a centre."""
+    """Return first and second moments of the terms and of their sum about a centre."""
     away = {key: value - centre[key] for key, value in terms_of(z, add, credit, name).items()}
     terms, whole = away[f"{name}_terms"], away[f"{name}_whole"]
     return away | {f"{name}_terms_squared": (terms**2).sum(axis=1), f"{name}_whole_squared": (whole**2).sum()}
 
 
 def spreads(mean: dict[str, jax.Array], name: str, samples: int | None) -> tuple[jax.Array, jax.Array]:
-    """Return V[zᵢ cᵢ] by factor, and V of their sum, from the means of `moments_of`; without bias if sampled."""
+    """Return V[zᵢ cᵢ] per factor and V of their sum, given the means of `moments_of`; unbiased for samples."""
     terms = mean[f"{name}_terms_squared"] - (mean[f"{name}_terms"] ** 2).sum(axis=1)
     whole = mean[f"{name}_whole_squared"] - (mean[f"{name}_whole"] ** 2).sum()
     return bessel(samples) * terms, bessel(samples) * whole
 
 
 def bessel(samples: int | None) -> float:
-    """N / (N − 1), which takes the bias off a sampled (co)variance; 1 if it is exact."""
+    """Return N / (N − 1), which makes a sample (co)variance unbiased, or 1 if it is exact."""
     return 1.0 if samples is None else samples / (samples - 1)
 
 
@@ -246,7 +247,8 @@ def _variance_statistics(
     quadratic = mean["norm"] * mean["b_squared"]
     covariance = 2 * bessel(samples) * (mean["norm_k_b"] - mean["norm_k"] * mean["b"])
     linear = 2 * (centre["norm_k"] + mean["norm_k"]) * (centre["b"] + mean["b"])
-    linear = linear - (0 if samples is None else covariance / samples)  # the means of one sample vary together
+    # both means come from the same samples and are correlated
+    linear = linear - (0 if samples is None else covariance / samples)
     delta = vanilla - factored
     return {
         "alpha": mean["norm"],
@@ -277,13 +279,13 @@ def _warn_if_mixed(obs: Any, batch: tuple[int, ...]) -> None:
     axis = len(batch) - 1
     if any(np.ptp(np.asarray(leaf, dtype=np.float64), axis=axis).any() for leaf in jax.tree.leaves(obs)):
         warn(
-            "obs differs among samples that should be of one state: the variance is then also that of the states, and "
-            "the three terms do not add up to it. Give (states, samples, ...), several actions drawn at each state"
+            "obs differs among samples that should be of one state: the variance then includes that of the states, and "
+            "the three terms do not add up to it. Pass (states, samples, ...), with several actions drawn in each state"
         )
 
 
 def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | None, coarsest: Any) -> None:
-    """Warn where E[zᵢ bᵢ] is not zero: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
+    """Warn if E[zᵢ bᵢ] is not zero: beyond rounding if exact, beyond 5.5 standard errors if sampled."""
     squared, noise = bias
     types = (report.alpha.value.dtype, report.delta.value.dtype, jnp.asarray(coarsest).dtype)
     eps = max(np.finfo(dtype).eps for dtype in types if np.issubdtype(dtype, np.floating))
@@ -292,6 +294,6 @@ def _warn_if_biased(report: VarianceReport, bias: np.ndarray, samples: int | Non
     if wrong.any():
         names = some([report.factors[i] for i in np.flatnonzero(wrong)])
         warn(
-            f"net is not true to the targets: what is dropped for factor {names} depends on its own action, so the "
-            "factored gradient is biased (bias_report says by how much)"
+            f"net misses an edge: a target that is dropped for factor {names} depends on its own action, so the "
+            "factored gradient is biased (see bias_report)"
         )

@@ -1,5 +1,6 @@
-"""Other people's environments in, our problems out: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3, RLlib; and
-environments in JAX: Gymnax, JaxMARL, Brax, MuJoCo Playground, Jumanji."""
+"""Adapters to other packages: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3 and RLlib, and the JAX
+environments
+of Gymnax, JaxMARL, Brax, MuJoCo Playground and Jumanji."""
 
 from typing import TYPE_CHECKING
 
@@ -44,5 +45,5 @@ _HOMES = {
     "wrap": "wrapping",
 }
 
-# Loaded when needed: the packages behind them are extras.
+# Loaded lazily: the packages behind them are extras.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""What the adapters of JAX environments share: imports, names with settings, spaces, and networks."""
+"""Code shared by the adapters of JAX environments: imports, names with settings, spaces, and networks."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ from .factors import Rows, fit
 
 
 def import_package(module: str, title: str) -> Any:
-    """Import a module of a package of the extra ``jax-envs``, without what it prints and warns of."""
+    """Import a module of a package of the extra ``jax-envs`` while suppressing its output and warnings."""
     try:
         with _silence():
             return import_quietly(module)
@@ -35,7 +35,7 @@ def import_package(module: str, title: str) -> Any:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing is printed. Also with ``sys.stdout = sys.__stdout__``, which JaxMARL executes when it is imported."""
+    """Suppress all output, even after ``sys.stdout = sys.__stdout__``, which JaxMARL executes at import."""
     names = ("stdout", "stderr", "__stdout__", "__stderr__")
     before = [getattr(sys, name) for name in names]
     try:
@@ -48,18 +48,20 @@ def _silence() -> Iterator[None]:
 
 
 def check_known(name: str, known: Iterable[str], title: str, example: str) -> None:
-    """Raise ValueError for a name that the package does not know, with the nearest one that it does."""
+    """Raise ValueError for an unknown name, and suggest the nearest known one."""
     known = list(known)
     if name not in known:
         raise ValueError(
-            f"env: got {shown(name)}, want the name of an environment of {title}, as in {example!r}"
+            f"env: got {shown(name)}, want the name of a {title} environment, as in {example!r}"
             f"{did_you_mean(name, known, quoted=True)}"
         )
 
 
 def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
-    """Return what `build(**settings)` returns, without warnings about its own code: Brax and MABrax warn that they are
-    no longer developed. Settings that the environment does not take are reported as such."""
+    """Return `build(**settings)` without its warnings: Brax and MABrax warn that they are no longer developed.
+
+    Raises ValueError for settings that the environment does not accept.
+    """
     try:
         return quietly(build, **settings)
     except (TypeError, ValueError, KeyError, AssertionError) as error:
@@ -67,13 +69,12 @@ def made(build: Any, title: str, settings: dict[str, Any]) -> Any:
             raise
         names = ", ".join(settings)
         raise ValueError(
-            f"settings: got {shown(settings)}, want settings that the environment of {title} takes; {names}: {error}"
+            f"settings: got {shown(settings)}, want settings of the {title} environment; {names}: {error}"
         ) from error
 
 
 def quietly(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Return what a function returns, without warnings about its own code, as of names in MuJoCo that Brax should no
-    longer use."""
+    """Call a function without its warnings, such as those about deprecated MuJoCo names in Brax."""
     with warnings.catch_warnings(action="ignore"):
         return function(*arguments, **named)
 
@@ -81,7 +82,7 @@ def quietly(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 def name_and_settings(prefix: str, text: str, example: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the settings in ``NAME,setting=value,…``, the text after the colon of a problem's name.
 
-    Names may come from files of others, so that numbers that would take any amount of memory are refused.
+    Names may come from untrusted files, so numbers that would take an unlimited amount of memory are rejected.
 
     >>> name_and_settings("gymnax", "CartPole-v1,max_steps_in_episode=200", "CartPole-v1")
     ('CartPole-v1', {'max_steps_in_episode': 200})
@@ -100,13 +101,13 @@ def name_and_settings(prefix: str, text: str, example: str) -> tuple[str, dict[s
 
 
 def plain_key(key: jax.Array) -> jax.Array:
-    """Return a key as the array of integers that older packages expect, which draws the same numbers."""
+    """Return a key as the array of integers that older packages expect; it draws the same numbers."""
     return jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
 
 
 def strongly_typed(tree: Any) -> Any:
-    """Return a pytree of arrays whose types do not depend on Python numbers: the state after a reset then has the types
-    of the state after a step, and programs are compiled once."""
+    """Return a pytree of arrays without weak types, so that the state has the same types after a reset as after a step
+    and programs are compiled once."""
 
     def strong(leaf: Any) -> jax.Array:
         array = jnp.asarray(leaf)
@@ -117,7 +118,7 @@ def strongly_typed(tree: Any) -> Any:
 
 
 def scalar_flag(value: Any) -> jax.Array:
-    """Return a flag that may be a number or have an axis of one as a boolean of shape ``()``."""
+    """Return a flag, which may be a number or have an axis of length one, as a boolean of shape ``()``."""
     return jnp.reshape(jnp.asarray(value).astype(bool), ())
 
 
@@ -125,7 +126,7 @@ def scalar_flag(value: Any) -> jax.Array:
 
 
 def box(low: Any, high: Any, shape: Iterable[int], dtype: Any = np.float32) -> gym.spaces.Space:
-    """Return the Gymnasium space of arrays within bounds, which may be numbers; of booleans a MultiBinary."""
+    """Return the Gymnasium space of arrays within bounds, which may be numbers; a MultiBinary for booleans."""
     shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
     if dtype.kind == "b":
         return gym.spaces.MultiBinary(shape) if shape else gym.spaces.Discrete(2)
@@ -137,9 +138,9 @@ def box(low: Any, high: Any, shape: Iterable[int], dtype: Any = np.float32) -> g
 
 
 def space_of(space: Any, title: str, like: Any = None) -> gym.spaces.Space:
-    """Return a space of Gymnax or JaxMARL as one of Gymnasium.
+    """Return a Gymnax or JaxMARL space as a Gymnasium space.
 
-    - `like`: an element, or its shapes and types. Spaces of integers whose elements are floats become spaces of floats.
+    - `like`: an element, or its shapes and types. Integer spaces with float elements become float spaces.
     """
     kind = type(space).__name__
     if isinstance(space, gym.spaces.Space):
@@ -158,7 +159,7 @@ def space_of(space: Any, title: str, like: Any = None) -> gym.spaces.Space:
     if kind == "Tuple":
         parts = [None] * len(space.spaces) if like is None else list(like)
         return gym.spaces.Tuple([space_of(part, title, of) for part, of in zip(space.spaces, parts, strict=True)])
-    raise TypeError(f"env: has the space {shown(space)}, want a Discrete, MultiDiscrete, Box, Dict or Tuple of {title}")
+    raise TypeError(f"env: has the space {shown(space)}, want a {title} Discrete, MultiDiscrete, Box, Dict or Tuple")
 
 
 def part_of(observation: Any, name: str) -> Any:
@@ -182,9 +183,9 @@ def as_element(space: gym.spaces.Space, observation: Any) -> Any:
 def network_for(
     network: Any, action_space: gym.Space, targets: tuple[str, ...], names: tuple[str, ...] | None = None
 ) -> InfluenceNetwork:
-    """Return the network that was given, checked, with the names of the environment; the complete one if none was.
+    """Return the given network, checked and labelled with the names of the environment; by default the complete one.
 
-    - `names`: of the components of the action space, if they have names.
+    - `names`: the names of the components of the action space, if they have any.
     """
     n = len(ActionSpace.of(action_space))
     rows = Rows(names, (1,) * n) if names is not None else Rows.of(action_space)
@@ -192,11 +193,11 @@ def network_for(
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...] | None:
-    """Return names as labels, or None if one is empty or there twice."""
+    """Return names as labels, or None if one is empty or occurs twice."""
     names = tuple(names)
     return names if all(names) and len(set(names)) == len(names) else None
 
 
 def size_of(shape: Iterable[int]) -> int:
-    """Return how many numbers an array of this shape holds."""
+    """Return the number of entries of an array of this shape."""
     return math.prod(int(n) for n in shape)

@@ -1,18 +1,18 @@
-"""What an RDDL model computes from non-fluents alone, computed once instead of in every step."""
+"""Caching of the parts of an RDDL model that depend only on non-fluents."""
 
 from collections.abc import Callable
 from typing import Any
 
 _KINDS = {"boolean": "logical", "randomvar": "random", "randomvector": "random_vector"}
-"""Kinds of expressions whose method of the simulator has another name."""
+"""Kinds of expressions whose method in the simulator has another name."""
 
 
 class Constants:
-    """The simulator's `_sample`, with a table of expressions in place of its chain of comparisons.
+    """A replacement for the simulator's `_sample`, with a table of expressions instead of a chain of comparisons.
 
-    pyRDDLGym interprets a tree of expressions in every step. Much of it never changes: bounds, invariants about
-    parameters of the model, which objects are controllable. Their values are kept from the first evaluation on. All
-    else is evaluated by the simulator's own methods, in its own order, so that results are the same, bit for bit.
+    pyRDDLGym interprets a tree of expressions in every step. Much of it never changes: bounds, invariants on
+    parameters of the model, and which objects are controllable. These values are cached at the first evaluation.
+    Everything else is evaluated by the simulator's own methods, in its own order, so results are bit-identical.
     """
 
     def __init__(self, simulator: Any):
@@ -20,11 +20,11 @@ class Constants:
         self._methods: dict[int, Callable[[Any, Any], Any]] = {}
         self._values: dict[int, Any] = {}
         self._expressions: list[Any] = []
-        """Those in the tables, so that no other expression gets the same address."""
+        """The expressions in the tables, kept alive so that no other expression gets the same address."""
         simulator._sample = self.sample
 
     def sample(self, expr: Any, subs: Any) -> Any:
-        """In place of the simulator's `_sample`."""
+        """Replace the simulator's `_sample`."""
         place = id(expr)
         method = self._methods.get(place)
         if method is not None:
@@ -34,7 +34,7 @@ class Constants:
         self._expressions.append(expr)
         kind = expr.etype[0]
         method = getattr(self._simulator, f"_sample_{_KINDS.get(kind, kind)}", None)
-        if method is None:  # which it explains itself
+        if method is None:  # let the simulator raise its own error
             return type(self._simulator)._sample(self._simulator, expr, subs)
         if self._simulator.rddl.is_non_fluent_expression(expr):
             value = self._values[place] = method(expr, subs)

@@ -1,9 +1,10 @@
-"""What the expressions of an RDDL model depend on: the model run once, with sets of fluents in place of numbers.
+"""Dependencies of the expressions of an RDDL model: the model is evaluated once with sets of fluents instead of
+numbers.
 
-Every expression is evaluated for all objects in its scope at once, as the simulator does it. Where non-fluents settle
-what it is (a product with zero, the branch of an `if`, an `exists` over pairs that are not linked) it depends on
-nothing. Fluents computed within a step (interm, derived, next state) are replaced by what they were computed from, so
-that all that remains are the action fluents and the state fluents of the step.
+Each expression is evaluated for all objects in its scope at once, as in the simulator. If non-fluents determine its
+value (a product with zero, the branch of an `if`, an `exists` over pairs that are not linked), it depends on nothing.
+Fluents computed within a step (interm, derived, next state) are replaced by the fluents they are computed from, so that
+only the action and state fluents of the step remain.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,32 +16,32 @@ import numpy as np
 from ..structure.labels import warn
 
 Scope = list[tuple[str, str]]
-"""Free objects and their types, ``[("?x", "computer")]``."""
+"""Free objects with their types, such as ``[("?x", "computer")]``."""
 
 
 LARGEST = 20_000
-"""Ground fluents of a model that is analysed."""
+"""Maximum number of ground fluents of a model."""
 
 
 class Value(NamedTuple):
-    """What is known of an expression; arrays with an axis for every free object in its scope."""
+    """The known value and dependencies of an expression, as arrays with one axis per free object in its scope."""
 
     known: np.ndarray
     value: np.ndarray
-    """The value where it is known; arbitrary elsewhere."""
+    """The value if it is known; arbitrary otherwise."""
     roots: np.ndarray
-    """Sets of ground fluents as Python integers: bit k is set if fluent k matters. 0 where the value is known."""
+    """Sets of ground fluents as Python integers: bit k is set if fluent k matters. 0 if the value is known."""
 
 
 def members(roots: int) -> list[int]:
-    """Return the numbers of the fluents in a set."""
+    """Return the indices of the fluents in a set."""
     packed = np.frombuffer(roots.to_bytes(roots.bit_length() // 8 + 1, "little"), np.uint8)
     return np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
 
 
 def _value(known: Any, value: Any, roots: Any) -> Value:
     known = np.asarray(known)
-    out = np.empty(known.shape, object)  # assigned to, for NumPy makes numbers of scalars that are objects
+    out = np.empty(known.shape, object)  # filled by assignment, because NumPy unwraps scalar objects
     out[...] = roots
     out[known] = 0
     return Value(known, np.broadcast_to(value, known.shape), out)
@@ -62,17 +63,18 @@ def _over(roots: np.ndarray, axes: Sequence[int], keepdims: bool = False) -> Any
 
 
 class Dependencies:
-    """What an expression of a compiled model depends on: ``dependencies(expr, scope)`` gives a `Value`."""
+    """Dependencies of the expressions of a compiled model: ``dependencies(expr, scope)`` returns a `Value`."""
 
     def __init__(self, simulator: Any):
         self.simulator, self.model = simulator, simulator.rddl
         model = self.model
-        self.actions = _ground(model, sorted(model.action_fluents))  # Gymnasium sorts the names of a Dict space too
+        # in the order of Gymnasium, which sorts the names of a Dict space
+        self.actions = _ground(model, sorted(model.action_fluents))
         self.states = _ground(model, model.state_fluents)
         if len(self.actions) + len(self.states) > LARGEST:
             raise ValueError(
                 f"domain: {model.instance_name!r} has {len(self.actions):,} actions and {len(self.states):,} states, "
-                f"want at most {LARGEST:,} together: following all pairs takes too much memory"
+                f"want at most {LARGEST:,} in total, because tracking all pairs takes too much memory"
             )
         number = {name: k for k, name in enumerate((*self.actions, *self.states))}
         self._everything = (1 << len(number)) - 1
@@ -91,18 +93,18 @@ class Dependencies:
                 self.values[name] = self.of(expr, model.cpfs[name][0], f"the fluent {name!r}")
 
     def of(self, expr: Any, scope: Scope, where: str) -> Value:
-        """Return what an expression depends on; `where` it stands is named in warnings."""
+        """Return the dependencies of an expression; `where` is its position for warnings."""
         self._where = where
         return self(expr, scope)
 
     def observations(self) -> list[tuple[str, int]]:
-        """Return the names of what is observed, in the simulator's order, and the state and actions that it tells
-        of."""
+        """Return the names of the observed fluents in the simulator's order, each with the states and actions it
+        reveals."""
         if not self.model.observ_fluents:
             start = len(self.actions)
             return [(name, 1 << (start + k)) for k, name in enumerate(self.states)]
         within = self.values
-        # An observation tells of the state at its own time, whatever that came from.
+        # An observation reveals the state at its own time, whatever that state was computed from.
         self.values = within | {after: within[before] for before, after in self.model.next_state.items()}
         observed = []
         for name in self.model.observ_fluents:
@@ -117,7 +119,7 @@ class Dependencies:
             return
         self._warned.add((what, self._where))
         warn(
-            f"cannot see through {what} in {self._where}: taken to depend on every fluent it could depend on; "
+            f"cannot analyse {what} in {self._where}: it is assumed to depend on every fluent that it could depend on; "
             "the influence network is safe, but may have more edges than needed"
         )
 
@@ -164,7 +166,7 @@ class Dependencies:
             return _constant(np.broadcast_to(self._number(name), shape))
         base = self.values[name]
         blanks = [i for i, arg in enumerate(args or ()) if isinstance(arg, str) and arg == "_"]
-        # A blank stands for an axis of its own, behind those in scope.
+        # A blank adds an axis after those in scope.
         full = shape + tuple(base.known.shape[i] for i in blanks)
         index: list[Any] = []
         extra: Any = 0
@@ -175,7 +177,7 @@ class Dependencies:
                     index.append(_behind(inner.value.astype(int), len(blanks)))
                 else:
                     if not base.known.all():
-                        self._opaque(f"{name}(…), which has a fluent for an argument,")
+                        self._opaque(f"{name}(…), which has a fluent as argument,")
                     extra = extra | _behind(inner.roots, len(blanks))
                     first = base.value.take([0], axis)
                     same = base.known.all(axis, keepdims=True) & (base.value == first).all(axis, keepdims=True)
@@ -197,12 +199,12 @@ class Dependencies:
         return self.model.object_to_index[self.model.strip_literal(literal)]
 
     def _apply(self, operation: Callable[..., Any], args: Sequence[Value], settled: Any = None) -> Value:
-        """Return an operation on values; `settled` says where the result does not depend on the unknown ones."""
+        """Apply an operation to values; `settled` tells where the result does not depend on unknown operands."""
         known = reduce(np.logical_and, (arg.known for arg in args))
         try:
             with np.errstate(all="ignore"):
                 value = operation(*(arg.value for arg in args))
-        except (ArithmeticError, ValueError):  # an unknown value was out of its range
+        except (ArithmeticError, ValueError):  # an unknown value was out of range
             known, value = np.zeros_like(known), np.ones(known.shape)
         roots = _union(*(arg.roots for arg in args))
         if settled is None:
@@ -271,8 +273,7 @@ class Dependencies:
         return _value(np.zeros(np.shape(roots), bool), 1, roots)
 
     def _captured(self, expr: Any, kind: str, op: str, scope: Scope) -> Value:
-        """Return a function that gives an array at once, over the captured objects: each element depends on all
-        arguments."""
+        """Return a function that computes an array over the captured objects; each element depends on all arguments."""
         captured, args = expr.args
         if kind == "pyfunc":
             self._opaque(f"the Python function {op!r}")
@@ -289,7 +290,7 @@ def _ground(model: Any, names: Any) -> tuple[str, ...]:
 
 
 def _along(axis: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the numbers of the objects of an axis, in an array that broadcasts to the shape."""
+    """Return the indices of the objects of an axis, in an array that broadcasts to the shape."""
     return np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
 
 
@@ -298,7 +299,7 @@ def _behind(array: np.ndarray, axes: int) -> np.ndarray:
 
 
 def _settled(op: str, a: Value, b: Value) -> tuple[np.ndarray, Any] | None:
-    """Return where one operand alone decides, and the result there."""
+    """Return where one operand alone determines the result, and the result there."""
 
     def either(what: bool) -> np.ndarray:
         return (a.known & (a.value.astype(bool) == what)) | (b.known & (b.value.astype(bool) == what))
@@ -319,7 +320,7 @@ def _settled(op: str, a: Value, b: Value) -> tuple[np.ndarray, Any] | None:
 def _choose(condition: Value, yes: Value, no: Value) -> Value:
     known, true = condition.known, condition.value.astype(bool)
     with np.errstate(invalid="ignore"):
-        same = yes.known & no.known & (yes.value == no.value)  # then it does not matter which
+        same = yes.known & no.known & (yes.value == no.value)  # the condition does not matter there
     roots = np.where(true, yes.roots, no.roots)
     return _value(
         np.where(known, np.where(true, yes.known, no.known), same),

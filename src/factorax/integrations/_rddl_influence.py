@@ -1,4 +1,4 @@
-"""From what expressions depend on to who influences what: reachability through the fluents of an RDDL model."""
+"""Influence networks of RDDL models: reachability through the fluents, from dependencies of expressions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ Reads = Literal["relevant", "uncoupled"]
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """The influence networks of a model, and what its actors read."""
+    """The influence networks of a model, and the fluents that its actors read."""
 
     network: InfluenceNetwork
-    """The network of returns: which ground action fluent can change which term of the reward, now or later, by itself
-    or through the reactions of other actors."""
+    """The network of returns: which ground action fluent can change which reward term now or later, directly or through
+    the reactions of other actors."""
     dynamics_network: InfluenceNetwork
-    """The same if no actor answered: closed over the dynamics of the model alone."""
+    """The same without reactions of other actors: closed only over the dynamics of the model."""
     one_step_network: InfluenceNetwork
-    """Which terms it can change in the same step."""
+    """The terms that each action can change in the same step."""
     observed: tuple[str, ...]
     """The ground fluents of an observation, in order."""
     reads: np.ndarray
-    """Which of them the actor of each action reads, ``(n_actions, n_observed)``."""
+    """Which observed fluents the actor of each action reads, ``(n_actions, n_observed)``."""
 
 
 def check_reads(reads: str) -> None:
@@ -43,7 +43,7 @@ def check_reads(reads: str) -> None:
 
 
 class Graph:
-    """Who moves whom, over numbered nodes."""
+    """A graph of influences over numbered nodes."""
 
     def __init__(self, size: int):
         self.size = size
@@ -51,7 +51,7 @@ class Graph:
         self._sets: dict[int, int] = {}
 
     def join(self, roots: int, node: int) -> None:
-        """Edges from all members of a set to a node, through a node for the set, which it shares with its equals."""
+        """Add edges from all members of a set to a node, through an intermediate node shared by equal sets."""
         if roots not in self._sets:
             self._sets[roots] = self.size
             self.edges += [(k, self.size) for k in members(roots)]
@@ -59,13 +59,15 @@ class Graph:
         self.edges.append((self._sets[roots], node))
 
     def gather(self, start: Iterable[int], *, upstream: bool) -> list[int]:
-        """Return the union, for every node, of the sets given to the nodes that it can be reached from; or, `upstream`,
-        that it can reach. The first nodes have the sets in `start`, the others none."""
+        """Return for each node the union of the sets at the nodes that can reach it, or (`upstream`) that it can reach.
+
+        The first nodes have the sets in `start`, the others are empty.
+        """
         u, v = np.array(self.edges, dtype=np.int64).reshape(-1, 2).T
         u, v = (v, u) if upstream else (u, v)
         adjacency = sparse.csr_array((np.ones(len(u), bool), (u, v)), (self.size, self.size))
         count, group = connected_components(adjacency, connection="strong")
-        have = [0] * count  # nodes that reach each other have all in common
+        have = [0] * count  # one set per strongly connected component
         for node, roots in enumerate(start):
             have[group[node]] |= roots
         before: dict[int, set[int]] = {g: set() for g in range(count)}
@@ -78,13 +80,13 @@ class Graph:
 
 
 def _table(sets: Iterable[int], width: int) -> np.ndarray:
-    """Return sets as the rows of a boolean array."""
+    """Return sets as rows of a boolean array."""
     rows = [np.frombuffer(s.to_bytes(width // 8 + 1, "little"), np.uint8) for s in sets]
     return np.unpackbits(np.array(rows).reshape(len(rows), -1), axis=1, count=width, bitorder="little").astype(bool)
 
 
 def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> Influence:
-    """Return reachability from actions to terms, through the fluents of the model and what the actors read."""
+    """Return the reachability from actions to terms, through the fluents of the model and the reads of the actors."""
     check_reads(reads)
     model = dependencies.model
     n, m, size = len(dependencies.actions), len(terms.names), len(dependencies.actions) + len(dependencies.states)
@@ -94,13 +96,13 @@ def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> In
         graph.join(roots, size + j)
     one_step = _table(terms.roots, size)[:, :n].T
     if model.max_allowed_actions < n:
-        # An action may leave no room for those behind it.
+        # Under a limit of concurrent actions, an action may block those after it.
         graph.edges += [(i, i + 1) for i in range(n - 1)]
         one_step = np.logical_or.accumulate(one_step[::-1])[::-1]
     updates = (roots for after in model.next_state.values() for roots in np.ravel(dependencies.values[after].roots))
     for state, roots in enumerate(updates, n):
         graph.join(roots, state)
-    for condition in model.terminations:  # what ends the episode takes all later rewards with it
+    for condition in model.terminations:  # the end of an episode cancels all later rewards
         graph.join(dependencies.of(condition, [], "the termination condition").roots.item(), end)
     graph.edges += [(end, size + j) for j in range(m)]
 
@@ -109,14 +111,14 @@ def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> In
     network = dynamics = reached[:n]
     observed = dependencies.observations()
     tells = _table((roots for _, roots in observed), size)
-    # Matrix products of zeros and ones count the ways; more than none is all that matters.
+    # Products of 0–1 matrices count paths; only whether there is any matters.
     reading = network.astype(np.float32) @ (tells[:, n:].astype(np.float32) @ reached[n:] > 0).T > 0
     if reads == "uncoupled":
         moved = _table(graph.gather((1 << i for i in range(n)), upstream=False)[:size], n)
         rows, row_of = np.unique(network, axis=0, return_inverse=True)
         moves = np.zeros((len(rows), len(observed)), bool)  # does an action with this row move what is observed?
         np.logical_or.at(moves, row_of, (tells.astype(np.float32) @ moved > 0).T)
-        beyond = rows.astype(np.float32) @ ~rows.T > 0  # of two rows: does the first have a target the second has not?
+        beyond = rows.astype(np.float32) @ ~rows.T > 0  # whether the first row has a target that the second lacks
         reading &= ~(beyond.astype(np.float32) @ moves > 0)[row_of]
     else:
         rows, row_of = np.unique(reading, axis=0, return_inverse=True)
@@ -126,7 +128,7 @@ def read_influence(dependencies: Dependencies, terms: Terms, reads: Reads) -> In
         network = _table(graph.gather(targets, upstream=True)[:n], m)
     idle = [name for name, row in zip(dependencies.actions, network, strict=True) if not row.any()]
     if idle:
-        warn(f"no term of the reward is influenced by the action {some(idle)}: no gradient there")
+        warn(f"action {some(idle)} influences no term of the reward, so its gradient is zero")
     closed, open_loop, at_once = (
         InfluenceNetwork._derive(matrix, dependencies.actions, terms.names) for matrix in (network, dynamics, one_step)
     )

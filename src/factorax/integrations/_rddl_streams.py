@@ -1,4 +1,4 @@
-"""Random numbers of an RDDL model that no action can shift: every random variable has a stream of its own."""
+"""Random numbers of an RDDL model that actions cannot shift: each random variable has its own stream."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,22 +9,22 @@ import numpy as np
 _BY_REJECTION = frozenset(
     {"poisson", "gamma", "binomial", "negative_binomial", "beta", "geometric", "chisquare", "standard_t", "multinomial"}
 )
-"""Samplers of NumPy that take a number of random bits that depends on their parameters: one object of a fluent would
-shift the numbers of the next. Each of their elements has a stream of its own. All others transform numbers that do not
-depend on the parameters."""
+"""NumPy samplers that consume a number of random bits that depends on their parameters, so that one object of a fluent
+would shift the numbers of the next. Each element of these gets its own stream. All other samplers consume a fixed
+number."""
 
 
 class Streams:
-    """Draws that are functions of the episode, the step, the random variable and the object, and of nothing else.
+    """Draws that depend only on the episode, the step, the random variable and the object.
 
-    pyRDDLGym draws everything from one generator, and skips the branch of an ``if`` that no object takes. How many
-    numbers it draws then depends on the actions, and one action shifts the numbers of every fluent that is sampled
-    later. Here the counter of a Philox generator is set before every draw: to the step, the number of the random
-    variable's expression in the model, and, for samplers by rejection, the number of the element.
+    pyRDDLGym draws everything from one generator, and skips the branch of an ``if`` that no object takes. The number of
+    draws then depends on the actions, and one action shifts the numbers of all fluents sampled later. Here the counter
+    of a Philox generator is set before each draw, to the step, the index of the random variable's expression in the
+    model, and, for rejection samplers, the index of the element.
     """
 
     keyed_randomness = True
-    """Tells `factorax.discovery` that these generators are set before they are used, and cannot be shifted."""
+    """Tells `factorax.discovery` that these generators are set before each use and cannot be shifted."""
 
     def __init__(self, simulator: Any, timestep: Callable[[], int]):
         self._simulator, self._timestep = simulator, timestep
@@ -37,23 +37,23 @@ class Streams:
         simulator._sample_random, simulator._sample_random_vector = self.sample, self.sample_vector
 
     def start(self) -> None:
-        """Start an episode: its key comes from the simulator's generator, which `reset(seed=…)` seeds."""
+        """Start an episode; its key is drawn from the simulator's generator, which `reset(seed=…)` seeds."""
         self._state["state"]["key"][:] = self._simulator.rng.integers(0, 2**64, 2, np.uint64)
 
     def at(self, place: int, element: int = 0) -> np.random.Generator:
-        """Return the generator at the beginning of the stream of an expression and an element in this step."""
-        # Word 0 of the counter stays 0: it counts blocks of four numbers, 2⁶⁴ before one stream reaches another.
+        """Return the generator at the start of the stream of an expression and an element in this step."""
+        # Word 0 of the counter starts at 0: it counts blocks of four numbers, 2⁶⁴ before one stream reaches another.
         counter = self._state["state"]["counter"]
         counter[1], counter[2], counter[3] = self._timestep(), place, element
         self._bits.state = self._state
         return self._generator
 
     def sample(self, expr: Any, subs: Any) -> Any:
-        """In place of the simulator's `_sample_random`."""
+        """Replace the simulator's `_sample_random`."""
         return self._keyed(self._scalar_or_array, expr, subs)
 
     def sample_vector(self, expr: Any, subs: Any) -> Any:
-        """In place of the simulator's `_sample_random_vector`."""
+        """Replace the simulator's `_sample_random_vector`."""
         return self._keyed(self._vector, expr, subs)
 
     def _keyed(self, sample: Callable[[Any, Any], Any], expr: Any, subs: Any) -> Any:
@@ -63,30 +63,30 @@ class Streams:
             draws = self._draws[place] = _Draws(self, place)
         before, simulator.rng = simulator.rng, draws
         try:
-            # Parameters may be random themselves: the counter is set after they are sampled, by the draw.
+            # Parameters may be random themselves: the counter is set by the draw, after they are sampled.
             return sample(expr, subs)
         finally:
             simulator.rng = before
 
 
 class _Draws:
-    """What pyRDDLGym takes for a generator while it samples one expression."""
+    """The generator that pyRDDLGym uses while it samples one expression."""
 
     def __init__(self, streams: Streams, place: int):
         self._streams, self._place = streams, place
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # of a copy that has no attributes yet
+        if name.startswith("_"):  # while copying, before attributes exist
             raise AttributeError(name)
         method = partial(self._elementwise if name in _BY_REJECTION else self._together, name)
-        setattr(self, name, method)  # found without this function next time
+        setattr(self, name, method)  # cached for the next lookup
         return method
 
     def _together(self, name: str, **parameters: Any) -> Any:
         return getattr(self._streams.at(self._place), name)(**parameters)
 
     def _elementwise(self, name: str, **parameters: Any) -> Any:
-        ends = {key: 1 if key == "pvals" else 0 for key in parameters}  # axes that belong to one element
+        ends = {key: 1 if key == "pvals" else 0 for key in parameters}  # number of axes of one element
         arrays = {key: np.asarray(value) for key, value in parameters.items()}
         shape = np.broadcast_shapes(*(array.shape[: array.ndim - ends[key]] for key, array in arrays.items()))
         rows = {key: np.broadcast_to(array, shape + array.shape[array.ndim - ends[key] :])

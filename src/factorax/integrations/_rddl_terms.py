@@ -1,4 +1,4 @@
-"""The reward of an RDDL model, term by term: what the targets are, what they depend on, and what they are worth."""
+"""The terms of the reward of an RDDL model: the targets, their dependencies and their values."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,8 +9,8 @@ import numpy as np
 from ._rddl_dependencies import Dependencies, Scope
 
 _CONSTANT = "constant"
-_NAMED = 3  # fluents in the name of a target
-_CHECKED = 10  # steps in which the terms are held against the simulator's own reward
+_NAMED = 3  # maximum number of fluents in the name of a target
+_CHECKED = 10  # steps in which the terms are compared with the simulator's reward
 
 
 class Summand(NamedTuple):
@@ -21,21 +21,21 @@ class Summand(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A term of the reward for all objects that it is summed over."""
+    """A term of the reward for all objects that it sums over."""
 
     scope: Scope
     summands: list[Summand]
     kept: np.ndarray
-    """Which of its elements are targets; the others are constants, and merged."""
+    """Which of its elements are targets; the others are constants and are merged."""
 
 
 class Terms:
-    """The terms of the reward. Called with no arguments, in place of the simulator's `sample_reward`, it evaluates
-    them once, keeps the vector of targets, and returns the sum."""
+    """The terms of the reward. Calling it replaces the simulator's `sample_reward`: it evaluates the terms once, stores
+    the vector of targets, and returns the sum."""
 
     names: tuple[str, ...]
     roots: tuple[int, ...]
-    """What each target depends on within a step, as a set of fluents."""
+    """The fluents that each target depends on within a step."""
     vector: np.ndarray
     """The targets in the last step, ``(m,)``."""
 
@@ -72,7 +72,7 @@ class Terms:
         self._every = [block.kept.size == int(np.prod(dependencies._shape(block.scope))) for block in self._blocks]
 
     def __call__(self) -> float:
-        """Return the reward of the step that is being simulated."""
+        """Return the reward of the current step."""
         simulator = self._simulator
         parts = []
         for (_, summands, kept), every in zip(self._blocks, self._every, strict=True):
@@ -91,14 +91,13 @@ class Terms:
         expected = self._own_reward()
         if not np.isclose(reward, expected, rtol=1e-6, atol=1e-6 * max(1.0, np.abs(self.vector).max())):
             raise ValueError(
-                f"reward: the terms sum to {reward!r}, the simulator says {expected!r}; this model's reward cannot be "
-                "taken apart into its summands (is one of them not a number, or infinite?)"
+                f"reward: the terms sum to {reward!r}, but the simulator's reward is {expected!r}; the reward of this "
+                "model cannot be split into its summands (is one of them NaN or infinite?)"
             )
 
 
 def _blocks(dependencies: Dependencies) -> Iterator[tuple[Scope, list[Summand]]]:
-    """Return the summands at the top of the reward, each on its own, and those within a `sum`, all of one scope
-    together."""
+    """Yield the top-level summands of the reward separately, and those within a `sum` together by scope."""
     within: dict[int, tuple[Scope, list[Summand]]] = {}
     for at, scope, scale, expr in _summands(dependencies, dependencies.model.reward, [], np.array(1.0), 0):
         if scope:
@@ -111,7 +110,7 @@ def _blocks(dependencies: Dependencies) -> Iterator[tuple[Scope, list[Summand]]]
 def _summands(
     dependencies: Dependencies, expr: Any, scope: Scope, scale: np.ndarray, at: int
 ) -> Iterator[tuple[int, Scope, np.ndarray, Any]]:
-    """Summands with the innermost `sum` they stand in; a factor that is constant is taken into the scale."""
+    """Yield summands with their innermost `sum`; a constant factor becomes part of the scale."""
     model = dependencies.model
     kind, op = expr.etype
     if kind == "aggregation" and op == "sum":
@@ -143,7 +142,7 @@ def _summands(
 
 
 def _parts(expr: Any) -> Iterator[Any]:
-    """Return an expression and all that it is made of."""
+    """Yield an expression and all its subexpressions."""
     if hasattr(expr, "etype"):
         yield expr
         expr = expr.args
@@ -161,8 +160,7 @@ def _is_random(expr: Any) -> bool:
 
 
 def _base(summands: list[Summand], model: Any) -> str:
-    """Return the fluents that a term reads, in the order of the model, ``pos-x+pos-y``; non-fluents if there are no
-    others."""
+    """Return the fluents that a term reads, in model order, such as ``pos-x+pos-y``; non-fluents if there are none."""
     parts = [part for _, expr in summands for part in _parts(expr) if part.etype[0] == "pvar"]
     names = list(dict.fromkeys(str(part.args[0]) for part in parts))
     names = [name for name in names if name in model.variable_types]
@@ -171,7 +169,7 @@ def _base(summands: list[Summand], model: Any) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Return the same names, numbered from the second time on: ``temp, temp#2``."""
+    """Return names made unique by numbers from the second occurrence on: ``temp, temp#2``."""
     count = Counter([_CONSTANT])
     unique = []
     for name in names:
@@ -181,7 +179,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _labels(base: str, scope: Scope, model: Any) -> list[str]:
-    """Return one name for every combination of objects: ``temp[?h=h1]``."""
+    """Return one name per combination of objects, such as ``temp[?h=h1]``."""
     labels = [""]
     for free, kind in scope:
         labels = [f"{label}, {free}={each}" for label in labels for each in model.type_to_objects[kind]]

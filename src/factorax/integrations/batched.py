@@ -1,4 +1,4 @@
-"""`from_batched`: train on a simulator that computes many cases in one call."""
+"""`from_batched`: train on a simulator that computes many cases per call."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -20,31 +20,34 @@ from .wrapping import Factory, wrap
 
 
 class BatchedSimulator(Protocol):
-    """What `from_batched` asks of a simulator of N cases; none of it has to be inherited.
+    """The interface of a simulator of N cases for `from_batched`; it need not be inherited.
 
-    In its simplest form, `step` returns rewards ``(N, m)`` alone, and each step is an episode of every case. It may
-    also have `observation_space`, of one case; `network`, `weights` and `local`, as in `factorax.wrap`; `targets`,
-    their names; and a method `close`.
+    In its simplest form, `step` returns only rewards ``(N, m)``, and each step is an episode of each case. A simulator
+    may also have `observation_space` (of one case), `network`, `weights` and `local` as in `factorax.wrap`, `targets`
+    (their names), and a method `close`.
     """
 
     action_space: gym.Space
     """Action space of one case."""
 
     def reset(self, seeds: np.ndarray, cases: np.ndarray) -> np.ndarray:
-        """Start an episode in these cases, numbers from 0 to N − 1, with a seed for each; returns their first
-        observations ``(len(cases), ...)``.
+        """Start an episode in these cases and return their first observations, ``(len(cases), ...)``.
 
-        Everything random in a case's episode must come from its seed, and cases must not influence each other. The
-        first call is for all cases, and says how many there are. If all cases always end together, `cases` may be left
-        out; if there is nothing to observe, the whole method.
+        - `seeds`: one seed per case. All random numbers of an episode must come from it, and cases must not influence
+          each other.
+        - `cases`: indices from 0 to N − 1. The first call is for all cases, and thus tells how many there are.
+
+        If all cases always end together, the argument `cases` may be omitted; without observations, the whole method.
         """
         ...
 
     def step(self, actions: Any) -> Any:
-        """Act in all cases, with an element of the batched action space: an array ``(N, ...)``, or a Dict or tuple of
-        those. Returns ``observations (N, ...), rewards (N, m), terminated (N,), truncated (N,)``, and perhaps a
-        dictionary with ``"factor_mask"`` ``(N, n)`` and ``"target_terminated"`` ``(N, m)``; or rewards ``(N, m)``
-        alone."""
+        """Act in all cases, with an element of the batched action space: an array ``(N, ...)``, or a dict or tuple of
+        arrays.
+
+        Returns ``observations (N, ...), rewards (N, m), terminated (N,), truncated (N,)``, and optionally a dictionary
+        with ``"factor_mask"`` ``(N, n)`` and ``"target_terminated"`` ``(N, m)``; or only rewards ``(N, m)``.
+        """
         ...
 
 
@@ -60,18 +63,17 @@ def from_batched(
     factors: FactorRule | None = None,
     local: Callable[[Any], Any] | None = None,
 ) -> Factory:
-    """Return a function that makes vector environments of a simulator that computes many cases in one call, for
-    `FactoredPPO`.
+    """Return a function that creates vector environments from a simulator of many cases, for use with `FactoredPPO`.
 
     **Arguments**
 
-    - `simulator`: a function of actions ``(N, ...)`` that returns rewards ``(N, m)``; or a class, or a function without
-      arguments, that makes a `BatchedSimulator`. Every worker makes its own.
+    - `simulator`: a function from actions ``(N, ...)`` to rewards ``(N, m)``; or a class or function without arguments
+      that creates a `BatchedSimulator`. Each worker creates its own.
     - `network`, `weights`, `factors`, `local`: as in `factorax.wrap`.
-    - `num_envs`: the number N of cases in one call. It is `n_envs` of `FactoredPPO` unless that is given: a multiple of
-      N is for several simulators, in as many workers if `rollouts` says so.
-    - `action_space`, `observation_space`: of one case; the simulator's own if left out. Without any, observations are
-      as long as its `reset` returns them, and a simulator without `reset` is not observed.
+    - `num_envs`: the number N of cases per call. It is the default of `n_envs` in `FactoredPPO`; a multiple of N uses
+      several simulators, in separate workers if `rollouts` selects them.
+    - `action_space`, `observation_space`: the spaces of one case; by default those of the simulator. Without an
+      observation space, observations have the length that `reset` returns, and a simulator without `reset` has none.
     - `targets`: names of the columns of the rewards.
 
     >>> import gymnasium as gym, numpy as np, factorax as fx
@@ -86,14 +88,14 @@ def from_batched(
     """
     n = checked("num_envs", num_envs, Count)
     if not callable(simulator):
-        has = " with a method step, which one process alone could use" if hasattr(simulator, "step") else ""
+        has = " with a method step, which cannot be shared by processes" if hasattr(simulator, "step") else ""
         raise TypeError(
             f"simulator: got {shown(simulator)}{has}; want a function from actions ({n}, …) to rewards ({n}, m), or a "
-            "class or function without arguments that makes a simulator"
+            "class or function without arguments that creates a simulator"
         )
     for name, space in (("action_space", action_space), ("observation_space", observation_space)):
         if space is not None and not isinstance(space, gym.Space):
-            raise TypeError(f"{name}: got {shown(space)}, want a space of Gymnasium, of one case")
+            raise TypeError(f"{name}: got {shown(space)}, want the Gymnasium space of one case")
     names = None if targets is None else check_labels(listed("targets", targets, "a list of names"), None, "targets")
     network = None if network is None else as_network(network, "network", FIXED)
     make = _Make(simulator, n, action_space, observation_space, names, None if network is None else network.shape[1])
@@ -101,7 +103,7 @@ def from_batched(
 
 
 class _Make:
-    """Makes the vector environment of a simulator."""
+    """Creates the vector environment of a simulator."""
 
     def __init__(self, simulator: Any, n: int, action_space: Any, observation_space: Any, targets: Any, m: int | None):
         self.simulator, self.n, self.spaces, self.targets, self.m = (
@@ -116,15 +118,17 @@ class _Make:
 
     def __call__(self) -> "SimulatorVector":
         if self.is_function:
-            made: Any = _Function(self.simulator)
+            instance: Any = _Function(self.simulator)
         else:
-            made = self.simulator()
-            if not callable(getattr(made, "step", None)):
+            instance = self.simulator()
+            if not callable(getattr(instance, "step", None)):
                 raise TypeError(
-                    f"simulator: got {self.called}, a function without arguments that returns {shown(made)}; want one "
-                    "that makes an object with a method step(actions), or a function of actions itself"
+                    f"simulator: got {self.called}, a function without arguments that returns {shown(instance)}; want "
+                    "one that returns an object with a method step(actions), or a function of actions"
                 )
-        return SimulatorVector(made, self.n, *self.spaces, targets=self.targets, n_targets=self.m, called=self.called)
+        return SimulatorVector(
+            instance, self.n, *self.spaces, targets=self.targets, n_targets=self.m, called=self.called
+        )
 
 
 class _Function:
@@ -135,7 +139,7 @@ class _Function:
 
 
 class SimulatorVector(VectorEnv):
-    """N cases of a `BatchedSimulator` as a Gymnasium vector environment, which its user resets."""
+    """N cases of a `BatchedSimulator` as a Gymnasium vector environment without autoreset."""
 
     def __init__(
         self,
@@ -150,12 +154,12 @@ class SimulatorVector(VectorEnv):
     ):
         self.simulator, self.num_envs, self.called = simulator, num_envs, called
         self.metadata = {"autoreset_mode": AutoresetMode.DISABLED, SEED_PER_ENV: True}
-        own = getattr(simulator, "action_space", None)
-        space = own if action_space is None else action_space
+        declared = getattr(simulator, "action_space", None)
+        space = declared if action_space is None else action_space
         if not isinstance(space, gym.Space):
             raise TypeError(
-                f"action_space: got {shown(space)} for {called}, want a space of Gymnasium, of one case: give "
-                "action_space=…, or the simulator an attribute of this name"
+                f"action_space: got {shown(space)} for {called}, want the Gymnasium space of one case: pass "
+                "action_space=…, or set it as an attribute of the simulator"
             )
         self._reset = getattr(simulator, "reset", None)
         self._takes_cases = self._reset is not None and _takes_two(self._reset)
@@ -179,14 +183,13 @@ class SimulatorVector(VectorEnv):
             n_targets = len(self.targets)
         elif self.targets is not None and len(self.targets) != n_targets:
             raise ValueError(
-                f"targets: got {counted(len(self.targets), 'name')}, want {n_targets}, one for each column of the "
-                "network"
+                f"targets: got {counted(len(self.targets), 'name')}, want {n_targets}, one per column of the network"
             )
-        if n_targets is not None:  # else a step is made to count them
+        if n_targets is not None:  # otherwise a step counts them
             self.reward_space = gym.spaces.Box(-np.inf, np.inf, (n_targets,), np.float64)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start episodes, in all cases or those of ``options["reset_mask"]``; a list has a seed for each case."""
+        """Start episodes in all cases, or in those of ``options["reset_mask"]``; a list has one seed per case."""
         n = self.num_envs
         if seed is None or isinstance(seed, int | np.integer):
             super().reset(seed=None if seed is None else int(seed))
@@ -206,7 +209,7 @@ class SimulatorVector(VectorEnv):
             returned = self._reset(seeds)  # pyright: ignore[reportOptionalCall]
         else:
             raise Misfit(
-                f"reset: takes seeds alone, and {len(cases)} of {self.num_envs} cases ended while the others go on; "
+                f"reset: has no argument cases, but {len(cases)} of {self.num_envs} cases ended while others continue; "
                 "want reset(seeds, cases), which starts an episode in those cases and returns their observations"
             )
         rows = real_numbers("observations of reset", returned)
@@ -214,8 +217,8 @@ class SimulatorVector(VectorEnv):
         if wrong:
             want = (len(cases), *(("…",) if shape is None else shape))
             raise Misfit(
-                f"observations of reset: got shape {rows.shape}, want ({', '.join(map(str, want))}), a row for each of "
-                f"{counted(len(cases), 'case')} it was called for"
+                f"observations of reset: got shape {rows.shape}, want ({', '.join(map(str, want))}), one row for each "
+                f"of {counted(len(cases), 'case')} of the call"
             )
         return rows
 
@@ -226,12 +229,12 @@ class SimulatorVector(VectorEnv):
             return self._obs.copy(), real_numbers("rewards", returned), np.ones(n, bool), np.zeros(n, bool), {}
         if len(returned) not in (4, 5):
             raise Misfit(
-                f"step: got {counted(len(returned), 'value')}, want rewards ({n}, m) alone, or (observations, rewards, "
-                "terminated, truncated), and perhaps a dictionary"
+                f"step: got {counted(len(returned), 'value')}, want only rewards ({n}, m), or (observations, rewards, "
+                "terminated, truncated) with an optional dictionary"
             )
         obs, rewards, terminated, truncated, *more = returned
         if self._reset is None and not np.logical_or(terminated, truncated).all():
-            raise Misfit("reset: is missing, and a step has not ended all cases; want reset(seeds, cases)")
+            raise Misfit("reset: is missing, but a step has not ended all cases; want reset(seeds, cases)")
         self._obs = np.array(real_numbers("observations", obs), self._obs.dtype)
         ends = flags("terminated", terminated, n), flags("truncated", truncated, n)
         return self._obs.copy(), real_numbers("rewards", rewards), *ends, (dict(more[0]) if more else {})
@@ -247,7 +250,7 @@ def _takes_nothing(function: Any) -> bool:
         inspect.signature(function).bind()
     except TypeError:
         return False
-    except ValueError:  # of a ufunc or a function in C
+    except ValueError:  # a ufunc or a function in C
         return isinstance(function, type)
     return True
 

@@ -1,4 +1,4 @@
-"""Brax: physics in JAX, as problems whose targets are the terms of the reward."""
+"""Brax: physics simulation in JAX, as problems with the terms of the reward as targets."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from ._jax_environments import check_known, import_package, made, name_and_setti
 from ._reward_terms import check_environment, problem_of
 
 _ADD_UP = ("Ant", "Halfcheetah", "Hopper", "Humanoid", "Reacher", "Walker2d")
-"""Classes of Brax whose terms add up to the reward, whatever their settings are."""
+"""Brax classes whose terms always add up to the reward."""
 
 
 def named(text: str) -> Problem:
-    """Return the problem that ``brax:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem named ``brax:NAME,setting=value``, given the text after the colon."""
     name, settings = name_and_settings("brax", text, "ant")
     return from_brax(name, **settings)
 
@@ -19,26 +19,26 @@ def named(text: str) -> Problem:
 def from_brax(
     env: Any, *, episode_length: int | None = 1000, terms: bool | None = None, network: Any = None, **settings: Any
 ) -> Problem:
-    """Return an environment of Brax as a problem: the terms of the reward are targets.
+    """Return a Brax environment as a problem with the terms of the reward as targets.
 
     **Arguments**
 
-    - `env`: a name, as in ``"ant"``, or an environment of Brax without the wrappers of training (`EpisodeWrapper`,
+    - `env`: a name such as ``"ant"``, or a Brax environment without the training wrappers (`EpisodeWrapper`,
       `VmapWrapper`, `AutoResetWrapper`).
     - `episode_length`: steps after which an episode is truncated; None for no limit.
-    - `terms`: whether the terms of the reward are targets. Left out: if they add up to the reward, which is tried out
-      in a short run for environments that are not known to do so; else the reward is the only target. True: always;
-      one more target, ``other``, holds what they leave of the reward. False: never.
-    - `network`: which action influences which target, as a matrix or an `InfluenceNetwork`. Left out, every action may
-      influence every target, which is always right.
-    - `settings`: arguments of the environment, as in ``backend="spring"``.
+    - `terms`: whether the terms of the reward are targets. By default they are if they add up to the reward, which is
+      tested in a short run unless it is known; otherwise the reward is the only target. True: always, with an
+      additional target ``other`` for the rest of the reward. False: never.
+    - `network`: which action influences which target, as a matrix or an `InfluenceNetwork`. By default every action may
+      influence every target, which is always unbiased.
+    - `settings`: arguments of the environment, such as ``backend="spring"``.
 
     **The problem**
 
-    - **Observation**: as of the environment, without bounds.
-    - **Action**: a Box from −1 to 1, named after the actuators or the joints that they move.
-    - **Targets**: the metrics whose names begin with ``reward``, as ``ctrl`` from ``reward_ctrl``. Other metrics, such
-      as ``x_position``, are no rewards.
+    - **Observation**: that of the environment, without bounds.
+    - **Action**: a Box from −1 to 1, with components named after the actuators or their joints.
+    - **Targets**: the metrics with names that begin with ``reward``, such as ``ctrl`` from ``reward_ctrl``. Other
+      metrics, such as ``x_position``, are not rewards.
     - **End**: terminated if the environment is done, truncated after `episode_length` steps.
     """
     envs = import_package("brax.envs", "Brax")
@@ -47,7 +47,9 @@ def from_brax(
         check_known(env, envs._envs, "Brax", "ant")
         env = made(envs._envs[env], "Brax", settings)
     elif settings:
-        raise TypeError(f"{next(iter(settings))}: got it with an environment; give settings with a name, or leave it")
+        raise TypeError(
+            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
+        )
     check_environment(env, envs.Env, "Brax")
     is_known = type(env).__module__.startswith("brax.envs.") and type(env).__name__ in _ADD_UP
     return problem_of(

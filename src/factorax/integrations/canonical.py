@@ -1,4 +1,4 @@
-"""The form in which every environment reaches the learner: a scalar reward, and its parts in `info`."""
+"""The form in which environments reach the learner: a scalar reward, with its parts in `info`."""
 
 import abc
 from collections.abc import Callable
@@ -16,28 +16,29 @@ from .rewards import Parts
 
 _FLOAT64 = np.dtype(np.float64)
 Places = tuple[tuple[str, int, int], ...]
-"""Path into `info`, start and end of its numbers in the observation, for every path that is observed."""
+"""For each observed path into `info`: the path, and the start and end of its numbers in the observation."""
 
 
 class FactoredEnv(gym.Env, abc.ABC):
     """A Gymnasium environment whose reward is ``weights @ info["vector_reward"]``, summed in 64 bits.
 
-    It is its own `unwrapped`, so that stock wrappers and vectorisers keep its attributes. `info` may have
-    ``"factor_mask"`` ``(n,)``, which factors acted, and ``"target_terminated"`` ``(m,)``, which targets have no future.
+    It is its own `unwrapped`, so standard wrappers and vectorisers keep its attributes. `info` may have
+    ``"factor_mask"`` ``(n,)``, the factors that acted, and ``"target_terminated"`` ``(m,)``, the targets that have
+    ended.
     """
 
     env: Any
     """The wrapped environment."""
     network: InfluenceNetwork
-    """Which factor influences which target."""
+    """The influence network from factors to targets."""
     network_is_given: bool = False
-    """Whether the user gave the network, or was warned that there is none, and it is not the environment's own."""
+    """Whether the network was passed by the user (or its absence warned of) rather than declared by the environment."""
     weights: np.ndarray
     """The weights λ, ``(m,)``."""
     local: Callable[[Any], Any] | None
-    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, if the environment defines it."""
+    """Maps observations ``(..., d)`` to local observations, ``(..., n, l)``, if the environment defines them."""
     observed_info: Places = ()
-    """Where numbers of `info` are in the observation."""
+    """Positions of numbers from `info` in the observation."""
     reward_space: gym.spaces.Box
     """Space of the vector of targets, as in MO-Gymnasium."""
 
@@ -71,7 +72,7 @@ class FactoredEnv(gym.Env, abc.ABC):
 
 
 class FactoredGymnasium(FactoredEnv):
-    """A Gymnasium or MO-Gymnasium environment; `factorax.wrap` makes it."""
+    """A Gymnasium or MO-Gymnasium environment wrapped by `factorax.wrap`."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class FactoredGymnasium(FactoredEnv):
         *,
         check_sum: bool,
     ):
-        """`observe` makes observations from the environment's own and its `info`."""
+        """Wrap an environment; `observe` combines its observations with its `info`."""
         super().__init__(env)
         self._read, self._check_sum = parts.read, check_sum
         self._time = 0
@@ -99,7 +100,7 @@ class FactoredGymnasium(FactoredEnv):
         return self._observe(obs, info), info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act on a copy of the action, since some environments change it."""
+        """Step with a copy of the action, since some environments modify it."""
         self._time += 1
         returned = self.env.step(copied(action))
         if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
@@ -110,7 +111,7 @@ class FactoredGymnasium(FactoredEnv):
         if psi.shape != weights.shape:
             raise ValueError(
                 f"reward: step {self._time} of the episode gave {counted(psi.size, 'part')}, want {weights.size}, one "
-                "for each column of the network; the number of targets must be the same in every step"
+                "per column of the network; the number of targets must be the same in each step"
             )
         total = float(weights @ psi)
         self.check_sum(total, reward, psi)
@@ -119,7 +120,7 @@ class FactoredGymnasium(FactoredEnv):
         return self._observe(obs, info), total, ended, cut, {**info, "vector_reward": psi}
 
     def parts(self, obs: Any, action: Any, reward: Any, info: Any) -> np.ndarray:
-        """Return the vector of targets, a new array, since some packages reuse theirs."""
+        """Return the vector of targets as a new array, since some packages reuse theirs."""
         try:
             values = self._read(obs, action, reward, info)
             numbers = np.array(values)
@@ -131,21 +132,23 @@ class FactoredGymnasium(FactoredEnv):
             raise
 
     def check_sum(self, total: float, reward: Any, psi: np.ndarray) -> None:
-        """Raise if the parts do not add up to the environment's own reward, where it has one and this was asked for."""
+        """Raise if the parts do not add up to the environment's scalar reward, if it has one and the check is on."""
         if not self._check_sum or np.ndim(reward) > 0:
             return
         apart = abs(total - float(reward))
         if apart > 1e-6 * abs(total) and apart > 1e-8 + 1e-4 * float(np.abs(self.weights * psi).sum()):
             raise ValueError(
-                f"reward: the parts do not add up. In step {self._time} of the episode the environment's reward is "
-                f"{float(reward):.6g}, and weights @ parts = {total:.6g}, of parts {np.array2string(psi, precision=4)} "
-                f"and weights {np.array2string(self.weights, precision=4)}. Name the parts that are missing, or give "
-                "the environment's own weights=…; with check_sum=False the weighted parts become the objective"
+                f"reward: the parts do not add up. In step {self._time} of the episode the reward of the environment "
+                f"is {float(reward):.6g}, but weights @ parts = {total:.6g}, of parts "
+                f"{np.array2string(psi, precision=4)} and weights {np.array2string(self.weights, precision=4)}. Add "
+                "the missing parts, or pass the weights of the environment as weights=…; with check_sum=False the "
+                "weighted sum becomes the objective"
             )
 
 
 def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]:
-    """Return the space of observations, and how to make one that the environment will not change: always a copy."""
+    """Return the observation space, and a function that copies an observation, so that the environment cannot
+    change it."""
     if isinstance(space, gym.spaces.Box):
         return _boxed(space)
     ObservationSpace.of(space)  # raises if observations have no fixed size
@@ -153,15 +156,17 @@ def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]
 
 
 def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
-    """Return the space of observations as vectors, and how to make one: always a fresh array. Raises for images, which
-    a vector would take apart."""
+    """Return the space of flattened observations, and a function that flattens one into a new array.
+
+    Raises TypeError for images, which would lose their shape.
+    """
     if isinstance(space, gym.spaces.Box):
         return _boxed(space)
     flat = gym.spaces.flatten_space(space) if space.is_np_flattenable else None
     if not isinstance(flat, gym.spaces.Box):
         raise TypeError(
             f"observation space: got {space}, want one that flattens to a fixed size (Box, Discrete, MultiDiscrete, "
-            "MultiBinary, or a Dict or Tuple of those); gymnasium.wrappers.TransformObservation makes it one"
+            "MultiBinary, or a Dict or Tuple of those); convert it with gymnasium.wrappers.TransformObservation"
         )
     ObservationSpace.of(space).check_no_images()
     dtype = flat.dtype
@@ -176,7 +181,7 @@ def _boxed(space: gym.spaces.Box) -> tuple[gym.spaces.Box, Callable[[Any], np.nd
 
 
 def copied(element: Any) -> Any:
-    """Return a copy of an action or an observation, with its arrays."""
+    """Return a copy of an action or an observation, including its arrays."""
     if isinstance(element, np.ndarray):
         return element.copy()
     if isinstance(element, dict):

@@ -1,4 +1,4 @@
-"""Defaults for arguments of `wrap` that are left out: attributes of the environment, λ, and the missing network."""
+"""Defaults of the arguments of `wrap`: attributes of the environment, λ, and the complete network."""
 
 from typing import Any
 
@@ -11,8 +11,10 @@ from ..structure.labels import warn
 
 
 def declared(env: Any, name: str) -> Any:
-    """Return an attribute of an environment or of what it wraps; of a vector of environments, that of each; None if
-    there is none."""
+    """Return an attribute of an environment or of the environments that it wraps, or None.
+
+    For a vector environment, the attribute is that of its sub-environments.
+    """
     if is_vector(env):
         vector: Any = env
         return getattr(OneOfMany(vector).unwrapped, name, None)
@@ -20,23 +22,23 @@ def declared(env: Any, name: str) -> Any:
 
 
 def weights_of(weights: Any, default: Any, m: int) -> np.ndarray:
-    """λ ``(m,)``, checked: `weights`, or else the `default`, or else ones."""
+    """Return λ ``(m,)``, checked: `weights`, the `default`, or ones."""
     chosen = default if weights is None else weights
     lam = np.ones(m) if chosen is None else real_array("weights", chosen, finite=False).astype(float)
     if lam.shape != (m,) or not np.isfinite(lam).all():
-        raise ValueError(f"weights: got {shown(lam.tolist())}, want {m} finite numbers, one λ for each target")
+        raise ValueError(f"weights: got {shown(lam.tolist())}, want {m} finite numbers, one λ per target")
     return lam
 
 
 def warn_if_complete(network: Any, m: int) -> None:
-    """Warn that factoring gains nothing where no network is given."""
+    """Warn that factoring has no effect if no network is given."""
     if network is None and m == 1:
         warn(
-            "the reward is one number, one target for all actions: factoring can do nothing, this is plain PPO. Say "
-            "where its parts are with reward=…, or pass a network of one column if that is meant"
+            "reward: is one number, and thus one target for all actions, so factoring has no effect and this is plain "
+            "PPO. Use reward=… to locate its parts, or pass a network with one column if this is intended"
         )
     elif network is None:
         warn(
-            f"network: none is given, so that every action is credited with all {m} targets, as in plain PPO. Say "
-            "which influences which, or pass fx.InfluenceNetwork.complete(n, m) if that is meant"
+            f"network: got none, so each action is credited with all {m} targets, as in plain PPO. Pass a network, "
+            "or fx.InfluenceNetwork.complete(n, m) if this is intended"
         )

@@ -1,29 +1,30 @@
-"""EV2Gym as a problem: 25 charging points behind five transformers, with a target for each interest at stake.
+"""EV2Gym as a problem: 25 charging points behind five transformers, with one target per interest.
 
-EV2Gym (github.com/StavrosOrf/EV2Gym) simulates cars that arrive, want to be charged, and leave. `Chargers` is its
-scenario V2GProfitPlusLoads, the car park of a workplace, with five transformers instead of one. Every charger sets how
-fast to charge or discharge, from −1 to 1, at every quarter of an hour of a day of 28 hours. The 55 targets are:
+EV2Gym (github.com/StavrosOrf/EV2Gym) simulates cars that arrive, are charged, and leave. `Chargers` is its scenario
+V2GProfitPlusLoads, the car park of a workplace, with five transformers instead of one. Each charger sets its rate of
+charging or discharging, from −1 to 1, every 15 minutes of a day of 28 hours. The 55 targets are:
 
-- the profit of every charger, negative where energy is bought;
-- what its cars lack as they leave: 100 euros if one is empty, 0 if it is as full as desired;
-- the overload of every transformer by its chargers, its houses and its solar panels together, 100 euros per kW.
+- the profit of each charger, negative if energy is bought;
+- the missing charge of its cars at departure: 100 euros if a car is empty, 0 if it is charged as desired;
+- the overload of each transformer by its chargers, houses and solar panels together, 100 euros per kW.
 
-All are in euros, with weights of one: if the hundreds were weights, the critic's targets would be too small for it.
+All targets are in euros with weights of one: if the factors of 100 were weights, the targets of the critic would be too
+small.
 
-**K = [I | I | M]** with M the map from chargers to transformers. It is exact for *returns*, not only for rewards: cars
-come and go whatever is done to them, and prices, houses and sun do not answer either. All that an action leaves behind
-is therefore the battery of its own car. That moves the charger's own profit and satisfaction, now and later, and the
-load of its own transformer, and nothing else, **if no other charger reacts to it**. That is why `Chargers.local` gives
-a charger its own car, its own transformer's forecast and limit, the prices and the time, but not the power that all
-chargers drew together, the second entry of EV2Gym's observation.
+**K = [I | I | M]**, where M maps chargers to transformers. It is exact for *returns*, not only for rewards: arrivals
+and departures do not depend on actions, nor do prices, houses and sun. The only lasting effect of an action is
+therefore on the battery of its own car. This changes the profit and satisfaction of the same charger, now and later,
+and the load of its transformer, and nothing else, **if no other charger reacts to it**. Therefore `Chargers.local`
+shows a charger its own car, the forecast and limit of its transformer, the prices and the time, but not the total
+power of all chargers, which is the second entry of EV2Gym's observation.
 
-What to know about EV2Gym, and what is done about it here:
+Properties of EV2Gym that are handled here:
 
-- It sets the *global* seeds of NumPy and Python, which are restored. It writes into actions, and so gets a copy.
+- It sets the *global* seeds of NumPy and Python, which are restored. It writes into actions, and therefore gets a copy.
 - Its time limit is reported as termination. Here a day really ends: all cars have left, and the time is observed. The
-  value after the last step is 0, and ``bootstrap="never"`` says so.
-- Ports are idle most of the time. ``info["factor_mask"]`` says where a car stood *before* the step.
-- It takes 10 s to build and half a second to start a day, mostly for dates: it is built once, and days are kept.
+  value after the last step is 0, hence ``bootstrap="never"``.
+- Ports are idle most of the time. ``info["factor_mask"]`` tells where a car stood *before* the step.
+- It takes 10 s to build and half a second to start a day, mostly for dates: it is built once, and days are cached.
 
 It needs packages that it does not declare: ``pip install 'factorax[ev2gym]'``.
 """
@@ -47,11 +48,11 @@ from ..structure import InfluenceNetwork
 
 CHARGERS, TRANSFORMERS, HORIZON = 25, 5, 20
 PER_USER = PER_KW = 100.0  # euros
-TRAINING, HELD_OUT = range(100), range(2000, 2020)  # days, by number
+TRAINING, HELD_OUT = range(100), range(2000, 2020)  # indices of days
 
 
 def need(module: str) -> Any:
-    """Imports a module of EV2Gym, or of a package that it needs."""
+    """Import a module of EV2Gym, or of a package that it needs."""
     try:
         return import_quietly(module)
     except ImportError as error:
@@ -60,7 +61,7 @@ def need(module: str) -> Any:
 
 @contextmanager
 def global_seeds_kept() -> Iterator[None]:
-    """Restore the generators of NumPy and Python, which EV2Gym seeds."""
+    """Restore the global generators of NumPy and Python, which EV2Gym seeds."""
     numpy, python = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         yield
@@ -70,19 +71,20 @@ def global_seeds_kept() -> Iterator[None]:
 
 
 def objective(simulator: Any, profit: float, satisfaction: list[float], *_: Any) -> float:
-    """Return the reward as EV2Gym computes it: the scalar that the targets must sum to."""
+    """Return the scalar reward as computed by EV2Gym, to which the targets must add up."""
     overload = sum(transformer.get_how_overloaded() for transformer in simulator.transformers)
     return profit - PER_USER * sum(1 - score for score in satisfaction) - PER_KW * overload
 
 
 @functools.cache
 def car_park() -> Any:
-    """Return the simulator, built once: chargers, and transformers with their own houses and solar panels."""
+    """Return the simulator, built once: chargers, and transformers with houses and solar panels."""
     need("ev2gym")
     package = resources.files("ev2gym")
     config = need("yaml").safe_load((package / "example_config_files" / "V2GProfitPlusLoads.yaml").read_text())
     config |= {"number_of_charging_stations": CHARGERS, "number_of_transformers": TRANSFORMERS}
-    config["ev_specs_file"] = str(package / "data" / "ev_specs_v2g_enabled2024.json")  # theirs is a relative path
+    # EV2Gym's default is a relative path
+    config["ev_specs_file"] = str(package / "data" / "ev_specs_v2g_enabled2024.json")
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"), global_seeds_kept():
         (path := Path(folder) / "config.yaml").write_text(need("yaml").safe_dump(config))
         state_function = need("ev2gym.rl_agent.state").V2G_profit_max_loads
@@ -92,16 +94,16 @@ def car_park() -> Any:
 
 @functools.cache
 def morning(day: int) -> Any:
-    """Return the simulator at the start of a day; the number of the day determines its date, prices and cars."""
+    """Return the simulator at the start of a day; its index determines date, prices and cars."""
     simulator = copy.deepcopy(car_park())
     with global_seeds_kept():
         simulator.reset(seed=day)
-    simulator.price_data = None  # prices of ten years, no longer needed
+    simulator.price_data = None  # ten years of prices, no longer needed
     return simulator
 
 
 def influence(transformer_of: np.ndarray) -> InfluenceNetwork:
-    """Return K = [I | I | M], from charger i to its profit, its cars' satisfaction and its transformer."""
+    """Return K = [I | I | M], from charger i to its profit, the satisfaction of its cars, and its transformer."""
     sizes = {"profit": CHARGERS, "satisfaction": CHARGERS, "overload": TRANSFORMERS}
     matrix = np.hstack([np.eye(CHARGERS), np.eye(CHARGERS), np.eye(TRANSFORMERS)[transformer_of]])
     targets = [f"{name}{j}" for name, size in sizes.items() for j in range(size)]
@@ -109,10 +111,10 @@ def influence(transformer_of: np.ndarray) -> InfluenceNetwork:
 
 
 def local_indices(transformer_of: np.ndarray) -> np.ndarray:
-    """Return the indices in EV2Gym's observation of what charger i may see, ``(n, l)``.
+    """Return the indices of the local observation of charger i in EV2Gym's observation, ``(n, l)``.
 
-    The observation is the time, the power of all chargers, prices to come; then for every transformer the load and the
-    limits to come, and for each of its chargers how full its car is and when it leaves.
+    The observation has the time, the total power of all chargers and future prices; then for each transformer the
+    future load and limits, and for each of its chargers the state of charge and departure time of its car.
     """
     rows, offset = {}, 2 + HORIZON
     for k in range(TRANSFORMERS):
@@ -140,7 +142,7 @@ class Chargers(gym.Env):
         self.observation_space = gym.spaces.Box(-np.inf, np.inf, self.simulator.observation_space.shape, np.float32)
 
     def local(self, obs: Any) -> Any:
-        """Return what every charger sees, ``(..., n, l)``, from observations ``(..., d)``."""
+        """Return the local observation of each charger, ``(..., n, l)``, from observations ``(..., d)``."""
         return obs[..., self.indices]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -151,7 +153,7 @@ class Chargers(gym.Env):
         return np.asarray(self.simulator._get_observation(), np.float32), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Simulates a quarter of an hour."""
+        """Simulate 15 minutes."""
         simulator, chargers = self.simulator, self.simulator.charging_stations
         mask = np.array([charger.n_evs_connected > 0 for charger in chargers])
         before = np.array([charger.total_profits for charger in chargers], np.float64)

@@ -1,4 +1,4 @@
-"""A network for an action space: which components make up a factor, and whether names and sizes fit."""
+"""Matching of a network to an action space: the components of each factor, and checks of names and sizes."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from ..structure.checks import as_network
 from ..structure.labels import counted, default_labels, some
 
 FIXED = "or its matrix; pass networks that vary to FactoredPPO"
-"""What to do with networks that an environment cannot have."""
+"""Hint for networks that an environment cannot have."""
 FactorRule = Literal["elements", "leaves", "minimum"]
 
 
@@ -24,11 +24,12 @@ class Rows:
     names: tuple[str, ...] | None
     """Names of the leaves; None if the space is one leaf without a name."""
     sizes: tuple[int, ...]
-    """Number of components of every leaf."""
+    """Number of components of each leaf."""
 
     @classmethod
     def of(cls, space: gym.Space) -> "Rows":
-        """Return the leaves of a space: itself, or the parts of a Dict or Tuple, named ``arm.left`` or ``0``."""
+        """Create the leaves of a space: the space itself, or the parts of a Dict or Tuple, named ``arm.left`` or
+        ``0``."""
         leaves: list[tuple[str, int]] = []
 
         def add(part: gym.Space, path: tuple[str, ...]) -> None:
@@ -41,7 +42,7 @@ class Rows:
             else:
                 leaves.append((".".join(path), len(ActionSpace.of(part))))
 
-        ActionSpace.of(space)  # raises for spaces that are not supported
+        ActionSpace.of(space)  # raises for unsupported spaces
         add(space, ())
         names, sizes = zip(*leaves, strict=True)
         return cls(None if names == ("",) else names, sizes)
@@ -53,12 +54,12 @@ class Rows:
 
     @cached_property
     def leaf_of(self) -> np.ndarray:
-        """The leaf of every component."""
+        """The leaf of each component."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     @cached_property
     def components(self) -> tuple[str, ...] | None:
-        """Names of components: that of their leaf, with a number if it has several."""
+        """Names of components: the name of the leaf, with an index if it has several."""
         if self.names is None:
             return None
         pairs = zip(self.names, self.sizes, strict=True)
@@ -66,7 +67,7 @@ class Rows:
 
 
 def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[str, ...] | None) -> InfluenceNetwork:
-    """Return the network with a row for every factor, in the order of the environment, that knows its components."""
+    """Return the network with one row per factor, in the order of the environment, and with its factorisation."""
     if factors not in ("elements", "leaves", "minimum"):
         raise ValueError(f'factors: got {factors!r}, want "elements", "leaves" or "minimum"')
     leaves = Factorisation.from_group_of(rows.leaf_of)
@@ -79,16 +80,16 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
         called = f" ({some(targets)})" if targets is not None and len(targets) == m else ""
         raise ValueError(
             f"network: got shape {network.shape}, want {_wanted(network, rows, factors)} × {m}: the reward has "
-            f"{counted(m, 'part')}{called}; want a column for each"
+            f"{counted(m, 'part')}{called}; want one column per part"
         )
     if targets is not None and len(targets) == m:
         network = _ordered(network, "targets", targets)
     if network.factorisation is not None:
         if network.factorisation.n_actions != rows.n_components or factors == "minimum":
             raise ValueError(
-                f"network: is factored, over {counted(network.factorisation.n_actions, 'action')}, and the action "
-                f"space has {counted(rows.n_components, 'component')}; factor a network with a row for each, and leave "
-                "`factors` out"
+                f"network: is factored over {counted(network.factorisation.n_actions, 'action')}, but the action space "
+                f"has {counted(rows.n_components, 'component')}; want a factored network with one row per component, "
+                "without the argument factors"
             )
         return network
     n = network.shape[0]
@@ -98,11 +99,11 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
         network = _ordered(network, "actions", rows.names)
         network = InfluenceNetwork(network.matrix[rows.leaf_of], rows.components, network.targets)
     else:
-        also = f", or {len(rows.sizes)}, one for each leaf" if factors != "elements" else ""
-        hint = '; with factors="leaves" it may have one for each leaf' if n == len(rows.sizes) and not also else ""
+        also = f", or {len(rows.sizes)}, one per leaf" if factors != "elements" else ""
+        hint = '; with factors="leaves" it may have one per leaf' if n == len(rows.sizes) and not also else ""
         raise ValueError(
             f"network: got shape {network.shape}, want {rows.n_components} × {m}: the action space has "
-            f"{counted(rows.n_components, 'component')}; want a row for each{also}{hint}"
+            f"{counted(rows.n_components, 'component')}; want one row per component{also}{hint}"
         )
     if factors == "elements" or (factors == "leaves" and len(leaves) == n == rows.n_components):
         return network
@@ -112,20 +113,20 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
 
 
 def _wanted(network: InfluenceNetwork, rows: Rows, factors: FactorRule) -> int:
-    """Return how many rows the network should have: as many as it has, if those can stand for leaves or groups."""
+    """Return the expected number of rows: the number it has, if these can be leaves or groups."""
     n, grouped = network.shape[0], network.factorisation is not None
     return n if grouped or (factors != "elements" and n == len(rows.sizes)) else rows.n_components
 
 
 def _ordered(network: InfluenceNetwork, side: str, names: tuple[str, ...] | None) -> InfluenceNetwork:
-    """Return rows or columns in the order of the environment's names, if both have names."""
+    """Return the network with rows or columns in the order of the environment's names, if both have names."""
     labels = getattr(network, side)
     if names is None or labels == names or labels == default_labels("a" if side == "actions" else "psi", len(labels)):
         return network
     if set(labels) != set(names):
         unknown = [name for name in labels if name not in names]
         raise ValueError(
-            f"network: has {side} {some(unknown)}, which the environment has not; it has {some(names)}. Use its names, "
-            f"or net.relabel({side}=…) with them in the order of the network"
+            f"network: has {side} {some(unknown)}, which the environment lacks; it has {some(names)}. Use these names, "
+            f"or net.relabel({side}=…) with these in the order of the network"
         )
     return network.select(**{side: names})

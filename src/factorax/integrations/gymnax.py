@@ -1,4 +1,4 @@
-"""Gymnax: single-agent environments in JAX, as problems with one target, the reward."""
+"""Gymnax: single-agent JAX environments, as problems with one target, the reward."""
 
 import dataclasses
 import inspect
@@ -26,45 +26,43 @@ _NEEDED = ("reset", "step", "default_params", "observation_space", "action_space
 
 
 def named(text: str) -> Problem:
-    """Return the problem that ``gymnax:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem named ``gymnax:NAME,setting=value``, given the text after the colon."""
     name, settings = name_and_settings("gymnax", text, "CartPole-v1")
     return from_gymnax(name, **settings)
 
 
 def from_gymnax(env: Any, params: Any = None, **settings: Any) -> Problem:
-    """Return an environment of Gymnax (1.0 or newer) as a problem.
+    """Return a Gymnax environment (1.0 or newer) as a problem.
 
     **Arguments**
 
-    - `env`: a name, as in ``"CartPole-v1"``, or an environment of Gymnax, also with Gymnax's wrappers around it.
-    - `params`: its parameters; its `default_params` if left out.
-    - `settings`: fields of the parameters, as in ``max_steps_in_episode=200``. With a name also arguments of the
-      environment's class, as in ``size=10`` for ``"DeepSea-bsuite"``.
+    - `env`: a name such as ``"CartPole-v1"``, or a Gymnax environment, possibly with Gymnax wrappers.
+    - `params`: its parameters; by default its `default_params`.
+    - `settings`: fields of the parameters, such as ``max_steps_in_episode=200``. With a name, also arguments of the
+      environment's class, such as ``size=10`` for ``"DeepSea-bsuite"``.
 
     **The problem**
 
-    - **Observation**, **action**: the spaces of the environment, as Gymnasium's. Discrete and multi-dimensional
-      observations keep their space and their shape.
+    - **Observation**, **action**: the spaces of the environment, converted to Gymnasium. Discrete and multi-dimensional
+      observations keep their space and shape.
     - **Targets**: one, the reward. All components of the action influence it.
-    - **End**: terminated as the environment says, truncated at ``params.max_steps_in_episode``. A step that does both
-      counts as terminated. The environment does not reset itself; the learner resets it.
+    - **End**: terminated as in the environment, truncated at ``params.max_steps_in_episode``. A step that does both
+      counts as terminated. The learner, not the environment, resets episodes.
 
-    A step with a key is that of ``env.step`` with the same key.
+    A step with a key equals ``env.step`` with the same key.
     """
     gymnax = import_package("gymnax", "Gymnax")
     if isinstance(env, str):
         check_known(env, gymnax.registered_envs, "Gymnax", "CartPole-v1")
         build = import_package("gymnax.registration", "Gymnax")._registry[env]
-        taken = inspect.signature(build).parameters
-        env = made(build, "Gymnax", {name: value for name, value in settings.items() if name in taken})
-        settings = {name: value for name, value in settings.items() if name not in taken}
+        accepted = inspect.signature(build).parameters
+        env = made(build, "Gymnax", {name: value for name, value in settings.items() if name in accepted})
+        settings = {name: value for name, value in settings.items() if name not in accepted}
     elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
-        raise TypeError(
-            f"env: got {shown(env)}, which has no {missing[0]}; want the name of an environment of Gymnax, or one"
-        )
+        raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a Gymnax environment or its name")
     params = _replaced(env.default_params if params is None else params, settings)
     base = import_package("gymnax.environments.environment", "Gymnax")
-    check_type("params", params, base.EnvParams, "the parameters of an environment of Gymnax, as its default_params")
+    check_type("params", params, base.EnvParams, "the parameters of a Gymnax environment, such as its default_params")
     return _problem(env, params, is_plain=isinstance(env, base.Environment))
 
 
@@ -77,7 +75,7 @@ def _replaced(params: Any, settings: dict[str, Any]) -> Any:
 
 
 def _problem(env: Any, params: Any, *, is_plain: bool) -> Problem:
-    """- `is_plain`: whether the environment has no wrappers, so that it can be stepped without its own resets."""
+    """Create the problem; `is_plain` tells that the environment has no wrappers and can be stepped without resets."""
     example, _ = jax.eval_shape(lambda key: env.reset(key, params), jax.random.key(0))
     observation_space = space_of(env.observation_space(params), "Gymnax", example)
     action_space = space_of(env.action_space(params), "Gymnax")
@@ -92,8 +90,9 @@ def _problem(env: Any, params: Any, *, is_plain: bool) -> Problem:
             obs, state, reward, terminated, _ = env.step_env(key, state, action, params)
             truncated = env.is_truncated(state, params)
         else:
-            # Wrappers change `step` alone, which also resets: its last observation is in `info`, and its new state is
-            # not used after an end.
+            # Wrappers only change `step`, which also resets: the last observation is in `info`, and the new state is
+            # not used
+            # after the end of an episode.
             _, state, reward, terminated, truncated, info = env.step(key, state, action, params)
             obs = info["final_observation"]
         terminated = scalar_flag(terminated)

@@ -1,4 +1,4 @@
-"""JaxMARL: multi-agent environments in JAX. Agents become factors, their rewards targets."""
+"""JaxMARL: multi-agent JAX environments. Agents become factors, and their rewards become targets."""
 
 import copy
 from collections.abc import Callable
@@ -31,62 +31,63 @@ from .factors import Rows, fit
 _NEEDED = ("reset", "step_env", "agents", "action_space")
 _EXAMPLE = "MPE_simple_spread_v3"
 _SAY_WHICH_ACTIONS = ("get_avail_actions", "get_legal_moves")
-"""Methods of environments that say which actions are available, from a state."""
+"""Methods of environments that return the available actions in a state."""
 _ENDS_BY_TIME_ALONE = ("CoinGame",)
-"""Classes of environments that end after a number of steps, and do not say how many."""
+"""Classes of environments that end after a fixed number of steps that they do not expose."""
 
 
 def named(text: str) -> Problem:
-    """Return the problem that ``jaxmarl:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem named ``jaxmarl:NAME,setting=value``, given the text after the colon."""
     name, settings = name_and_settings("jaxmarl", text, _EXAMPLE)
     return from_jaxmarl(name, **settings)
 
 
 def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool = False, **settings: Any) -> Problem:
-    """Return an environment of JaxMARL as a problem: agents are factors, and their rewards are targets.
+    """Return a JaxMARL environment as a problem: agents are factors, and their rewards are targets.
 
     **Arguments**
 
-    - `env`: a name, as in ``"MPE_simple_spread_v3"``, or an environment of JaxMARL.
-    - `network`: which agent influences whose reward, a row and a column for every agent, as a matrix or an
-      `InfluenceNetwork`. Left out, every agent may influence every reward, which is always right. The identity credits
-      each agent with its own reward alone; it is right only if no action ever changes the reward of another agent.
-    - `rewards_end_with_agents`: whether an agent gets no more rewards once it is done. Its target then terminates
-      there (`Step.target_terminated`). In JaxNav with `rew_lambda` 1 that is so; in SMAX the dead share what their team
-      earns, so that it is not.
-    - `settings`: arguments of the environment, as in ``num_agents=5``. `scenario` of SMAX and `layout` of Overcooked
+    - `env`: a name such as ``"MPE_simple_spread_v3"``, or a JaxMARL environment.
+    - `network`: which agent influences whose reward, with one row and one column per agent, as a matrix or an
+      `InfluenceNetwork`. By default every agent may influence every reward, which is always unbiased. The identity
+      credits each agent only with its own reward, which is exact only if no action changes the reward of another agent.
+    - `rewards_end_with_agents`: whether an agent gets no rewards once it is done. Its target then terminates there
+      (`Step.target_terminated`). This holds in JaxNav with `rew_lambda` 1, but not in SMAX, where dead agents share the
+      rewards of their team.
+    - `settings`: arguments of the environment, such as ``num_agents=5``. `scenario` of SMAX and `layout` of Overcooked
       may be names.
 
     **The problem**
 
-    - **Observation**: those of all agents, one after the other, each padded with zeros to the longest; `Problem.local`
-      gives each agent its own. If they have several axes they are stacked, ``(agents, ...)``. Where the environment
-      says which actions are available, it is a Dict of this ``observation`` and an ``action_mask``.
-    - **Action**: a MultiDiscrete or a Box with the components of all agents, in their order; a Dict by agent if they
-      have different kinds. All components of an agent form one factor.
-    - **Targets**: the reward of every agent. Where all agents get the same reward, as in MABrax, they hold the same
-      numbers, and no network can tell them apart: `from_brax` has the terms of that reward instead.
-    - **Masks**: an agent that was done before a step did not act in it (`Step.factor_mask`). Actions that are not
-      available (`get_avail_actions` of SMAX, `get_legal_moves` of Hanabi) are never chosen.
-    - **End**: when all agents are done. JaxMARL does not say whether time is the reason. Where the environment tells
-      otherwise (``info["truncation"]`` of MABrax, `is_terminal` of SMAX and Overcooked) the answer is exact. Else an
-      episode that ends at ``env.max_steps`` or later was truncated, and one that ends before was terminated. An
-      environment without `max_steps` always terminates.
+    - **Observation**: the concatenated observations of all agents, each padded with zeros to the longest;
+      `Problem.local` returns the observation of each agent. Observations with several axes are stacked, ``(agents,
+      ...)``. If the environment defines available actions, the observation is a Dict of this ``observation`` and an
+      ``action_mask``.
+    - **Action**: a MultiDiscrete or a Box with the components of all agents, in order; a Dict by agent if they have
+      different kinds. All components of an agent form one factor.
+    - **Targets**: the reward of each agent. If all agents get the same reward, as in MABrax, all targets are equal and
+      no network can separate them; `from_brax` offers the terms of that reward instead.
+    - **Masks**: an agent that was done before a step did not act in it (`Step.factor_mask`). Unavailable actions
+      (`get_avail_actions` of SMAX, `get_legal_moves` of Hanabi) are never chosen.
+    - **End**: when all agents are done. JaxMARL does not tell whether the time limit is the reason. If the environment
+      tells otherwise (``info["truncation"]`` of MABrax, `is_terminal` of SMAX and Overcooked), the result is exact.
+      Otherwise an episode that ends at ``env.max_steps`` or later is truncated, and one that ends earlier is
+      terminated. An environment without `max_steps` always terminates.
 
-    A step with a key is that of ``env.step`` with the same key, but without a reset.
+    A step with a key equals ``env.step`` with the same key, but without a reset.
     """
     jaxmarl = import_package("jaxmarl", "JaxMARL")
     checked("rewards_end_with_agents", rewards_end_with_agents, bool)
     if isinstance(env, str):
         check_known(env, jaxmarl.registered_envs, "JaxMARL", _EXAMPLE)
         name = env
-        env = made(lambda **given: jaxmarl.make(name, **given), "JaxMARL", _with_objects(settings))
+        env = made(lambda **options: jaxmarl.make(name, **options), "JaxMARL", _with_objects(settings))
     elif missing := [name for name in _NEEDED if not hasattr(env, name)]:
-        raise TypeError(
-            f"env: got {shown(env)}, which has no {missing[0]}; want the name of an environment of JaxMARL, or one"
-        )
+        raise TypeError(f"env: got {shown(env)}, which has no {missing[0]}; want a JaxMARL environment or its name")
     elif settings:
-        raise TypeError(f"{next(iter(settings))}: got it with an environment; give settings with a name, or leave it")
+        raise TypeError(
+            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
+        )
     else:
         name = getattr(env, "name", type(env).__name__)
     env = _without_resets(env)
@@ -106,23 +107,23 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
 
 
 def _with_objects(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings with what the names of scenarios and layouts stand for."""
-    found = dict(settings)
-    if isinstance(found.get("scenario"), str):
+    """Return the settings with names of scenarios and layouts replaced by their objects."""
+    resolved = dict(settings)
+    if isinstance(resolved.get("scenario"), str):
         known = import_package("jaxmarl.environments.smax.smax_env", "JaxMARL").MAP_NAME_TO_SCENARIO
-        if found["scenario"] not in known:
-            hint = did_you_mean(found["scenario"], known, quoted=True)
-            raise ValueError(f"scenario: got {found['scenario']!r}, want one of {', '.join(known)}{hint}")
-        found["scenario"] = known[found["scenario"]]
-    if isinstance(found.get("layout"), str):
+        if resolved["scenario"] not in known:
+            hint = did_you_mean(resolved["scenario"], known, quoted=True)
+            raise ValueError(f"scenario: got {resolved['scenario']!r}, want one of {', '.join(known)}{hint}")
+        resolved["scenario"] = known[resolved["scenario"]]
+    if isinstance(resolved.get("layout"), str):
         known = import_package("jaxmarl.environments.overcooked", "JaxMARL").overcooked_layouts
-        if found["layout"] in known:  # Overcooked V2 has names of its own
-            found["layout"] = known[found["layout"]]
-    return found
+        if resolved["layout"] in known:  # Overcooked V2 resolves its own names
+            resolved["layout"] = known[resolved["layout"]]
+    return resolved
 
 
 def _without_resets(env: Any) -> Any:
-    """Return the environment, of MABrax one that does not reset itself inside `step_env`."""
+    """Return the environment; for MABrax, a version that does not reset itself inside `step_env`."""
     if getattr(env, "auto_reset", False) and type(getattr(env, "env", None)).__name__ == "AutoResetWrapper":
         env = copy.copy(env)
         env.env, env.auto_reset = env.env.env, False
@@ -131,20 +132,20 @@ def _without_resets(env: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Agents:
-    """The agents of an environment, and their spaces put together."""
+    """The agents of an environment and their combined spaces."""
 
     names: tuple[str, ...]
     keys: tuple[Any, ...]
-    """What the environment calls them."""
+    """Names of the agents in the environment."""
     spaces: tuple[gym.Space, ...]
     """Their action spaces."""
     action_space: gym.Space
     shapes: tuple[tuple[int, ...], ...]
     """Shapes of their observations."""
     observation_space: gym.Space
-    """Without a mask."""
+    """The space of observations without the mask."""
     available: Callable[[Any], dict[Any, Any]] | None = None
-    """From a state to the actions that are available to each agent, a flag for each; None if all always are."""
+    """Maps a state to the available actions of each agent, one flag per action; None if all are always available."""
 
     @classmethod
     def of(cls, env: Any) -> "_Agents":
@@ -154,7 +155,7 @@ class _Agents:
         observed, state = quietly(jax.eval_shape, env.reset, plain_key(jax.random.key(0)))
         if not isinstance(observed, dict) or any(key not in observed for key in keys):
             raise TypeError(
-                f"env: its reset returns the observations {shown(observed)}; want a dictionary with an entry for every "
+                f"env: its reset returns the observations {shown(observed)}; want a dictionary with one entry per "
                 f"agent: {', '.join(names)}"
             )
         shapes = tuple(tuple(observed[key].shape) for key in keys)
@@ -183,7 +184,7 @@ class _Agents:
 
     @property
     def whole_observation_space(self) -> gym.Space:
-        """With the mask of available actions, if there is one."""
+        """The space of observations, including the mask of available actions if there is one."""
         if self.available is None:
             return self.observation_space
         mask = gym.spaces.MultiBinary(sum(int(space.n) for space in self.spaces))  # pyright: ignore
@@ -193,12 +194,12 @@ class _Agents:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many components the action of each agent has."""
+        """Number of components of the action of each agent."""
         return tuple(len(ActionSpace.of(space)) for space in self.spaces)
 
     @property
     def local(self) -> Callable[[Any], Any] | None:
-        """From observations of all agents to that of each, ``(..., d)`` → ``(..., n, l)``."""
+        """The function from observations of all agents to that of each, ``(..., d)`` → ``(..., n, l)``."""
         n = len(self.names)
         if isinstance(self.observation_space, gym.spaces.Dict):
             return None
@@ -208,7 +209,7 @@ class _Agents:
         return lambda obs: obs["observation"].reshape(*obs["observation"].shape[:-axes], n, -1)
 
     def observe(self, observed: dict[Any, Any], state: Any) -> Any:
-        """Return the observations of all agents as one, with the mask of available actions, if there is one."""
+        """Return the combined observation of all agents, with the mask of available actions if there is one."""
         together = self._observed(observed)
         if self.available is None:
             return together
@@ -228,7 +229,7 @@ class _Agents:
         return jnp.concatenate([jnp.pad(part.ravel(), (0, length - part.size)) for part in parts])
 
     def act(self, action: Any) -> dict[Any, Any]:
-        """Return what every agent does, from an action of all."""
+        """Return the action of each agent, given the joint action."""
         if isinstance(self.action_space, gym.spaces.Dict):
             return {key: action[name] for name, key in zip(self.names, self.keys, strict=True)}
         ends = np.cumsum(self.sizes)
@@ -238,16 +239,16 @@ class _Agents:
         }
 
     def stacked(self, by_agent: dict[Any, Any], missing: Any) -> jax.Array:
-        """Return an entry for every agent, ``(n,)``; `missing` for those that have none."""
+        """Return one entry per agent, ``(n,)``; `missing` for agents without an entry."""
         return jnp.stack([jnp.reshape(jnp.asarray(by_agent.get(key, missing)), ()) for key in self.keys])
 
 
 def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[Any], dict[Any, Any]] | None:
-    """Return the method that says which actions are available, if there is one and all agents choose among actions."""
+    """Return the method of available actions, if it exists and all agents have discrete actions."""
     for method in (getattr(env, name, None) for name in _SAY_WHICH_ACTIONS):
         try:
             flags = None if method is None else quietly(jax.eval_shape, method, state)
-        except NotImplementedError:  # as of environments in general
+        except NotImplementedError:  # the method of the base class
             continue
         if isinstance(flags, dict) and all(
             isinstance(space, gym.spaces.Discrete) and key in flags and size_of(flags[key].shape) == int(space.n)
@@ -258,7 +259,7 @@ def _available(env: Any, state: Any, spaces: dict[Any, gym.Space]) -> Callable[[
 
 
 def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Space:
-    """Return the action spaces of all agents as one."""
+    """Return the joint action space of all agents."""
     if all(isinstance(space, gym.spaces.Discrete) for space in spaces):
         return gym.spaces.MultiDiscrete([int(space.n) for space in spaces])  # pyright: ignore
     if all(isinstance(space, gym.spaces.Box) for space in spaces):
@@ -269,7 +270,10 @@ def _together(names: tuple[str, ...], spaces: tuple[gym.Space, ...]) -> gym.Spac
 
 
 def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the functions `reset` and `step` of the problem. Its state: that of JaxMARL, who is done, and the time."""
+    """Return `reset` and `step` of the problem.
+
+    Its state has the state of JaxMARL, which agents are done, and the time.
+    """
 
     def reset(key: jax.Array) -> tuple[Any, Any]:
         observed, state = quietly(env.reset, plain_key(key))
@@ -279,7 +283,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
     def step(key: jax.Array, state: Any, action: Any) -> Step:
         inner, done_before, time = state
         key, _ = jax.random.split(plain_key(key))  # as `env.step` does
-        inner = jax.tree.map(lambda leaf: leaf, inner)  # some environments write into its dictionaries
+        inner = jax.tree.map(lambda leaf: leaf, inner)  # a copy, because some environments write into its dictionaries
         observed, inner, rewards, dones, info = quietly(env.step_env, key, inner, agents.act(action))
         over, time = scalar_flag(dones["__all__"]), time + 1
         done = agents.stacked(dones, over).astype(bool)
@@ -299,7 +303,7 @@ def _functions(env: Any, agents: _Agents, rewards_end: bool) -> tuple[Callable[.
 
 
 def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Array:
-    """Return whether an episode that is over would be so without a limit of time."""
+    """Return whether an episode that is over ended for another reason than the time limit."""
     if isinstance(info, dict) and "truncation" in info:
         return ~scalar_flag(info["truncation"])
     if hasattr(env, "is_terminal"):
@@ -311,7 +315,7 @@ def _ends_by_itself(env: Any, state: Any, info: Any, time: jax.Array) -> jax.Arr
 
 
 def _at_the_start(state: Any) -> Any:
-    """Return the state with its clock put back to 0, so that no limit of time is reached."""
+    """Return the state with its clock set to 0, so that no time limit is reached."""
     if hasattr(state, "step") and hasattr(state, "done"):
         return state.replace(step=jnp.zeros_like(state.step), done=jnp.zeros_like(state.done))
-    return state.replace(state=_at_the_start(state.state))  # SMAX against a built-in enemy
+    return state.replace(state=_at_the_start(state.state))  # SMAX against a heuristic enemy

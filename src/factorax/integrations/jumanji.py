@@ -1,4 +1,4 @@
-"""Jumanji: combinatorial problems and games in JAX; rewards of several agents are targets of their own."""
+"""Jumanji: combinatorial problems and games in JAX; rewards of several agents become separate targets."""
 
 from typing import Any
 
@@ -25,47 +25,52 @@ from ._jax_environments import (
 
 _MASK = "action_mask"
 _JOINT = "joint_action_mask"
-"""What a mask is called that cannot be applied to each component of an action."""
+"""Name of a mask that cannot be applied to each component of an action."""
 
 
 def named(text: str) -> Problem:
-    """Return the problem that ``jumanji:NAME,setting=value`` names, from the text after the colon."""
+    """Return the problem named ``jumanji:NAME,setting=value``, given the text after the colon."""
     name, settings = name_and_settings("jumanji", text, "Snake-v1")
     return from_jumanji(name, **settings)
 
 
 def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
-    """Return an environment of Jumanji as a problem.
+    """Return a Jumanji environment as a problem.
 
     **Arguments**
 
-    - `env`: a name, as in ``"Snake-v1"``, or an environment of Jumanji that does not reset itself.
-    - `network`: which component of the action influences which target, as a matrix or an `InfluenceNetwork`. Left out,
-      each may influence each, which is always right.
-    - `settings`: arguments of the environment, as in ``num_rows=6``.
+    - `env`: a name such as ``"Snake-v1"``, or a Jumanji environment without autoreset.
+    - `network`: which component of the action influences which target, as a matrix or an `InfluenceNetwork`. By default
+      each may influence each, which is always unbiased.
+    - `settings`: arguments of the environment, such as ``num_rows=6``.
 
     **The problem**
 
     - **Observation**: a Dict with the parts that the environment declares, as arrays of their own shapes; a Box if it
       declares one array.
     - **Action**: Discrete, MultiDiscrete or Box. Jumanji's `action_mask` is part of the observation; actions that it
-      excludes are never chosen. A mask without a flag for each choice of each component, as that of Minesweeper, which
-      is about combinations of a row and a column, cannot be applied: it is observed as ``joint_action_mask``.
-    - **Targets**: the reward, or one for each entry if it is an array, as with several agents.
-    - **End**: at a last step with a discount of 0 the episode is terminated, with a discount above 0 truncated. Most
-      environments of Jumanji call their limit of time a termination, and show the number of steps in the observation.
-      Where there is a discount for every target, a target with 0 has no future (`Step.target_terminated`).
+      excludes are never chosen. A mask without one flag per choice of each component cannot be applied, such as that of
+      Minesweeper over combinations of rows and columns: it is observed as ``joint_action_mask``.
+    - **Targets**: the reward, or one target per entry if it is an array, as with several agents.
+    - **End**: at a last step with discount 0 the episode is terminated, with a discount above 0 truncated. Most Jumanji
+      environments report their time limit as termination, and have the number of steps in the observation. If there is
+      one discount per target, a target with discount 0 has ended (`Step.target_terminated`).
     """
     jumanji = import_package("jumanji", "Jumanji")
     name = env if isinstance(env, str) else type(env).__name__
     if isinstance(env, str):
         check_known(env, sorted(jumanji.registered_environments()), "Jumanji", "Snake-v1")
-        env = made(lambda **given: jumanji.make(name, **given), "Jumanji", settings)
+        env = made(lambda **options: jumanji.make(name, **options), "Jumanji", settings)
     elif settings:
-        raise TypeError(f"{next(iter(settings))}: got it with an environment; give settings with a name, or leave it")
-    check_type("env", env, jumanji.Environment, "the name of an environment of Jumanji, or one")
+        raise TypeError(
+            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
+        )
+    check_type("env", env, jumanji.Environment, "a Jumanji environment or its name")
     if "AutoReset" in type(env).__name__:
-        raise TypeError(f"env: got {type(env).__name__}, want it without: the learner resets; give env.unwrapped")
+        raise TypeError(
+            f"env: got {type(env).__name__}, want it without this wrapper, because the learner resets; pass "
+            "env.unwrapped"
+        )
     specs = import_package("jumanji.specs", "Jumanji")
     action_space = _actions(env.action_spec, specs)
     own_space = _space(env.observation_spec, specs)
@@ -115,7 +120,7 @@ def from_jumanji(env: Any, *, network: Any = None, **settings: Any) -> Problem:
 
 
 def _space(spec: Any, specs: Any) -> gym.Space:
-    """Return a specification of Jumanji as a space of Gymnasium; one with parts becomes a Dict."""
+    """Return a Jumanji specification as a Gymnasium space; one with parts becomes a Dict."""
     if isinstance(spec, specs.DiscreteArray):
         return gym.spaces.Discrete(int(spec.num_values))
     if isinstance(spec, specs.BoundedArray):
@@ -124,12 +129,12 @@ def _space(spec: Any, specs: Any) -> gym.Space:
         return box(-np.inf, np.inf, spec.shape, spec.dtype)
     parts = {name: part for name, part in vars(spec).items() if isinstance(part, specs.Spec)}
     if not parts:
-        raise TypeError(f"env: has the specification {shown(spec)}, want arrays, or parts that are")
+        raise TypeError(f"env: has the specification {shown(spec)}, want arrays, or a structure of arrays")
     return gym.spaces.Dict({name: _space(part, specs) for name, part in parts.items()})
 
 
 def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
-    """Return whether there is a mask of actions that has not a flag for each choice of each component."""
+    """Return whether there is an action mask without one flag per choice of each component."""
     if not isinstance(space, gym.spaces.Dict) or _MASK not in space.spaces:
         return False
     components = ActionSpace.of(action_space)
@@ -137,7 +142,7 @@ def _mask_is_joint(space: gym.Space, action_space: gym.Space) -> bool:
 
 
 def _actions(spec: Any, specs: Any) -> gym.Space:
-    """Return the action space: integers are choices."""
+    """Return the action space; integers become discrete choices."""
     if isinstance(spec, specs.DiscreteArray) or not isinstance(spec, specs.BoundedArray):
         return _space(spec, specs)
     if np.dtype(spec.dtype).kind == "f":

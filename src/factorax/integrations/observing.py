@@ -1,4 +1,4 @@
-"""Numbers of `info` as a part of the observation."""
+"""Observations extended by numbers from `info`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +12,9 @@ from .rewards import value_at
 
 
 class Observed:
-    """Flat observations with the numbers at dotted paths into `info` at their end. If the `sizes` of these are not
-    known, the environment is reset once to find out."""
+    """Appends the numbers at dotted paths into `info` to flat observations.
+
+    If their `sizes` are not known, the environment is reset once to determine them."""
 
     def __init__(self, env: gym.Env, paths: Sequence[str], before: Places = (), sizes: Sequence[int] | None = None):
         if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
@@ -45,7 +46,7 @@ class Observed:
             numbers = _numbers(info, path)
             if numbers.size != end - start:
                 raise ValueError(
-                    f"observe: info[{path!r}] has {counted(numbers.size, 'number')}, want {end - start}, as many as "
+                    f"observe: info[{path!r}] has {counted(numbers.size, 'number')}, want {end - start}, as "
                     "after the first reset"
                 )
             flat[start:end] = numbers
@@ -53,7 +54,7 @@ class Observed:
 
 
 def _numbers(info: Any, path: str) -> np.ndarray:
-    advice = "want it in every info, that of reset included: what is known before an action is what counts"
+    advice = "want it in every info, including that of reset, because it must be known before the action"
     value = value_at(info, path.split("."), f"observe: {path!r}", advice)
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "biuf":

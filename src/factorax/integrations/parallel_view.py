@@ -1,4 +1,4 @@
-"""Any problem as a PettingZoo environment: an agent for every factor, its reward the factor's credit."""
+"""Any problem as a PettingZoo environment, with one agent per factor and the factor's credit as its reward."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .views import FactorViews, Observe, to_gymnasium
 
 try:
     from pettingzoo import ParallelEnv  # pyright: ignore[reportMissingImports]
-except ImportError:  # an extra: without it the module can still be read and documented
+except ImportError:  # an extra; without it, the module can still be imported for documentation
     ParallelEnv: Any = None
 _Base: Any = object if ParallelEnv is None else ParallelEnv
 
@@ -17,16 +17,16 @@ _Base: Any = object if ParallelEnv is None else ParallelEnv
 def to_pettingzoo(
     problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
 ) -> "ParallelView":
-    """Return a problem as a parallel PettingZoo environment, so that a multi-agent trainer becomes a factored one.
+    """Return a problem as a parallel PettingZoo environment, so that any multi-agent trainer becomes a factored one.
 
     **Arguments**
 
     - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`.
-    - `observe`: ``"local"``, an agent sees its local observation, where the problem has such; ``"global"``: all of it.
+    - `observe`: ``"local"``: an agent receives its local observation if the problem has one; ``"global"``: all of it.
 
-    The agents are the rows of the network; the reward of agent i is [K(λ∘r)]ᵢ. A trainer that lets every agent maximise
-    its own return then follows the factored policy gradient. An agent whose factor did not act has
-    ``infos[agent]["acted"]`` False, if the problem says who acts.
+    The agents are the rows of the network, and the reward of agent i is [K(λ∘r)]ᵢ. A trainer in which each agent
+    maximises its own return then follows the factored policy gradient. If the problem has a factor mask,
+    ``infos[agent]["acted"]`` is False for an agent whose factor did not act.
     """
     if ParallelEnv is None:
         raise ImportError("to_pettingzoo needs PettingZoo: pip install 'factorax[marl]'")
@@ -55,15 +55,15 @@ class ParallelView(_Base):
         self._state = np.zeros(factors.spec.n_inputs, np.float32)
 
     def observation_space(self, agent: str) -> gym.Space:
-        """Return what an agent sees."""
+        """Return the observation space of an agent."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> gym.Space:
-        """Return what an agent may do."""
+        """Return the action space of an agent."""
         return self.action_spaces[agent]
 
     def state(self) -> np.ndarray:
-        """Return the whole observation, flat."""
+        """Return the full observation, flattened."""
         return self._state
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
@@ -77,7 +77,7 @@ class ParallelView(_Base):
         agents, factors = self.agents, self._factors
         missing = [agent for agent in agents if agent not in actions]
         if missing:
-            raise ValueError(f"actions: got none for agent {missing[0]!r}; want one for each of `agents`")
+            raise ValueError(f"actions: got no action for agent {missing[0]!r}; want one per entry of `agents`")
         row = factors.together([actions[agent] for agent in agents])
         obs, reward, terminated, truncated, info = self.env.step(factors.space.to_environment(row))
         rewards = factors.credit(factors.targets(reward, info)).tolist()

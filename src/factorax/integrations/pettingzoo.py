@@ -1,4 +1,4 @@
-"""Parallel PettingZoo environments: agents become factors, their rewards targets."""
+"""Parallel PettingZoo environments: agents become factors, and their rewards become targets."""
 
 from collections import OrderedDict
 from typing import Any
@@ -28,11 +28,12 @@ def wrap_parallel(
     local: Any,
     check_sum: bool,
 ) -> FactoredEnv:
-    """Wrap a `pettingzoo.ParallelEnv` for `factorax.wrap`; there is no scalar that parts should add up to."""
+    """Wrap a `pettingzoo.ParallelEnv` for `factorax.wrap`; there is no scalar reward to which parts should add up."""
     if reward not in (None, "collapse"):
-        parts_of(reward)  # raises for values that are never valid
+        parts_of(reward)  # raises for invalid values
         raise ValueError(
-            f'reward: got {reward!r} for a PettingZoo environment, want nothing (the agents\' own) or "collapse"; '
+            f"reward: got {reward!r} for a PettingZoo environment, want None (the rewards of the agents) or "
+            '"collapse"; '
             "pettingzoo.utils.BaseParallelWrapper can change their rewards"
         )
     wrapped = FactoredParallel(env, collapse=reward == "collapse")
@@ -48,11 +49,13 @@ def wrap_parallel(
 class FactoredParallel(FactoredEnv):
     """The agents of a PettingZoo environment as the factors of one action.
 
-    - **Observation**: those of all agents, flat, each padded with zeros to the longest; zeros for dead agents.
-    - **Action**: a Dict with the action of every agent; the entries of dead agents are ignored.
-    - **Targets**: the reward of every agent, its last one included, then zeros; or the one they share.
-    - ``info["factor_mask"]``: who was alive before the step. ``info["target_terminated"]``: whose rewards are over.
-    - **End**: when no agent is left. Truncated if some agent was cut short in that step, else terminated.
+    - **Observation**: the concatenated observations of all agents, each padded with zeros to the longest; zeros for
+      dead agents.
+    - **Action**: a Dict with the action of each agent; the entries of dead agents are ignored.
+    - **Targets**: the reward of each agent, including its last one, then zeros; or the reward that they share.
+    - ``info["factor_mask"]``: the agents that were alive before the step. ``info["target_terminated"]``: the agents
+      whose rewards have ended.
+    - **End**: when no agent is left. Truncated if some agent was truncated in that step, otherwise terminated.
     """
 
     def __init__(self, env: Any, *, collapse: bool):
@@ -73,7 +76,7 @@ class FactoredParallel(FactoredEnv):
         self._index = {agent: i for i, agent in enumerate(self.possible_agents)}
 
     def adopt(self, network: InfluenceNetwork, weights: np.ndarray, local: Any) -> None:
-        """Take a network whose rows are agents, parts of them or groups of them."""
+        """Set a network with agents, parts of agents or groups of agents as rows."""
         n_agents, leaf_of = len(self.possible_agents), self.rows.leaf_of
         sigma = network.factorisation
         groups = [[c] for c in range(len(leaf_of))] if sigma is None else sigma.groups
@@ -108,12 +111,12 @@ class FactoredParallel(FactoredEnv):
         obs, rewards, terminations, truncations, infos = returned
         for name, part in zip(_DICTS, returned, strict=False):
             if not isinstance(part, dict):
-                raise Misfit(f"{name}: got {type(part).__name__}, want a dict with an entry for every agent")
+                raise Misfit(f"{name}: got {type(part).__name__}, want a dict with one entry per agent")
         ended, cut = self._flags("terminated", terminations), self._flags("truncated", truncations)
         self._alive = alive = self._living() & ~ended & ~cut
         over = not alive.any()
         truncated = over and bool((cut & ~ended & acted).any())
-        # An agent that is cut short while others go on gets no more rewards either: its return ends here.
+        # An agent that is truncated while others continue gets no more rewards either: its return ends here.
         stopped = ~alive & ~(cut & ~ended & acted) if truncated else ~alive
         if self.collapse:
             psi, stopped = self._shared(rewards), np.array([over and not truncated])
@@ -134,7 +137,7 @@ class FactoredParallel(FactoredEnv):
             alive[[self._index[agent] for agent in self.env.agents]] = True
         except KeyError as error:
             raise ValueError(
-                f"agents: {error.args[0]!r} is not in possible_agents, which must name all agents that can ever appear"
+                f"agents: {error.args[0]!r} is not in possible_agents; want all agents that can ever appear there"
             ) from None
         return alive
 
@@ -144,8 +147,8 @@ class FactoredParallel(FactoredEnv):
             return np.zeros(1)
         if not np.allclose(values, values[0], rtol=1e-4, atol=1e-8):
             raise ValueError(
-                f'reward: got "collapse", and the agents have different rewards, from {values.min():.6g} to '
-                f"{values.max():.6g}; leave it out, so that each is a target"
+                f'reward: got "collapse", but the agents have different rewards, from {values.min():.6g} to '
+                f"{values.max():.6g}; want the default, which makes each a target"
             )
         return values[:1].copy()
 

@@ -1,4 +1,4 @@
-"""MuJoCo Playground: robots and the DeepMind Control Suite in JAX; terms of the reward that add up are targets."""
+"""MuJoCo Playground: robots and the DeepMind Control Suite in JAX, with reward terms that add up as targets."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ _EXAMPLE = "CartpoleBalance"
 
 
 def named(text: str) -> Problem:
-    """Return the problem that ``playground:NAME,setting=value`` names, from the text after the colon.
+    """Return the problem named ``playground:NAME,setting=value``, given the text after the colon.
 
-    Nothing is downloaded for a name, which may come from a file of someone else.
+    Nothing is downloaded for a name, which may come from an untrusted file.
     """
     name, settings = name_and_settings("playground", text, _EXAMPLE)
     package = import_package("mujoco_playground", "MuJoCo Playground")
@@ -20,8 +20,8 @@ def named(text: str) -> Problem:
     is_robot = name in package.registry.ALL_ENVS and name not in package.dm_control_suite.ALL_ENVS
     if is_robot and not menagerie.exists():
         raise ValueError(
-            f"problem: got 'playground:{name}', which needs the models of MuJoCo Menagerie, and they are not here; use "
-            f"mujoco_playground.registry.load({name!r}) once, which downloads them"
+            f"problem: got 'playground:{name}', which needs the models of MuJoCo Menagerie, which are not installed; "
+            f"run mujoco_playground.registry.load({name!r}) once, which downloads them"
         )
     return from_playground(name, **settings)
 
@@ -34,22 +34,21 @@ def from_playground(
     network: Any = None,
     **settings: Any,
 ) -> Problem:
-    """Return an environment of MuJoCo Playground as a problem.
+    """Return a MuJoCo Playground environment as a problem.
 
     **Arguments**
 
-    - `env`: a name, as in ``"CartpoleBalance"``, or an environment of MuJoCo Playground without the wrappers of
-      training.
-    - `episode_length`: steps after which an episode is truncated; that of the environment's configuration if left out.
+    - `env`: a name such as ``"CartpoleBalance"``, or a MuJoCo Playground environment without training wrappers.
+    - `episode_length`: steps after which an episode is truncated; by default that of the environment's configuration.
     - `terms`, `network`: as in `from_brax`. Many rewards of the Playground are products of their terms (the Control
-      Suite), or sums that are scaled and clipped (most robots). Such terms do not add up to the reward, which is then
-      the only target; with ``terms=True`` the terms are targets, and one more, ``other``, is the reward less their sum.
-    - `settings`: what to override in the environment's configuration, as in ``ctrl_dt=0.02``. ``impl`` is ``"jax"`` if
-      left out: the default of some environments, ``"warp"``, runs only on NVIDIA's devices.
+      Suite), or scaled and clipped sums (most robots). Such terms do not add up to the reward, which is then the only
+      target; with ``terms=True`` the terms are targets, with an additional target ``other`` for the rest.
+    - `settings`: values to override in the environment's configuration, such as ``ctrl_dt=0.02``. ``impl`` is ``"jax"``
+      by default, because ``"warp"``, the default of some environments, runs only on NVIDIA devices.
 
     Robots need the models of MuJoCo Menagerie, which MuJoCo Playground downloads when it first loads one.
 
-    **The problem** is as that of `from_brax`.
+    **The problem** is as in `from_brax`.
     """
     package = import_package("mujoco_playground", "MuJoCo Playground")
     name = env if isinstance(env, str) else type(env).__name__
@@ -58,15 +57,19 @@ def from_playground(
         config = package.registry.get_default_config(env)
         if "impl" in config:
             settings = {"impl": "jax"} | settings
-        env = made(lambda **given: package.registry.load(name, config, given or None), "MuJoCo Playground", settings)
+        env = made(
+            lambda **overrides: package.registry.load(name, config, overrides or None), "MuJoCo Playground", settings
+        )
     elif settings:
-        raise TypeError(f"{next(iter(settings))}: got it with an environment; give settings with a name, or leave it")
+        raise TypeError(
+            f"{next(iter(settings))}: got a setting with an environment object; want settings only with a name"
+        )
     check_environment(env, package.MjxEnv, "MuJoCo Playground")
-    own = getattr(getattr(env, "_config", None), "episode_length", None)
+    configured = getattr(getattr(env, "_config", None), "episode_length", None)
     return problem_of(
         env,
         f"playground:{name}",
-        episode_length=own if episode_length is None else episode_length,
+        episode_length=configured if episode_length is None else episode_length,
         terms=terms,
         network=network,
         model=env.mj_model,

@@ -1,4 +1,4 @@
-"""RDDL models as environments, with the influence network read from the model itself."""
+"""RDDL models as environments, with the influence network derived from the model."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def influence(
     merge_constants: bool = False,
     python_functions: dict[str, Any] | None = None,
 ) -> Influence:
-    """Return the influence networks of a model, without an environment; arguments as those of `make`."""
+    """Return the influence networks of a model without creating an environment; arguments are as in `make`."""
     simulator: Any = _import("pyRDDLGym.core.simulator").RDDLSimulator(
         _model(domain, instance), python_functions=python_functions
     )
@@ -36,7 +36,7 @@ def influence(
 
 
 def named(text: str) -> "Callable[[], RDDLEnvironment]":
-    """Return a function that makes the environment ``rddl:DOMAIN/INSTANCE``, from the text after the colon."""
+    """Return a function that creates the environment ``rddl:DOMAIN/INSTANCE``, given the text after the colon."""
     domain, _, instance = text.partition("/")
     return partial(make, domain, instance)
 
@@ -55,24 +55,26 @@ def make(
 
     **Arguments**
 
-    - `domain`, `instance`: names in rddlrepository (``"UAV_ippc2023"``, ``"4"``), or paths of two files. Or a
-      `RDDLLiftedModel` of pyRDDLGym alone.
-    - `time_left`: put the share of the horizon that is left at the end of the observation. The horizon is part of an
-      RDDL problem; an actor that knows it sees the episode *terminate* there, one that does not sees it *truncated*.
-    - `reads`: what the actor of an action reads (`local`) of the state that its targets depend on. ``"relevant"``: all
-      of it. Any action that changes what it reads then changes all its targets, and the network has edges for that.
-      ``"uncoupled"``: only what makes no such edges, that is, what is moved by no action but those that influence all
-      its targets anyway. The network is then that of the dynamics, but actors may see little.
-    - `bounds`: of action fluents, ``{"release": (0, 10)}``, in place of those that the action-preconditions give.
-    - `merge_constants`: make one target of all terms that non-fluents settle, which else have one each; none if their
-      sum is 0.
-    - `python_functions`: those that the model calls, by name. They must be functions of their arguments alone.
+    - `domain`, `instance`: names in rddlrepository (``"UAV_ippc2023"``, ``"4"``), or paths of two files; or only a
+      pyRDDLGym `RDDLLiftedModel`.
+    - `time_left`: whether to append the remaining fraction of the horizon to the observation. The horizon is part of an
+      RDDL problem: for an actor that observes it, the episode *terminates* there; otherwise it is *truncated*.
+    - `reads`: which of the state variables that its targets depend on the actor of an action observes (`local`).
+      ``"relevant"``: all of them. Any action that changes one of them then influences all targets of the actor, and the
+      network has the corresponding edges. ``"uncoupled"``: only variables that cause no such edges, because they are
+      changed only by actions that already influence all targets of the actor. The network is then that of the
+      dynamics, but actors may observe little.
+    - `bounds`: bounds of action fluents, such as ``{"release": (0, 10)}``, instead of those in the
+      action-preconditions.
+    - `merge_constants`: whether to merge all terms that non-fluents determine into one target (none if their sum is 0),
+      instead of one target each.
+    - `python_functions`: the functions that the model calls, by name. They must depend only on their arguments.
     """
     check_reads(reads)
     rddl = _import("pyRDDLGym.core.env")
     model = _model(domain, instance)
     with warnings.catch_warnings():
-        # It says that preconditions other than bounds are not enforced.
+        # pyRDDLGym warns that preconditions other than bounds are not enforced.
         warnings.simplefilter("ignore", UserWarning)
         simulation = rddl.RDDLEnv(
             model,
@@ -88,20 +90,20 @@ def make(
 
 
 class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
-    """An RDDL model with its reward taken apart.
+    """An RDDL model with its reward split into terms.
 
-    - **Observation**: a flat ``Box`` of 32-bit floats: the state fluents, or, if the model has them, the observed
-      fluents (zeros after a reset, before there are any); objects as their number. Last, if asked for, the share of
-      the horizon that is left.
-    - **Action**: a ``Dict`` with an entry for every action fluent: ``Box`` for reals, ``MultiBinary`` for booleans,
-      ``MultiDiscrete`` for integers and objects, ``Discrete`` for such without parameters. If the model allows no more
-      than k actions at a time (max-nondef-actions), the first k that are not the default are done, the others not.
-    - **Reward**: the model's. Its terms are in ``info["vector_reward"]``: the summands of the reward, with a target for
-      every object that it sums over, named after the fluents that it reads: ``temp[?h=h1]``. `weights` are ones.
-    - **End**: *terminated* by the model's termination condition, or by its horizon if the time left is observed;
-      *truncated* by the horizon if it is not, or by a broken state invariant, after which the model says nothing.
-    - **Random numbers**: every random variable of the model has its own stream, which depends on the seed, the step and
-      the object alone. Two episodes of one seed differ only by what the actions change.
+    - **Observation**: a flat ``Box`` of 32-bit floats: the state fluents, or the observed fluents if the model has them
+      (zeros after a reset); objects as their index. If requested, the last entry is the remaining fraction of the
+      horizon.
+    - **Action**: a ``Dict`` with an entry per action fluent: ``Box`` for reals, ``MultiBinary`` for booleans,
+      ``MultiDiscrete`` for integers and objects, ``Discrete`` for those without parameters. If the model allows at most
+      k concurrent actions (max-nondef-actions), the first k that are not the default are executed.
+    - **Reward**: that of the model. Its terms are in ``info["vector_reward"]``: the summands of the reward, with one
+      target per object that it sums over, named after the fluents that it reads: ``temp[?h=h1]``. `weights` are ones.
+    - **End**: *terminated* by the model's termination condition, or by its horizon if the remaining time is observed;
+      *truncated* by the horizon otherwise, or by a violated state invariant, after which the model is undefined.
+    - **Random numbers**: each random variable of the model has its own stream, which depends only on the seed, the step
+      and the object. Two episodes with one seed differ only by the effects of actions.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -111,9 +113,9 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
     ):
         self.rddl, self.time_left = simulation, time_left
         simulator = simulation.sampler
-        simulator.rng = np.random.default_rng()  # pyRDDLGym's simulators share one unless seeded
+        simulator.rng = np.random.default_rng()  # unseeded pyRDDLGym simulators share one generator
         self._streams = Streams(simulator, self._now)
-        Constants(simulator)  # after the streams, which replace methods of the simulator, too
+        Constants(simulator)  # after the streams, which also replace methods of the simulator
         dependencies = Dependencies(simulator)
         self._terms = simulator.sample_reward = Terms(dependencies, merge_constants=merge_constants)
         self.influence = read_influence(dependencies, self._terms, reads)
@@ -138,11 +140,12 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
 
     @property
     def observation_names(self) -> tuple[str, ...]:
-        """The name of every number of an observation: a fluent with its objects, and the time left."""
+        """The name of each number of an observation: a fluent with its objects, or the remaining time."""
         return (*self.influence.observed, *(["time left"] if self.time_left else []))
 
     def local(self, obs: Any) -> Any:
-        """Return what the actor of each action reads: ``(..., n, l)`` from ``(..., d)``, padded with zeros."""
+        """Return the local observation of the actor of each action, ``(..., n, l)`` from ``(..., d)``, padded with
+        zeros."""
         index, mask = self._local
         return obs[..., index] * mask
 
@@ -161,7 +164,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         if rddl.done:
             raise RuntimeError("step: the episode has ended or not started; call reset() first")
         actions = self._to_simulator(action)
-        # What follows is RDDLEnv.step, less its conversion of actions, which costs more than all we add.
+        # The rest is RDDLEnv.step without its conversion of actions, which costs more than everything added here.
         fluents, reward, terminated = simulator.step(actions if self._limit is None else self._within_limit(actions))
         rddl.state, rddl.timestep = simulator.states, rddl.timestep + 1
         truncated = False
@@ -174,7 +177,7 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         return self._flat(fluents), reward, terminated, truncated, {"vector_reward": self._terms.vector}
 
     def close(self) -> None:
-        """Close the environment of pyRDDLGym."""
+        """Close the pyRDDLGym environment."""
         self.rddl.close()
 
     def _now(self) -> int:
@@ -189,14 +192,16 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
             }
         except (IndexError, KeyError, TypeError, ValueError) as error:
             want = ", ".join(f"{name}: {default.shape}" for name, default in self._defaults.items())
-            raise ValueError(f"action: want a dictionary of arrays of shapes {{{want}}} ({error!r})") from error
+            raise ValueError(
+                f"action: got {type(action).__name__}, want a dictionary of arrays of shapes {{{want}}} ({error!r})"
+            ) from error
 
     def _flat(self, fluents: dict[str, Any]) -> np.ndarray:
         flat = np.zeros(self._size + self.time_left, np.float32)
         at = 0
         for name in self._names:
             values = np.ravel(fluents[name])
-            if values.dtype != object:  # None: nothing is observed before the first step
+            if values.dtype != object:  # None before the first step, when nothing is observed
                 flat[at : at + values.size] = values
                 at += values.size
         if self.time_left:
@@ -218,9 +223,9 @@ class RDDLEnvironment(gym.Env[np.ndarray, dict[str, Any]]):
         if not self._warned:
             self._warned = True
             warn(
-                f"a state invariant of {self.rddl.model.instance_name!r} was broken after "
-                f"{counted(self.rddl.timestep, 'step')}, and the episode ends; the influence network takes invariants "
-                "to hold. Bound the actions, or state the condition as a termination"
+                f"a state invariant of {self.rddl.model.instance_name!r} was violated after "
+                f"{counted(self.rddl.timestep, 'step')}, and the episode ends; the influence network assumes that "
+                "invariants hold. Bound the actions, or make the condition a termination condition"
             )
 
 
@@ -236,8 +241,8 @@ def _space(name: str, simulation: Any, default: np.ndarray) -> gym.Space:
         low, high = np.zeros(default.shape), np.full(default.shape, len(model.type_to_objects[kind]) - 1)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise ValueError(
-            f"domain: the action fluent {name!r} is an integer without bounds, want a finite number of choices; give "
-            f"its bounds, as in bounds={{{name!r}: (0, 9)}}, or state them in the action-preconditions"
+            f"domain: the action fluent {name!r} is an integer without bounds, want a finite number of choices; pass "
+            f"its bounds, as in bounds={{{name!r}: (0, 9)}}, or add them to the action-preconditions"
         )
     first, count = np.ceil(low).astype(np.int64), (np.floor(high) - np.ceil(low) + 1).astype(np.int64)
     if not default.shape:
@@ -253,7 +258,7 @@ def _import(module: str) -> Any:
 
 
 def _model(domain: Any, instance: Any) -> Any:
-    """Return a model from names, from files, or unchanged."""
+    """Return a model from names or files, or unchanged."""
     compiler = _import("pyRDDLGym.core.compiler.model")
     if isinstance(domain, compiler.RDDLLiftedModel):
         if instance is not None:
@@ -271,11 +276,11 @@ def _model(domain: Any, instance: Any) -> Any:
         paths = _from_repository(str(domain), str(instance))
     reader = _import("pyRDDLGym.core.parser.reader").RDDLReader(*map(str, paths))
     parser = _import("pyRDDLGym.core.parser.parser").RDDLParser(lexer=None, verbose=False)
-    # Else it warns of tokens that RDDL does not use, and leaves a file open.
+    # Otherwise the parser warns of tokens that RDDL does not use, and leaves a file open.
     options: dict[str, Any] = {"debug": False, "errorlog": _import("ply.yacc").NullLogger()}
     try:
         parser.build(**options)
-    except (AttributeError, SyntaxError):  # read while another process was writing the tables of the parser
+    except (AttributeError, SyntaxError):  # another process was writing the parser tables at the same time
         parser.build(**options, tabmodule="tables_in_memory", write_tables=False)
     return compiler.RDDLLiftedModel(parser.parse(reader.rddltxt))
 

@@ -1,4 +1,4 @@
-"""Where the parts of a reward are: in an array, in `info`, in a function of the user's, or nowhere."""
+"""The parts of a reward: from an array, from `info`, from a function of the user, or the scalar itself."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,22 +8,22 @@ import numpy as np
 from ..structure.labels import some
 
 _EVERY_STEP = (
-    "Every step must have it: put it right in the environment, or pass a function (obs, action, reward, info) -> "
+    "Every step must have it: add it in the environment, or pass a function (obs, action, reward, info) -> "
     "vector that handles its absence"
 )
 
 
 class Parts(NamedTuple):
-    """How to read the vector of targets from what a step gave."""
+    """How to read the vector of targets from the result of a step."""
 
     read: Callable[[Any, Any, Any, Any], Any]
-    """From observation, action, reward and info to an array, a list or a number."""
+    """Maps observation, action, reward and info to an array, a list or a number."""
     names: tuple[str, ...] | None = None
     """Names of the targets, if they have any."""
 
 
 def parts_of(reward: Any) -> Parts:
-    """Return what the argument `reward` of `wrap` means for an environment with one reward a step."""
+    """Interpret the argument `reward` of `wrap` for a single environment."""
     if reward is None:
         return Parts(lambda obs, action, reward, info: info.get("vector_reward", reward))
     if isinstance(reward, str) and reward.startswith("info:"):
@@ -31,17 +31,17 @@ def parts_of(reward: Any) -> Parts:
     if callable(reward):
         return Parts(reward)
     if isinstance(reward, str) and reward == "collapse":
-        raise ValueError('reward: got "collapse", which is for the equal rewards of PettingZoo agents; leave it out')
+        raise ValueError('reward: got "collapse", want it only for PettingZoo agents with equal rewards')
     raise ValueError(
         f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function '
-        "(obs, action, reward, info) -> vector, or nothing"
+        "(obs, action, reward, info) -> vector, or None"
     )
 
 
 def _from_info(reward: str) -> Parts:
     paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
     if not all(paths) or len(set(paths)) < len(paths):
-        raise ValueError(f'reward: got {reward!r}, want different paths with commas between, as in "info:a,b.c"')
+        raise ValueError(f'reward: got {reward!r}, want distinct paths separated by commas, as in "info:a,b.c"')
     routes = [path.split(".") for path in paths]
 
     def read(obs: Any, action: Any, scalar: Any, info: Any) -> Any:
@@ -61,8 +61,7 @@ def _from_info(reward: str) -> Parts:
 
 
 def value_at(info: Any, route: list[str], what: str, advice: str) -> Any:
-    """Return what a path into `info` leads to, through dictionaries and lists; else an error that begins with
-    `what`."""
+    """Return the value at a path into `info`, through dictionaries and lists; raise ValueError, prefixed by `what`."""
     value = info
     for depth, key in enumerate(route):
         try:

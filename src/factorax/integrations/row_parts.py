@@ -1,4 +1,4 @@
-"""Where the parts of the rewards of a vector environment are: in arrays with a row for each environment."""
+"""The parts of the rewards of a vector environment, as arrays with one row per environment."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,16 +10,16 @@ from ..structure.labels import counted, some
 
 
 class RowParts(NamedTuple):
-    """How to read the targets of all environments from what a step gave."""
+    """How to read the targets of all environments from the result of a step."""
 
     read: Callable[[Any, Any, Any, Any, np.ndarray | None], Any]
-    """From observations, actions, rewards, info, and which environments were only reset, to an array ``(N, m)``."""
+    """Maps observations, actions, rewards, info, and the mask of environments that were only reset, to ``(N, m)``."""
     names: tuple[str, ...] | None = None
     """Names of the targets, if they have any."""
 
 
 def row_parts_of(reward: Any) -> RowParts:
-    """Return what the argument `reward` of `wrap` means for a vector environment."""
+    """Interpret the argument `reward` of `wrap` for a vector environment."""
     if reward is None:
         return RowParts(lambda obs, actions, rewards, info, resets: info.get("vector_reward", rewards))
     if isinstance(reward, str) and reward.startswith("info:"):
@@ -28,14 +28,14 @@ def row_parts_of(reward: Any) -> RowParts:
         return RowParts(lambda obs, actions, rewards, info, resets: reward(obs, actions, rewards, info))
     raise ValueError(
         f'reward: got {reward!r}, want "info:…" with paths such as "info:profit,costs.energy", a function '
-        "(obs, actions, rewards, info) -> array with a row for each environment, or nothing"
+        "(obs, actions, rewards, info) -> array with one row per environment, or None"
     )
 
 
 def _from_info(reward: str) -> RowParts:
     paths = [path.strip() for path in reward.removeprefix("info:").split(",")]
     if not all(paths) or len(set(paths)) < len(paths):
-        raise ValueError(f'reward: got {reward!r}, want different paths with commas between, as in "info:a,b.c"')
+        raise ValueError(f'reward: got {reward!r}, want distinct paths separated by commas, as in "info:a,b.c"')
     routes = [path.split(".") for path in paths]
 
     def read(obs: Any, actions: Any, rewards: Any, info: Any, resets: np.ndarray | None) -> Any:
@@ -47,7 +47,7 @@ def _from_info(reward: str) -> RowParts:
 
 
 def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, reward: str) -> np.ndarray:
-    """Return what a path into `info` leads to, an array with a row for each environment."""
+    """Return the value at a path into `info`, an array with one row per environment."""
     value, there = info, np.ones(n, bool)
     for depth, key in enumerate(route):
         if isinstance(value, np.ndarray):
@@ -62,7 +62,7 @@ def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, rew
             where = f"info[{'.'.join(route[:depth])!r}]" if depth else "info"
             raise Misfit(
                 f"reward: {reward!r}: there is no {key!r}; {where} has {some(names) or 'nothing'}. Every step must "
-                "have it, for every environment"
+                "have it for each environment"
             )
         there = there & np.asarray(value.get(f"_{key}", there))
         value = value[key]
@@ -78,7 +78,7 @@ def _rows_at(info: Any, route: list[str], n: int, resets: np.ndarray | None, rew
         rows = np.stack([np.asarray(row) for row in rows])
     if rows.shape[:1] != (n,):
         raise Misfit(
-            f"reward: {reward!r}: {'.'.join(route)!r} has shape {rows.shape}, want a row for each of "
+            f"reward: {reward!r}: {'.'.join(route)!r} has shape {rows.shape}, want one row for each of "
             f"{counted(n, 'environment')}"
         )
     return rows

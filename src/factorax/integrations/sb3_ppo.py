@@ -1,4 +1,4 @@
-"""`PPO`: factored PPO with the constructor of Stable-Baselines3, for scripts that were written for it."""
+"""`PPO`: factored PPO with the constructor of Stable-Baselines3, as a drop-in replacement in existing scripts."""
 
 import itertools
 import os
@@ -17,19 +17,19 @@ from .views import to_gymnasium
 
 _WITHOUT_EFFECT = {"use_sde": False, "sde_sample_freq": -1, "rollout_buffer_class": None, "rollout_buffer_kwargs": None,
                    "stats_window_size": 100, "_init_setup_model": True}  # fmt: skip
-"""Arguments of Stable-Baselines3 that have no counterpart, and the only values they may have."""
+"""Arguments of Stable-Baselines3 without a counterpart, with the only value that they may have."""
 
 
 class PPO(FactoredPPO):
-    """`FactoredPPO` with the arguments, their order and the defaults of ``stable_baselines3.PPO``.
+    """`FactoredPPO` with the arguments, argument order and defaults of ``stable_baselines3.PPO``.
 
-    - `policy`: ``"MlpPolicy"``, which is the policy ``"joint"`` here, or ``"joint"``, ``"shared"``, ``"independent"``.
-    - `env`: the name of an environment, an environment, or a vectorised environment of Stable-Baselines3 in this
-      process (`DummyVecEnv`, as `make_vec_env` gives it); or what `FactoredPPO` takes, a `Problem` or a function that
-      makes an environment, of which `n_envs` are stepped.
-    - `network`: the influence network; without one, or one that the environment has, this is textbook PPO
+    - `policy`: ``"MlpPolicy"``, which is ``"joint"`` here, or ``"joint"``, ``"shared"``, ``"independent"``.
+    - `env`: the name of an environment, an environment, or a Stable-Baselines3 vectorised environment in this process
+      (`DummyVecEnv`, as returned by `make_vec_env`); or what `FactoredPPO` accepts, a `Problem` or a function that
+      returns an environment, of which `n_envs` are stepped.
+    - `network`: the influence network. Without one (here or in the environment), this is standard PPO
       (``estimator="vanilla"``).
-    - All other settings of `factorax.learning.Config` by name.
+    - All other settings of `factorax.learning.Config` are keyword arguments.
 
     >>> from factorax import PPO  # instead of: from stable_baselines3 import PPO
     >>> PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1).learn(32).num_timesteps
@@ -61,22 +61,22 @@ class PPO(FactoredPPO):
         **settings: Any,
     ):
         for name, only in _WITHOUT_EFFECT.items():
-            given = settings.pop(name, only)
-            if given not in (only,):
+            value = settings.pop(name, only)
+            if value not in (only,):
                 raise ValueError(
-                    f"{name}: got {shown(given)}, which is not available in factorax; want {only!r} or leave it out"
+                    f"{name}: got {shown(value)}, which is not available in factorax; want {only!r}, the default"
                 )
         for name in settings.keys() & {"preset", "method"}:
             raise ValueError(
-                f"{name}: got {settings[name]!r}, and PPO has the defaults of Stable-Baselines3; give {name}s "
-                "to FactoredPPO"
+                f"{name}: got {settings[name]!r}, but PPO uses the defaults of Stable-Baselines3; want a {name} only "
+                "in FactoredPPO"
             )
         self._env = env
         if env is None:
-            raise TypeError("env: got None, want an environment, its name, or a function that makes one")
+            raise TypeError("env: got None, want an environment, its name, or a function that returns one")
         problem, count = _problem_of(env)
         if count is not None and n_envs not in (None, count):
-            raise ValueError(f"n_envs: got {n_envs}, and env holds {count}; leave it out")
+            raise ValueError(f"n_envs: got {n_envs}, but env contains {count}; want {count}, or omit it")
         settings |= _of_policy(policy_kwargs or {})
         settings = {"initial_log_std": 0.0, "seed": None} | settings
         self._estimator_is_given = "estimator" in settings
@@ -105,7 +105,7 @@ class PPO(FactoredPPO):
             self.names = (problem.id, self.names[1])
 
     def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
-        """Vanilla if nobody has given a network, unless the settings say otherwise."""
+        """Return a learner with the vanilla estimator if there is no network, unless the settings say otherwise."""
         learner = super()._learner(problem, network, **options)
         if self._estimator_is_given or not learner.spec.network_is_default:
             return learner
@@ -113,8 +113,10 @@ class PPO(FactoredPPO):
         return Learner(learner.spec, self.config)
 
     def get_env(self) -> Any:
-        """Return the environment that the model was made with, or a new one if that was a name or a function;
-        vectorised, if Stable-Baselines3 is installed."""
+        """Return the environment that the model was created with, or a new one for a name or function.
+
+        It is vectorised if Stable-Baselines3 is installed.
+        """
         if not isinstance(self._env, gym.Env) and not hasattr(self._env, "num_envs"):
             self._env = to_gymnasium(self.spec.problem)
         if isinstance(self._env, gym.Env):
@@ -127,7 +129,7 @@ class PPO(FactoredPPO):
         return self._env
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
-        """As `FactoredPPO.evaluate`: in environments of its own, not in those that the user gave for training."""
+        """Evaluate as `FactoredPPO.evaluate` does, in new environments rather than those passed for training."""
         problem = self.spec.problem
         if not isinstance(problem, _Given):
             return super().evaluate(episodes, deterministic=deterministic, seed=seed)
@@ -143,7 +145,7 @@ class PPO(FactoredPPO):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> "PPO":
-        """As `FactoredPPO.learn`, with the defaults of Stable-Baselines3."""
+        """Train as `FactoredPPO.learn` does, with the defaults of Stable-Baselines3."""
         super().learn(total_timesteps, callback, log_interval, tb_log_name, reset_num_timesteps, progress_bar)
         return self
 
@@ -158,9 +160,9 @@ class PPO(FactoredPPO):
         force_reset: bool = True,
         **options: Any,
     ) -> "PPO":
-        """As `FactoredPPO.load`; `env` is an environment to continue training in, as in the constructor.
+        """Load a model as `FactoredPPO.load` does; `env` is an environment for further training, as in the constructor.
 
-        `custom_objects`, `print_system_info` and `force_reset` are arguments of Stable-Baselines3 without effect.
+        `custom_objects`, `print_system_info` and `force_reset` exist for compatibility and have no effect.
         """
         count = _problem_of(env)[1]
         if count is not None:
@@ -175,14 +177,14 @@ class PPO(FactoredPPO):
 
 
 class _Lent(gym.Wrapper):
-    """An environment that belongs to the user: it stays open."""
+    """An environment that belongs to the user and stays open."""
 
     def close(self) -> None:
         pass
 
 
 class _Given:
-    """Makes environments by handing out those of the user, one after the other."""
+    """An environment factory that hands out the user's environments one after another."""
 
     def __init__(self, envs: Sequence[gym.Env]):
         self.envs, self.spec = itertools.cycle(envs), envs[0].spec
@@ -196,35 +198,35 @@ class _Given:
         """Return a new environment of the same kind."""
         if self.spec is None:
             raise ValueError(
-                "evaluate: the environment is not registered with Gymnasium, so another one cannot be made; use "
+                "evaluate: the environment is not registered with Gymnasium, so a new one cannot be created; use "
                 "evaluate_policy(model, env) or EvalCallback(eval_env=…)"
             )
         return gym.make(self.spec)
 
 
 def _problem_of(env: Any) -> tuple[Any, int | None]:
-    """Return what `FactoredPPO` takes for an environment, and how many there are, if they are given."""
+    """Return the problem for `FactoredPPO`, and the number of environments if they are given."""
     if isinstance(env, gym.Env):
         return _Given([env]), 1
     if not hasattr(env, "num_envs"):
         if env is not None and not isinstance(env, str | Problem) and not callable(env):
-            raise TypeError(f"env: got {shown(env)}, want an environment, its name, or a function that makes one")
+            raise TypeError(f"env: got {shown(env)}, want an environment, its name, or a function that returns one")
         return env, None
     if hasattr(env, "venv"):
         raise TypeError(
-            f"env: got {type(env).__name__}, a wrapper of a vectorised environment, which would be ignored; for "
-            "VecNormalize set normalize_obs and normalize_reward, else wrap every environment before it is vectorised"
+            f"env: got {type(env).__name__}, a wrapper of a vectorised environment, which would be ignored; want "
+            "normalize_obs and normalize_reward instead of VecNormalize, or wrappers around each single environment"
         )
     if not hasattr(env, "envs"):
         raise TypeError(
-            f"env: got {type(env).__name__}, whose environments are in other processes; want a DummyVecEnv, or a "
-            "function that makes one environment, with n_envs and rollouts='processes'"
+            f"env: got {type(env).__name__}, with environments in other processes; want a DummyVecEnv, or a "
+            "function that returns one environment, with n_envs and rollouts='processes'"
         )
     return _Given(env.envs), int(env.num_envs)
 
 
 def _of_policy(policy_kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that stand for Stable-Baselines3's `policy_kwargs`."""
+    """Return the settings that correspond to Stable-Baselines3's `policy_kwargs`."""
     settings: dict[str, Any] = {}
     check_type("policy_kwargs", policy_kwargs, Mapping, "a dictionary, such as {'net_arch': [64, 64]}")
     for name, value in policy_kwargs.items():

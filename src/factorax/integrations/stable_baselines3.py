@@ -1,4 +1,4 @@
-"""Any problem as a VecEnv of Stable-Baselines3 with a row for every factor: its stock PPO, factored."""
+"""Any problem as a Stable-Baselines3 VecEnv with one row per factor, which makes its PPO factored."""
 
 import time
 import warnings
@@ -15,7 +15,7 @@ try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
-except ImportError:  # no dependency: without it the module can still be read and documented
+except ImportError:  # optional; without it, the module can still be imported for documentation
     VecEnv: Any = None
 _Base: Any = object if VecEnv is None else VecEnv
 
@@ -29,17 +29,18 @@ def to_stable_baselines3(
     local: Any = None,
     observe: Observe = "local",
 ) -> "FactorVecEnv":
-    """Return a problem as a VecEnv of `n_envs` × n rows, one for every factor, all served by one policy.
+    """Return a problem as a VecEnv with `n_envs` × n rows, one per factor, all served by one policy.
 
     **Arguments**
 
     - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`.
     - `n_envs`: number of copies of the problem.
-    - `observe`: ``"local"``, a row sees its local observation, where the problem has such; ``"global"``: all of it.
+    - `observe`: ``"local"``: a row receives its local observation if the problem has one; ``"global"``: all of it.
 
-    A row also sees which factor it is, one-hot. Its reward is the credit [K(λ∘r)]ᵢ, so that every algorithm of
-    Stable-Baselines3 that takes a VecEnv follows the factored gradient, with a policy shared by the factors. These need
-    actions of one kind. Stable-Baselines3 has no masks: a factor that did not act learns from its credit all the same.
+    Each row also receives the index of its factor, one-hot. Its reward is the credit [K(λ∘r)]ᵢ, so any
+    Stable-Baselines3 algorithm for a VecEnv follows the factored gradient, with one policy shared by all factors. This
+    requires factors with equal action spaces. Stable-Baselines3 has no masks: a factor that did not act still learns
+    from its credit.
     """
     if VecEnv is None:
         raise ImportError("to_stable_baselines3 needs Stable-Baselines3: pip install stable-baselines3 (and PyTorch)")
@@ -55,8 +56,9 @@ class FactorVecEnv(_Base):
         different = [name for name, space in zip(factors.names, factors.spaces, strict=True) if space != first]
         if different:
             raise ValueError(
-                f"problem: factor {different[0]!r} has another action space than factor {factors.names[0]!r}, and one "
-                "policy is to serve both; use to_pettingzoo, or group the actions with net.factor(…) into factors alike"
+                f"problem: factor {different[0]!r} has another action space than factor {factors.names[0]!r}, but one "
+                "policy serves both; want factors with equal action spaces (group them with net.factor(…)), or "
+                "to_pettingzoo"
             )
         self.factors, self.n_copies = factors, n_envs
         self._copies = environments_for(factors.spec, n_envs)
@@ -82,7 +84,7 @@ class FactorVecEnv(_Base):
         self._actions = actions
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        """Step all copies; those that end are reset, and their last observation is in `infos`."""
+        """Step all copies; ended copies are reset, with their last observation in `infos`."""
         factors, B = self.factors, self.n_copies
         by_factor = np.asarray(self._actions, np.float32).reshape(B, factors.n, -1)
         flat = np.empty((B, len(factors.space)), np.float32)
@@ -110,19 +112,19 @@ class FactorVecEnv(_Base):
         self._copies.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """Return `render_mode`: rows are not separate environments, and have no other attribute."""
+        """Return `render_mode`; rows are not environments and have no other attributes."""
         if attr_name != "render_mode":
             raise AttributeError(f"the rows of this VecEnv are factors and have no attribute {attr_name!r}")
         return [None for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refused: see `get_attr`."""
+        """Raise AttributeError: see `get_attr`."""
         raise AttributeError(f"the rows of this VecEnv are factors; {attr_name!r} cannot be set on them")
 
     def env_method(self, method_name: str, *arguments: Any, indices: Any = None, **named: Any) -> list[Any]:
-        """Refused: see `get_attr`."""
+        """Raise AttributeError: see `get_attr`."""
         raise AttributeError(f"the rows of this VecEnv are factors and have no method {method_name!r}")
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """False for every row: rows are not environments."""
+        """Return False for each row: rows are not environments."""
         return [False for _ in self._get_indices(indices)]

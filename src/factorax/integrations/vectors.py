@@ -1,4 +1,4 @@
-"""A vector of environments in the form that the learner takes: rewards, and their parts in `info`, in rows."""
+"""Vector environments in the form that the learner expects: rewards, with their parts in `info`, in rows."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ from .row_parts import RowParts, row_parts_of
 
 
 class FactoredVector(VectorEnv):
-    """A vector environment whose rewards are ``info["vector_reward"] @ weights``; `factorax.wrap` makes it.
+    """A vector environment with rewards ``info["vector_reward"] @ weights``, as returned by `factorax.wrap`.
 
-    ``info["vector_reward"]`` ``(N, m)`` has the targets of the step for every environment, in every autoreset mode;
-    rows of environments that a call only reset are zeros.
+    ``info["vector_reward"]`` ``(N, m)`` has the targets of the step for each environment in all autoreset modes; rows
+    of environments that a call only reset are zeros.
     """
 
     network: InfluenceNetwork
@@ -49,12 +49,12 @@ class FactoredVector(VectorEnv):
         self._time = 0
 
     def describe(self, network: InfluenceNetwork, weights: np.ndarray, local: Any) -> None:
-        """Set the network, λ and what factors see."""
+        """Set the network, λ and the function of local observations."""
         self.network, self.weights, self.local = network, weights, local
         self.reward_space = gym.spaces.Box(-np.inf, np.inf, (network.shape[1],), np.float64)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start episodes, in all environments or in those of ``options["reset_mask"]``."""
+        """Start episodes in all environments, or in those of ``options["reset_mask"]``."""
         marked = None if options is None else options.get("reset_mask")
         self._ended = np.zeros(self.num_envs, bool) if marked is None else self._ended & ~np.asarray(marked)
         returned = self.env.reset(seed=seed, options=options)
@@ -62,7 +62,7 @@ class FactoredVector(VectorEnv):
         return self._rows(returned[0]), returned[1]
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Act in all environments, on a copy of the actions."""
+        """Step all environments with a copy of the actions."""
         self._time += 1
         n = self.num_envs
         returned = self.env.step(copied(actions))
@@ -86,14 +86,14 @@ class FactoredVector(VectorEnv):
         self.check_sum(total, reward, psi, resets)
         self._ended = over if resets is None else over & ~resets
         info = {**info, "vector_reward": psi, "_vector_reward": np.ones(n, bool)}
-        if isinstance(info.get("final_info"), Mapping):  # its part of the targets is with the others
+        if isinstance(info.get("final_info"), Mapping):  # its targets are already merged with the others
             final = {k: v for k, v in info["final_info"].items() if k not in ("vector_reward", "_vector_reward")}
             info["final_info"] = final
         return obs, total, terminated, truncated, info
 
     def read(self, obs: Any, actions: Any, reward: Any, info: Any, resets: np.ndarray | None = None) -> np.ndarray:
-        """Return the targets of a step, a new array ``(N, m)``."""
-        if resets is not None and resets.all():  # there is nothing to read
+        """Return the targets of a step as a new array ``(N, m)``."""
+        if resets is not None and resets.all():  # there is no transition
             return np.zeros((self.num_envs, self.weights.size))
         try:
             values = self.parts.read(obs, actions, reward, info, resets)
@@ -108,26 +108,26 @@ class FactoredVector(VectorEnv):
         return psi
 
     def check_sum(self, total: np.ndarray, reward: Any, psi: np.ndarray, resets: np.ndarray | None = None) -> None:
-        """Raise if the parts do not add up to the vector's own rewards, where it has one number for each environment
-        and this was asked for."""
+        """Raise if the parts do not add up to the vector's scalar rewards, if it has them and the check is on."""
         if not self._check_sum or np.shape(reward) != (self.num_envs,):
             return
-        own = np.asarray(reward, np.float64)
-        apart, scale = np.abs(total - own), np.abs(self.weights * psi).sum(axis=1)
+        rewards = np.asarray(reward, np.float64)
+        apart, scale = np.abs(total - rewards), np.abs(self.weights * psi).sum(axis=1)
         wrong = (apart > 1e-6 * np.abs(total)) & (apart > 1e-8 + 1e-4 * scale)
         if resets is not None:
             wrong &= ~resets
         if wrong.any():
             i = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"reward: the parts do not add up. In step {self._time} the reward of environment {i} is {own[i]:.6g}, "
-                f"and weights @ parts = {total[i]:.6g}, of parts {np.array2string(psi[i], precision=4)} and weights "
-                f"{np.array2string(self.weights, precision=4)}. Name the parts that are missing, or give the "
-                "environment's own weights=…; with check_sum=False the weighted parts become the objective"
+                f"reward: the parts do not add up. In step {self._time} the reward of environment {i} is "
+                f"{rewards[i]:.6g}, but weights @ parts = {total[i]:.6g}, of parts "
+                f"{np.array2string(psi[i], precision=4)} and weights {np.array2string(self.weights, precision=4)}. Add "
+                "the missing parts, or pass the weights of the environment as weights=…; with check_sum=False the "
+                "weighted sum becomes the objective"
             )
 
     def _rows(self, obs: Any) -> np.ndarray:
-        """Return flat observations of all environments, a new array ``(N, ...)``."""
+        """Return flat observations of all environments as a new array ``(N, ...)``."""
         if self._as_it_is:
             return np.array(obs)
         return np.stack([self._flat(one) for one in iterate(self.env.observation_space, obs)])
@@ -157,11 +157,13 @@ def wrap_vector(
     observe: Sequence[str],
     check_sum: bool,
 ) -> FactoredVector:
-    """Return the vector in the form that the learner takes. `n_targets` is known from an earlier one like it, which was
-    checked; else a step is made if nothing says it."""
+    """Return the vector in the form that the learner expects.
+
+    `n_targets` is known from an earlier, checked vector; otherwise one step is made if nothing else defines it.
+    """
     if observe:
         raise ValueError(
-            "observe: is for single environments; wrap those, as in gym.vector.SyncVectorEnv([make] * 8) with "
+            "observe: works only for single environments; wrap those, as in gym.vector.SyncVectorEnv([make] * 8) with "
             "make = fx.wrap(…, observe=…)"
         )
     one = OneOfMany(env).unwrapped
@@ -180,10 +182,10 @@ def wrap_vector(
         columns = getattr(network, "shape", (1, 1))[1]
         if m == 1 and columns > 1 and reward is None:
             raise ValueError(
-                f"reward: the vector environment gives rewards of shape {np.shape(step[1])}, and the network has "
-                f"{columns} columns; return rewards of shape ({env.num_envs}, {columns}), or put them in "
-                'info["vector_reward"], or say where they are: reward="info:…", or a function (obs, actions, rewards, '
-                "info) -> array with a row for each environment"
+                f"reward: the vector environment returns rewards of shape {np.shape(step[1])}, but the network has "
+                f"{columns} columns; want rewards of shape ({env.num_envs}, {columns}), the same in "
+                'info["vector_reward"], or their location: reward="info:…", or a function (obs, actions, rewards, '
+                "info) -> array with one row per environment"
             )
     if n_targets is None:
         warn_if_complete(network, m)
@@ -194,9 +196,9 @@ def wrap_vector(
         if network.shape[1] == m and network.targets == default_labels("psi", m):
             network = network.relabel(targets=names)
     fitted = fit(network, Rows.of(env.single_action_space), factors or "elements", m, names)
-    own: Any = getattr(one, "weights", None)
+    declared_weights: Any = getattr(one, "weights", None)
     own_local = getattr(one, "local", None)
-    lam = weights_of(weights, own if np.shape(own) == (m,) else None, m)
+    lam = weights_of(weights, declared_weights if np.shape(declared_weights) == (m,) else None, m)
     wrapped.describe(fitted, lam, local if local is not None else own_local)
     if step is not None:
         wrapped.check_sum(step[0] @ wrapped.weights, step[1], step[0])

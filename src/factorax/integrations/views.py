@@ -1,4 +1,4 @@
-"""What every view of a problem needs: its parts in one place, and the actions of single factors put together."""
+"""Code shared by all views of a problem: its properties, and the combination of the actions of single factors."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -23,7 +23,7 @@ Observe = Literal["local", "global"]
 def to_gymnasium(problem: Any) -> gym.Env:
     """Return a problem as a Gymnasium environment with a scalar reward, for any single-agent trainer.
 
-    - `problem`: a JAX `Problem`, or a function that makes an environment (which is then what you get).
+    - `problem`: a JAX `Problem`, or an environment factory (the result is then its environment).
 
     The vector of targets is in ``info["vector_reward"]``; `network` and `weights` are attributes.
 
@@ -38,15 +38,14 @@ def to_gymnasium(problem: Any) -> gym.Env:
     env: Any = problem() if callable(problem) else None
     if not isinstance(env, gym.Env):
         raise TypeError(
-            f"problem: got {shown(problem if env is None else env)}, want a Problem or a function that makes a "
-            "gymnasium.Env; fx.wrap "
-            "makes such functions"
+            f"problem: got {shown(problem if env is None else env)}, want a Problem or a function that returns a "
+            "gymnasium.Env, such as fx.wrap returns"
         )
     return env
 
 
 class ProblemEnv(FactoredEnv):
-    """A JAX problem, compiled, one episode at a time."""
+    """A compiled JAX problem that runs one episode at a time."""
 
     def __init__(self, problem: Problem):
         super().__init__(problem)
@@ -82,44 +81,43 @@ class ProblemEnv(FactoredEnv):
 
 
 class FactorViews:
-    """The factors of a problem seen one by one: what each sees, what each may do, what each is credited with."""
+    """The factors of a problem one by one: their observations, action spaces and credits."""
 
     def __init__(
         self, problem: Any, network: Any = None, *, weights: Any = None, local: Any = None, observe: Observe = "local"
     ):
         checked("observe", observe, Observe)
-        # bounded="clip": trainers give actions in the units of the environment
+        # bounded="clip": other trainers return actions in the units of the environment.
         self.spec = Spec.of(problem, network, weights=weights, local=local, bounded="clip")
-        hint = "a view stays as it is; take a point of a schedule with .at(step).network()"
+        hint = "a view does not change; use a point of a schedule, .at(step).network()"
         self.network: InfluenceNetwork = as_network(self.spec.network, "network", hint)
         self.weights, self.space = self.spec.weights, self.spec.components
         self.names, self.n, self.groups = list(self.network.actions), self.spec.n_factors, self.spec.groups
         self._local = jax.jit(self.spec.local) if observe == "local" and self.spec.local is not None else None
 
     def credit(self, psi: Any) -> np.ndarray:
-        """[K(λ∘ψ)] of targets ``(..., m)``, in 64 bits."""
+        """Return [K(λ∘ψ)] of targets ``(..., m)`` in 64 bits."""
         return credit(self.network, np.asarray(psi, np.float64), self.weights)
 
     def targets(self, reward: Any, info: dict[str, Any]) -> np.ndarray:
-        """Return the targets that a step gave, ``(m,)``: the parts of its reward, or the reward itself."""
+        """Return the targets of a step, ``(m,)``: the parts of its reward, or the reward itself."""
         psi, m = np.array(info.get("vector_reward", reward), np.float64).ravel(), self.network.shape[1]
         if psi.size != m:
-            got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "the reward alone"
+            got = f'{psi.size} in info["vector_reward"]' if "vector_reward" in info else "only the reward"
             raise ValueError(
-                f"problem: a step gave {got}, and the network has {counted(m, 'target')}; want all in "
-                'info["vector_reward"], or '
-                "say where they are: fx.wrap(make, network, reward=…)"
+                f"problem: a step returned {got}, but the network has {counted(m, 'target')}; want all of them in "
+                'info["vector_reward"], or their location: fx.wrap(make, network, reward=…)'
             )
         return psi
 
     def see(self, obs: np.ndarray) -> np.ndarray:
-        """Return what every factor sees of flat observations ``(..., d)``, ``(..., n, l)``."""
+        """Return the observation of each factor, ``(..., n, l)``, from flat observations ``(..., d)``."""
         if self._local is None:
             return np.repeat(obs[..., None, :], self.n, axis=-2)
         local = np.asarray(self._local(obs))
         if local.shape[-2] == self.n:
             return local
-        padded = np.concatenate([local, np.zeros_like(local[..., :1, :])], axis=-2)  # rows of components
+        padded = np.concatenate([local, np.zeros_like(local[..., :1, :])], axis=-2)  # one row per component
         return padded[..., self.spec.seen_by_factor, :].reshape(*local.shape[:-2], self.n, -1)
 
     @cached_property
@@ -129,12 +127,12 @@ class FactorViews:
 
     @cached_property
     def spaces(self) -> list[gym.Space]:
-        """The action space of every factor; choices are counted from 0."""
+        """The action space of each factor; choices are numbered from 0."""
         return [self._space(group) for group in self.groups]
 
     @cached_property
     def joint_space(self) -> gym.Space:
-        """The actions of all factors together, with the components in their order."""
+        """The joint action space of all factors, with the components in order."""
         return self._space(np.arange(len(self.space)))
 
     def _space(self, group: Any) -> gym.Space:
@@ -147,7 +145,7 @@ class FactorViews:
         return gym.spaces.Tuple([self._space([k]) for k in group])
 
     def together(self, actions: Sequence[Any]) -> np.ndarray:
-        """Return the flat action ``(c,)`` made of those of the factors."""
+        """Return the flat action ``(c,)`` that combines the actions of the factors."""
         row = np.empty(len(self.space), np.float32)
         for group, action in zip(self.groups, actions, strict=True):
             row[group] = np.concatenate([np.ravel(part) for part in action]) if isinstance(action, tuple) else action

@@ -1,4 +1,4 @@
-"""`wrap`: turn any environment into one that the learner takes."""
+"""`wrap`: convert any environment to the form that the learner expects."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -33,35 +33,37 @@ def wrap(
     check_sum: bool = True,
     check_seed: bool = False,
 ) -> Any:
-    """Return an environment in the form that `FactoredPPO` takes: a `FactoredEnv`, or a `FactoredVector` for a vector
-    environment. Wrapping a function that makes an environment returns such a function.
+    """Return an environment in the form that `FactoredPPO` expects.
+
+    The result is a `FactoredEnv`, or a `FactoredVector` for a vector environment. Wrapping an environment factory
+    returns a factory.
 
     **Arguments**
 
     - `env`: a Gymnasium, MO-Gymnasium or parallel PettingZoo environment, a Gymnasium vector environment, or a function
-      that makes one. The learner needs a function, since it makes several. One is made at once, to check
-      the other arguments.
-    - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix. The
-      environment's own if left out; without one, every factor influences every target, with a warning.
-    - `reward`: where the targets are. Left out: the array an environment of MO-Gymnasium returns,
-      ``info["vector_reward"]``, the rewards of the PettingZoo agents, or else the scalar, as one target.
+      that returns one. The learner needs a function, since it creates several environments. One is created immediately
+      to check the other arguments.
+    - `network`: which factor influences which target, now or later: an `InfluenceNetwork`, or its matrix. The default
+      is that of the environment; without one, each factor influences each target, and a warning is issued.
+    - `reward`: where the targets are. By default: the array that a MO-Gymnasium environment returns,
+      ``info["vector_reward"]``, the rewards of PettingZoo agents, or else the scalar reward as one target.
       ``"info:profit,costs.energy"``: dotted paths into `info`, to numbers or arrays. A function ``(obs, action, reward,
-      info) -> vector``; for a vector environment, it gets the arrays of all environments and returns a row for each.
-      ``"collapse"``: PettingZoo agents that all get the same reward, as one target.
-    - `weights`: the weights λ, ``(m,)``; the environment's own, or ones.
-    - `factors`: what a row of the network stands for. ``"elements"``: a component of the action, as
-      `factorax.learning.ActionSpace` counts them. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent.
-      ``"minimum"``: the minimum factorisation of the network. Elements if left out; agents in PettingZoo.
-    - `local`: from observations ``(..., d)`` to what each factor sees, ``(..., n, l)``; the environment's own, or in
-      PettingZoo the observation of each agent.
-    - `observe`: dotted paths into `info` whose numbers are put at the end of the observation, for policies, critics and
-      a `StateNetwork`, which finds them by these names. Every `info` must have them, including that of `reset`; the
-      environment is reset once when it is wrapped. The environment's own `local` sees what it saw before.
-    - `check_sum`: raise if ``weights @ parts`` is not the scalar reward that the environment gives.
-    - `check_seed`: raise if two episodes with one seed and the same actions differ.
+      info) -> vector``; for a vector environment it receives the arrays of all environments and returns one row each.
+      ``"collapse"``: one target for PettingZoo agents that all get the same reward.
+    - `weights`: the weights λ, ``(m,)``; by default those of the environment, or ones.
+    - `factors`: the meaning of a row of the network. ``"elements"``: a component of the action, as listed by
+      `factorax.learning.ActionSpace`. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent. ``"minimum"``:
+      the minimum factorisation of the network. The default is elements, or agents for PettingZoo.
+    - `local`: maps observations ``(..., d)`` to local observations of the factors, ``(..., n, l)``; by default that of
+      the environment, or for PettingZoo the observation of each agent.
+    - `observe`: dotted paths into `info` to numbers that are appended to the observation, for policies, critics and a
+      `StateNetwork`, which finds them by these names. Each `info` must have them, including that of `reset`; the
+      environment is reset once when it is wrapped. The environment's own `local` receives the original observation.
+    - `check_sum`: whether to raise if ``weights @ parts`` differs from the scalar reward of the environment.
+    - `check_seed`: whether to raise if two episodes with the same seed and actions differ.
 
     Observations that are not a Box are flattened, and actions are copied before they are passed on. An environment
-    without a `reward_space` is stepped once, to count the targets and check that they add up; reset it before use.
+    without a `reward_space` is stepped once, to count the targets and check their sum; reset it before use.
 
     >>> import gymnasium as gym, factorax as fx
     >>> def move(obs, action, reward, info):
@@ -81,24 +83,25 @@ def wrap(
     options: dict[str, Any] = {"network": network, "reward": reward, "weights": weights, "factors": factors}
     options |= {"local": local, "observe": observe, "check_sum": check_sum, "check_seed": check_seed}
     if is_jax(env):
-        raise TypeError("env: got a Problem, want an environment; FactoredPPO takes problems as they are")
+        raise TypeError("env: got a Problem, want an environment; FactoredPPO accepts problems directly")
     if callable(env) and not isinstance(env, gym.Env):
         return Factory(env, options)
     return _wrapped(env, options)
 
 
 class Measured(NamedTuple):
-    """Number of targets and places of `info` in the observation, measured on a first environment."""
+    """The number of targets and the positions of `info` in the observation, measured on the first environment."""
 
     targets: int
     places: Places
 
 
 class Factory:
-    """A function that makes wrapped environments; the first is measured and checked, and the others are taken alike.
+    """A function that creates wrapped environments; the first is measured and checked, and the others are assumed
+    equal.
 
-    The first is made at once, so that a network that does not fit is named where it was given; it is what the first
-    call returns.
+    The first is created immediately, so that a network that does not fit raises where it is passed; the first call
+    returns it.
     """
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
@@ -112,32 +115,33 @@ class Factory:
             raise
         self._first: FactoredEnv | FactoredVector | None = first
         self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
-        """Number of environments of a vector environment; None if it makes single ones."""
+        """Number of sub-environments of a vector environment; None for single environments."""
         self.measured = Measured(first.network.shape[1], first.observed_info)
 
     def __call__(self) -> "FactoredEnv | FactoredVector":
-        """Make one more environment."""
+        """Create another environment."""
         first, self._first = self._first, None
         return _wrapped(self.make(), self.options, self.measured) if first is None else first
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_first": None}  # a simulator stays in its process
+        return vars(self) | {"_first": None}  # a simulator cannot leave its process
 
 
 def _wrapped(env: Any, options: dict[str, Any], measured: Measured | None = None) -> "FactoredEnv | FactoredVector":
-    """Wrap an environment, or a vector of them; `measured` comes from an earlier one like it, which was checked."""
+    """Wrap an environment or vector environment; `measured` comes from an earlier, checked one."""
     options = dict(options)
     check_seed = options.pop("check_seed")
     if hasattr(env, "agent_selection"):
         raise TypeError(
-            "env: got a turn-based (AEC) environment, want a parallel one, which pettingzoo.utils.aec_to_parallel makes"
+            "env: got a turn-based (AEC) environment, want a parallel one; convert it with "
+            "pettingzoo.utils.aec_to_parallel"
         )
     if hasattr(env, "possible_agents") and not isinstance(env, gym.Env):
         from .pettingzoo import wrap_parallel
 
         if options.pop("observe"):
             raise ValueError(
-                "observe: is for Gymnasium environments; let the agents of PettingZoo observe it themselves"
+                "observe: works only for Gymnasium environments; want it in the observations of the PettingZoo agents"
             )
         wrapped = wrap_parallel(env, is_first=measured is None, **options)
     elif is_vector(env):
@@ -157,12 +161,12 @@ def _refuse(env: Any) -> None:
     if not isinstance(env, gym.Env):
         raise TypeError(
             f"env: got {type(env).__name__}, want a gymnasium.Env, a parallel PettingZoo environment, or a function "
-            "that makes one, as in lambda: gym.make('CartPole-v1')"
+            "that returns one, as in lambda: gym.make('CartPole-v1')"
         )
     inner: Any = env
     while isinstance(inner, gym.Wrapper):
         if isinstance(inner, gym.wrappers.Autoreset):
-            raise TypeError("env: has the wrapper Autoreset, which hides the last observation; take it off")
+            raise TypeError("env: has the wrapper Autoreset, which hides the last observation; want it without")
         inner = inner.env
 
 
@@ -207,8 +211,8 @@ def _wrap_gymnasium(
         columns = getattr(network, "shape", (1, 1))[1]
         if m == 1 and columns > 1 and np.ndim(step[1]) == 0 and reward is None:
             raise ValueError(
-                f"reward: the environment gives one number, and the network has {columns} columns; say where "
-                'the parts of the reward are: reward="info:…", or a function (obs, action, reward, info) -> vector'
+                f"reward: the environment returns one number, but the network has {columns} columns; want the location "
+                'of its parts: reward="info:…", or a function (obs, action, reward, info) -> vector'
             )
     if measured is None:
         warn_if_complete(network, m)
@@ -227,7 +231,7 @@ def _wrap_gymnasium(
 
 
 class _Front:
-    """A `local` function that gets the observation without the numbers of `info` at its end."""
+    """A `local` function that receives the observation without the appended numbers of `info`."""
 
     def __init__(self, local: Callable[[Any], Any], size: int):
         self.local, self.size = local, size
@@ -267,6 +271,6 @@ def _check_seed(env: Any, steps: int = 10) -> None:
         first = differ[0] if differ else min(map(len, episodes))
         what = "the first observation" if first == 0 else f"step {(first + 1) // 2}"
         raise ValueError(
-            f"check_seed: two episodes with reset(seed=123) and the same actions differ in {what}; draw from "
-            "self.np_random, which reset(seed=…) seeds, and from nothing else, or leave check_seed out"
+            f"check_seed: two episodes with reset(seed=123) and the same actions differ in {what}; want all random "
+            "numbers only from self.np_random, which reset(seed=…) seeds, or omit check_seed"
         )

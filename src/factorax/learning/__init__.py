@@ -1,4 +1,4 @@
-"""The algorithm: policies, advantages of every target, PPO with a ratio and a credit for every factor. JAX."""
+"""The algorithm: policies, per-target advantages, and PPO with one ratio and credit per factor. Needs JAX."""
 
 from typing import TYPE_CHECKING
 
@@ -51,5 +51,5 @@ _HOMES = {
     "TrainState": "state",
 }
 
-# Loaded when needed: the command line knows all settings without JAX.
+# Loaded lazily: the command line reads all settings without JAX.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -1,13 +1,17 @@
-"""`AdaptiveNetwork`: the edges that pay, estimated continually from the rollouts that training uses anyway.
+"""`AdaptiveNetwork`: the worthwhile edges, re-estimated from the rollouts of training.
 
-An edge i → j pays if leaving it out would cost more bias than keeping it costs noise. Both are measured on every
-rollout, for all pairs, with respect to the last layer of the policy:
+An edge i → j is worthwhile if leaving it out would add more squared bias than keeping it adds noise. Both are measured
+on each rollout for all pairs, with respect to the last layer of the policy:
 
     Gᵢⱼ = E[zᵢ λⱼ Aⱼ],    bias²ᵢⱼ = |Gᵢⱼ|²,    noiseᵢⱼ = V[mean of zᵢ λⱼ Aⱼ over a rollout]
 
-The noise is that between environments, because the steps of one episode are not independent. Both are averaged over the
-last `window` rollouts, a time in which a policy changes little and an optimiser averages: the gradient that counts
-averages over this many rollouts, and so does the estimate.
+If components share parameters, the policy follows the sum of their gradients. Where c components have an edge of the
+same kind, such as that from each quote of a market to its own profit, removing all of these edges costs c² bias², and
+keeping them costs c noise. An edge is then worthwhile if `copies` = c times its bias² exceeds its noise.
+
+The noise is measured between environments, because the steps of one episode are not independent. Both are averaged over
+the last `window` rollouts, during which a policy changes little and over which the optimizer averages gradients as
+well.
 """
 
 from dataclasses import dataclass
@@ -24,22 +28,23 @@ from ..structure.checks import as_network
 from .diagnostics import Evidence, Scores
 
 LARGEST = 10**7
-"""Pairs times parameters of the last layer: the estimates are an array of this size."""
+"""Maximum size of the estimates: pairs times parameters of the last layer."""
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveNetwork(BaseNetwork):
-    """A network that training keeps up to date.
+    """A network whose edges are re-estimated during training.
 
     **Arguments**
 
-    - `initial`: the network to begin with: one that was given or discovered, or a complete one.
-    - `every`: rollouts between two revisions.
-    - `window`: rollouts that the estimates are averaged over, older ones with falling weight.
+    - `initial`: the initial network: given, discovered or complete.
+    - `every`: number of rollouts between revisions.
+    - `window`: number of rollouts over which estimates are averaged, with decaying weights.
     - `margin`: hysteresis. An edge is added if its bias² exceeds 1 + margin times the noise, and removed if it is less
-      than 1 / (1 + margin) times the noise; in between it stays as it is.
+      than 1 / (1 + margin) times the noise; in between it does not change.
+    - `copies`: number of components that share parameters and have an edge of the same kind; bias² is multiplied by it.
 
-    A row none of whose edges pays stays as it is: without any edge there would be nothing to learn from.
+    A row without a worthwhile edge does not change, since without any edge there would be nothing to learn from.
 
     >>> from factorax.learning import FactoredPPO
     >>> from factorax.problems import contextual_bandit
@@ -54,29 +59,31 @@ class AdaptiveNetwork(BaseNetwork):
     every: int = 2
     window: int = 10
     margin: float = 8.0
+    copies: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "initial", as_network(self.initial, "initial"))
         checked("every", self.every, Count)
         checked("window", self.window, Count)
         checked("margin", self.margin, NotNegative)
+        checked("copies", self.copies, Count)
 
     @classmethod
     def from_complete(cls, like: InfluenceNetwork) -> "AdaptiveNetwork":
-        """Return a network that begins with every edge between the actions and targets of another network."""
+        """Return a network that starts with all edges between the actions and targets of another network."""
         like = as_network(like, "like")
         return cls(InfluenceNetwork._derive(np.ones(like.shape, bool), like.actions, like.targets))
 
     @property
     def static(self) -> InfluenceNetwork:
-        """The network it begins with."""
+        """The initial network."""
         return self.initial
 
     def init_state(self, sizes: TrainingSizes) -> "EdgeEstimates":
-        """Return empty estimates, of no rollouts."""
+        """Return empty estimates."""
         if sizes.grouped:
             raise ValueError(
-                "network: got a factored network, want one with a row per component of the action space for adaptive"
+                "network: got a factored network, want one row per component of the action space for adaptive"
             )
         n, m = self.initial.shape
         width = sizes.score_size
@@ -96,25 +103,25 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """Return K as earlier rollouts have shaped it: the data that choose edges are not those they are used on."""
+        """Return K from earlier rollouts: edges are not chosen with the data they are used on."""
         return KArray(state.matrix)
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple["EdgeEstimates", dict[str, Any]]:
-        """With one more rollout; every so often with other edges."""
+        """Return the estimates with one more rollout and, at revisions, new edges."""
         gradients = pair_gradients(evidence.scores, evidence.advantage * evidence.weights, evidence.n_envs)
         new = self.revised(state, *gradients)
         changed = jnp.sign(new.matrix) - jnp.sign(state.matrix)
         return new, {"network/edges": (new.matrix > 0).sum(), "network/changed": changed}
 
     def revised(self, state: "EdgeEstimates", gradients: jax.Array, noise: jax.Array) -> "EdgeEstimates":
-        """With Gᵢⱼ ``(n, width, m)`` of one more rollout and its noise ``(n, m)``."""
+        """Return the estimates with Gᵢⱼ ``(n, width, m)`` of one more rollout and its noise ``(n, m)``."""
         keep = 1 - 1 / self.window
         gradient, noise = keep * state.gradient + gradients, keep * state.noise + noise
         total, squares = keep * state.total + 1, keep**2 * state.squares + 1
         rollouts = state.rollouts + 1
         one, share = noise / total, squares / total**2  # of one rollout; the mean has this share of it
         of_mean = one * share
-        bias = jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
+        bias = self.copies * jnp.maximum(((gradient / total) ** 2).sum(axis=1) - of_mean, 0.0)
         present = state.matrix > 0
         pays = jnp.where(present, bias * (1 + self.margin) > of_mean, bias > (1 + self.margin) * of_mean)
         kept = jnp.where(present, state.matrix, 1.0) * pays
@@ -130,19 +137,19 @@ class AdaptiveNetwork(BaseNetwork):
         )
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """Return the network as it is now."""
+        """Return the current network."""
         return InfluenceNetwork._derive(np.asarray(state.matrix), self.initial.actions, self.initial.targets)
 
 
 class EdgeEstimates(NamedTuple):
-    """Estimates of all edges from the rollouts so far, and the network they led to."""
+    """Estimates of all edges from past rollouts, and the resulting network."""
 
     matrix: jax.Array
     """K, ``(n, m)``."""
     gradient: jax.Array
-    """Sum of Gᵢⱼ over rollouts with falling weights, ``(n, width, m)``."""
+    """Weighted sum of Gᵢⱼ over rollouts, with decaying weights, ``(n, width, m)``."""
     noise: jax.Array
-    """The same for the noise of a rollout, its trace, ``(n, m)``."""
+    """Weighted sum of the noise (trace) of rollouts, ``(n, m)``."""
     total: jax.Array
     """Sum of these weights."""
     squares: jax.Array
@@ -151,10 +158,10 @@ class EdgeEstimates(NamedTuple):
 
 
 def pair_gradients(scores: Scores, advantage: jax.Array, n_envs: int) -> tuple[jax.Array, jax.Array]:
-    """Gᵢⱼ of every component and target, ``(c, width, m)``, and its noise, ``(c, m)``.
+    """Return Gᵢⱼ of each component and target, ``(c, width, m)``, and its noise, ``(c, m)``.
 
-    - `scores`: of N samples, ordered by time, then by environment.
-    - `advantage`: λⱼ Aⱼ of every target, ``(N, m)``.
+    - `scores`: the scores of N samples, ordered by time, then by environment.
+    - `advantage`: λⱼ Aⱼ of each target, ``(N, m)``.
     """
     components, width = scores.outer.shape[1:]
     inner = jnp.concatenate([scores.inner, jnp.ones_like(scores.inner[..., :1])], axis=-1)

@@ -1,7 +1,7 @@
-"""`AdaptiveStateNetwork`: an adaptive network for each of a few regimes, which the observation tells.
+"""`AdaptiveStateNetwork`: a separate adaptive network for each of a few regimes of the observation.
 
-Which edges pay may depend on the state: the wake of a turbine turns with the wind. One network for all states has to
-keep an edge that pays in some of them, or drop it there, too. Here every regime has its own estimates and its own K.
+The worthwhile edges may depend on the state: the wake of a turbine turns with the wind. One network for all states must
+keep an edge that is worthwhile in some of them, or lose it there. Here each regime has its own estimates and K.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,20 +22,20 @@ from .diagnostics import Evidence, Scores
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveStateNetwork(BaseNetwork):
-    """K of the regime that a state is in; each is kept up to date as that of an `AdaptiveNetwork`.
+    """An adaptive network with a separate K for each regime of the state.
 
-        Gᵢⱼ(r) = E[1(s in r) zᵢ λⱼ Aⱼ],    and the edge i → j pays in regime r by the same rule, with this gradient
+          Gᵢⱼ(r) = E[1(s in r) zᵢ λⱼ Aⱼ],    and the edge i → j is worthwhile in r by the rule of `AdaptiveNetwork`
 
-    The gradient is the sum over regimes, so that bias² and noise of every regime are those of its part of it. Regimes
-    that were hardly visited keep the network that they began with.
+    The gradient is the sum over regimes, so bias² and noise of a regime are those of its part. Regimes that were hardly
+    visited keep their initial network.
 
     **Arguments**
 
-    - `initial`: the network that every regime begins with.
-    - `regime`: a function from observations ``(..., d)`` to whole numbers ``(...)`` from 0 to `regimes` − 1, written
-      with `jax.numpy`. `bins` makes one.
-    - `regimes`: how many there are. Few: each of them has to find its edges from its share of the samples.
-    - `every`, `window`, `margin`: as of `AdaptiveNetwork`.
+    - `initial`: the initial network of all regimes.
+    - `regime`: a function from observations ``(..., d)`` to integers ``(...)`` from 0 to `regimes` − 1, written with
+      `jax.numpy`. `bins` creates one.
+    - `regimes`: the number of regimes. Use few: each must find its edges from its share of the samples.
+    - `every`, `window`, `margin`: as in `AdaptiveNetwork`.
 
     >>> net = AdaptiveStateNetwork.bins(InfluenceNetwork.complete(2, 2), [0], [[0.0]])
     >>> net.regimes, net.regime(jnp.array([[-1.0, 3.0], [2.0, 3.0]]))
@@ -59,23 +59,23 @@ class AdaptiveStateNetwork(BaseNetwork):
 
     @classmethod
     def bins(cls, initial: InfluenceNetwork, features: Any, edges: Any, **options: Any) -> "AdaptiveStateNetwork":
-        """With a regime for every combination of bins of a few features.
+        """Create a network with one regime per combination of bins of a few features.
 
-        - `features`: places in the observation.
-        - `edges`: for each of them the rising numbers between two bins.
+        - `features`: indices of features in the observation.
+        - `edges`: for each feature, the increasing boundaries between its bins.
         """
-        listed("features", features, "places in the observation")
-        listed("edges", edges, "a list of rising numbers for each feature")
+        listed("features", features, "indices in the observation")
+        listed("edges", edges, "a list of increasing numbers for each feature")
         places = [checked("features", each, Annotated[int, Range(0)]) for each in features]
         limits = [real_array("edges", each) for each in edges]
         if not places or len(places) != len(limits):
             raise ValueError(
-                f"features, edges: got {len(places)} and {len(limits)}, want one list of edges for each of one or more "
-                "features"
+                f"features, edges: got {len(places)} and {len(limits)}, want one or more features with one list of "
+                "edges each"
             )
         for each in limits:
             if each.ndim != 1 or not each.size or (np.diff(each) <= 0).any():
-                raise ValueError(f"edges: got {each.tolist()}, want rising numbers between bins, such as [-0.5, 0.5]")
+                raise ValueError(f"edges: got {each.tolist()}, want increasing boundaries of bins, such as [-0.5, 0.5]")
 
         def regime(obs: Any) -> Any:
             index = jnp.zeros(obs.shape[:-1], jnp.int32)
@@ -88,7 +88,7 @@ class AdaptiveStateNetwork(BaseNetwork):
 
     @property
     def static(self) -> InfluenceNetwork:
-        """The network that every regime begins with."""
+        """The initial network of all regimes."""
         return self.initial
 
     @property
@@ -96,11 +96,11 @@ class AdaptiveStateNetwork(BaseNetwork):
         return AdaptiveNetwork(self.initial, every=self.every, window=self.window, margin=self.margin)
 
     def check_settings(self, config: Any) -> None:
-        """A critic of factors predicts credits, and those change with the state."""
+        """Raise for a critic of factors: it predicts credits, which change with the state."""
         refuse_critic_of_factors(self, config)
 
     def check_observations(self, obs: Any, info: Mapping[str, Any]) -> None:
-        """Raise if the function does not return one regime for each observation."""
+        """Raise if the function does not return one regime per observation."""
         got = jax.eval_shape(self.regime, obs)
         check_type("regime", got, jax.ShapeDtypeStruct, "a function that returns one array")
         if got.shape != obs.shape[:-1] or not jnp.issubdtype(got.dtype, jnp.integer):
@@ -110,21 +110,21 @@ class AdaptiveStateNetwork(BaseNetwork):
             )
 
     def init_state(self, sizes: TrainingSizes) -> EdgeEstimates:
-        """Return empty estimates, of no rollouts, for every regime."""
+        """Return empty estimates for each regime."""
         one = self._rule.init_state(sizes)
         if self.regimes * one.gradient.size > LARGEST:
             raise ValueError(
-                f"regimes: got {self.regimes}, whose estimates are {self.regimes * one.gradient.size:,} numbers, more "
+                f"regimes: got {self.regimes}, with estimates of {self.regimes * one.gradient.size:,} numbers, more "
                 f"than {LARGEST:,}; want fewer regimes or pairs, or smaller hidden layers"
             )
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (self.regimes, *x.shape)), one)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """Return K of the regime of every observation, ``[T, B, n, m]``."""
+        """Return K of the regime of each observation, ``[T, B, n, m]``."""
         return KArray(state.matrix[self._regime(rollout.obs)])
 
     def update_state(self, state: Any, evidence: Evidence) -> tuple[EdgeEstimates, dict[str, Any]]:
-        """With one more rollout in every regime that was visited; every so often with other edges."""
+        """Return the estimates with one more rollout in each visited regime and, at revisions, new edges."""
         obs = evidence.batch.obs
         regime = self._regime(obs.reshape(-1, obs.shape[-1]))
         psi = evidence.advantage * evidence.weights
@@ -133,7 +133,7 @@ class AdaptiveStateNetwork(BaseNetwork):
         def one(which: jax.Array, estimates: EdgeEstimates) -> EdgeEstimates:
             inside = (regime == which).astype(psi.dtype)
             scores = Scores(evidence.scores.outer * inside[:, None, None], evidence.scores.inner)
-            # Centred within the regime, as the advantages of all samples are: what is the same for all is noise.
+            # Centred within the regime, as advantages are over all samples: a common offset would be noise.
             mean = (psi * inside[:, None]).sum(axis=0) / jnp.maximum(inside.sum(), 1)
             gradients, noise = pair_gradients(scores, (psi - mean) * inside[:, None], evidence.n_envs)
             new = rule.revised(estimates, gradients, noise)
@@ -146,11 +146,11 @@ class AdaptiveStateNetwork(BaseNetwork):
         return new, {"network/edges": (edges * share).sum()}
 
     def present(self, state: Any, timesteps: int) -> InfluenceNetwork:
-        """Return every edge that some regime has now."""
+        """Return the union of the current edges of all regimes."""
         return self._named(np.asarray(state.matrix).max(axis=0))
 
     def of_regimes(self, state: EdgeEstimates) -> list[InfluenceNetwork]:
-        """Return the network of every regime, from the state that training carries: ``model.state.network``."""
+        """Return the network of each regime, given the training state ``model.state.network``."""
         check_type("state", state, EdgeEstimates, "the state of this network, model.state.network")
         return [self._named(matrix) for matrix in np.asarray(state.matrix)]
 

@@ -1,4 +1,4 @@
-"""What a rollout says of every target: generalised advantage estimation, and returns from a later step on."""
+"""Generalised advantage estimation for each target, and returns from a later step on."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -11,17 +11,17 @@ from ..spec import Spec
 
 
 class TrainingBatch(NamedTuple):
-    """A rollout as the update sees it, time and environments in front: ``[T, B, ...]``."""
+    """A rollout in the form used by the update, with time and environments first: ``[T, B, ...]``."""
 
     obs: jax.Array
     local: jax.Array | None
-    """What every component sees, ``[T, B, c, l]``."""
+    """Local observations of the components, ``[T, B, c, l]``."""
     action: jax.Array
-    """``[T, B, c]``"""
+    """Raw actions, ``[T, B, c]``."""
     psi: jax.Array
     """The targets, ``[T, B, m]``."""
     next_obs: jax.Array
-    """The observation that followed; at the end of an episode its last one."""
+    """The next observation; at the end of an episode, its last observation."""
     next_local: jax.Array | None
     terminated: jax.Array
     """``[T, B]``"""
@@ -31,23 +31,23 @@ class TrainingBatch(NamedTuple):
     target_terminated: jax.Array | None = None
     """``[T, B, m]``"""
     log_prob: jax.Array | None = None
-    """Log-probability of every component under the policy that acted, ``[T, B, c]``; None if that is the agent's."""
+    """Log-probability of each component under the acting policy, ``[T, B, c]``; None if that is the agent's."""
     memory: jax.Array | None = None
-    """What a recurrent policy remembered before it acted, ``[T, B, h]``."""
+    """Memory of a recurrent policy before it acted, ``[T, B, h]``."""
     critic_memory: jax.Array | None = None
-    """What a recurrent critic remembers before each step, ``[T, B, h]``; None if it has no memory of its own."""
+    """Memory of a recurrent critic before each step, ``[T, B, h]``; None if it has no memory of its own."""
     next_action: jax.Array | None = None
-    """What the policy would do at `next_obs`, ``[T, B, c]``, for a critic of actions; None for others."""
+    """The policy's actions at `next_obs`, ``[T, B, c]``, for a critic of actions; None for others."""
 
 
 class Samples(NamedTuple):
-    """What minibatches are made of, one axis of samples in front."""
+    """The samples from which minibatches are drawn, with one axis of samples first."""
 
     obs: jax.Array
     local: jax.Array | None
     action: jax.Array
     log_prob: jax.Array
-    """Log-probability of every factor under the policy that acted, ``(N, n)``."""
+    """Log-probability of each factor under the acting policy, ``(N, n)``."""
     parameters: jax.Array
     """Parameters of that policy's distributions, ``(N, c, width)``."""
     credit: jax.Array
@@ -58,15 +58,15 @@ class Samples(NamedTuple):
     factor_mask: jax.Array | None
     memory: jax.Array | None = None
     critic_memory: jax.Array | None = None
-    """Before each step, ``(N, h)``, if networks remember."""
+    """Memory before each step, ``(N, h)``, if networks are recurrent."""
     starts: jax.Array | None = None
-    """Whether an episode begins with this step, ``(N,)``, if networks remember."""
+    """Whether an episode starts with this step, ``(N,)``, if networks are recurrent."""
     component: jax.Array | None = None
-    """Which component a sample is of, ``(N,)``, if each is of one alone (`factor_samples`)."""
+    """The component of each sample, ``(N,)``, if a sample has only one (`factor_samples`)."""
 
 
 def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
-    """Return sums over the components of every factor, ``(..., c)`` → ``(..., n)``."""
+    """Return sums over the components of each factor, ``(..., c)`` → ``(..., n)``."""
     if spec.factors is None:
         return by_component
     zeros = jnp.zeros((*by_component.shape[:-1], spec.n_factors), by_component.dtype)
@@ -74,14 +74,15 @@ def by_factor(spec: Spec, by_component: jax.Array) -> jax.Array:
 
 
 def by_component(spec: Spec, by_factor: jax.Array) -> jax.Array:
-    """Return the value of every component's factor, ``(..., n)`` → ``(..., c)``."""
+    """Return the value of the factor of each component, ``(..., n)`` → ``(..., c)``."""
     return by_factor if spec.factors is None else by_factor[..., spec.factors]
 
 
 def ends(batch: TrainingBatch, bootstrap: str) -> tuple[jax.Array, jax.Array]:
     """Return where targets terminate, ``[T, B, m]`` or ``[T, B, 1]``, and where episodes end, ``[T, B, 1]``.
 
-    `bootstrap` says whether an ended episode has a future: ``"auto"``, as its flags say; ``"never"``; ``"always"``.
+    `bootstrap` defines whether an ended episode has a future: ``"auto"``: according to its flags; ``"never"``;
+    ``"always"``.
     """
     terminated, truncated = batch.terminated[..., None], batch.truncated[..., None]
     ended = terminated | truncated
@@ -104,8 +105,7 @@ def fragment_ends(n_steps: int, length: int) -> jax.Array:
 
 
 def starts(batch: TrainingBatch) -> jax.Array:
-    """Return whether an episode begins with a step, ``[T, B]``, except with the first of a rollout, whose memory says
-    so."""
+    """Return whether an episode starts with a step, ``[T, B]``, except for the first step of a rollout."""
     ended = batch.terminated | batch.truncated
     return jnp.concatenate([jnp.zeros_like(ended[:1]), ended[:-1]])
 
@@ -120,12 +120,12 @@ def gae(
     gamma: float,
     trace: float,
 ) -> tuple[jax.Array, jax.Array]:
-    """Return advantages and returns of every target (Schulman et al., 2016).
+    """Return advantages and returns of each target (Schulman et al., 2016).
 
         δ_t = ψ_t + γ (1 − terminated_t) v(s'_t) − v(s_t),    A_t = δ_t + γλ (1 − ended_t) A_{t+1}.
 
-    Whatever ends an episode cuts the sum, but only termination (of the episode, or of one target) cuts the bootstrap: a
-    truncated episode still has a future, whose value is that of its last observation.
+    Any end of an episode cuts the sum, but only termination (of the episode, or of one target) cuts the bootstrap: a
+    truncated episode still has a future, with the value of its last observation.
 
     **Arguments**, time first:
 
@@ -148,13 +148,14 @@ def gae(
         raise ValueError(f"psi: got {psi}, want (time, ...)")
     if not psi.shape == values.shape == next_values.shape:
         raise ValueError(
-            f"values, next_values: got shapes {values.shape} and {next_values.shape}, want that of psi, {psi.shape}"
+            f"values, next_values: got shapes {values.shape} and {next_values.shape}, want the shape of psi, "
+            f"{psi.shape}"
         )
     for name, flags in (("terminated", terminated), ("ended", ended)):
         _check_flags(name, flags, psi.shape)
     continues = 1.0 - jnp.asarray(terminated, psi.dtype)
     delta = psi + gamma * continues * next_values - values
-    # A target that has terminated passes no advantage back, even if its episode continues.
+    # A terminated target passes no advantage back, even if its episode continues.
     decay = gamma * trace * continues * (1.0 - jnp.asarray(ended, psi.dtype))
     decay = jnp.broadcast_to(decay, delta.shape)
 
@@ -171,32 +172,32 @@ def _check_flags(name: str, flags: Any, shape: tuple[int, ...]) -> None:
     array = real_array(name, flags, jnp)
     fits = array.ndim <= len(shape) and all(a in (1, b) for a, b in zip(array.shape[::-1], shape[::-1], strict=False))
     if not fits:
-        raise ValueError(f"{name}: got shape {array.shape}, want one that fits that of psi, {shape}")
+        raise ValueError(f"{name}: got shape {array.shape}, want a shape that broadcasts to that of psi, {shape}")
 
 
 class Estimates(NamedTuple):
-    """What is known of every target of a rollout, all ``[T, B, m]`` unless stated."""
+    """Estimates for each target of a rollout, all ``[T, B, m]`` unless stated otherwise."""
 
     advantage: jax.Array
     value: jax.Array
-    """v(s_t), as the critic predicts it."""
+    """v(s_t), the prediction of the critic."""
     returns: jax.Array
     """v + advantage."""
     next_value: jax.Array
-    """v of the observation that followed."""
+    """Value of the next observation."""
     terminated: jax.Array
     """``[T, B, m]`` or ``[T, B, 1]``."""
     ended: jax.Array
     """Terminated or truncated, ``[T, B, 1]``."""
     gamma: Any
     factor_value: jax.Array | None = None
-    """Values that the critic predicts in addition, for the network (`BaseNetwork.n_factor_values`), ``[T, B, n]``."""
+    """Additional predictions of the critic for the network (`BaseNetwork.n_factor_values`), ``[T, B, n]``."""
 
     def returns_from(self, lags: Iterable[int]) -> Iterator[jax.Array]:
-        """γ^ℓ R(t + ℓ) for every lag ℓ, in increasing order: the part of the return that comes ℓ steps later or after.
+        """Yield γ^ℓ R(t + ℓ) for each lag ℓ, in increasing order: the part of the return that comes ℓ or more steps
+        later.
 
-        Where the episode or the rollout ends before t + ℓ, the value of its last observation stands for what would have
-        come.
+        If the episode or the rollout ends before t + ℓ, the value of its last observation replaces later rewards.
 
         >>> whole, zeros = jnp.array([[7.0], [6.0], [4.0]]), jnp.zeros((3, 1))
         >>> ended = jnp.array([[False], [False], [True]])

@@ -1,4 +1,4 @@
-"""The networks that settings ask for, with their initial parameters."""
+"""Creation of the networks defined by the settings, with initial parameters."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from .policies import Agent, Critic, Policy
 
 
 class OwnModules(NamedTuple):
-    """Networks of the user's own: a module, or a function of a `Spec` and a key that makes one; None for ours."""
+    """The user's own networks: a module, or a function of a `Spec` and a key that returns one; None for ours."""
 
     policy: Any = None
     critic: Any = None
@@ -34,20 +34,20 @@ NO_MODULES = OwnModules()
 
 
 def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
-    """Take the networks of the user's own out of settings, whose names they share with kinds of networks."""
+    """Remove the user's own networks from the settings, where they share names with kinds of networks."""
     is_own = lambda given: isinstance(given, eqx.Module) or (callable(given) and not isinstance(given, str))  # noqa: E731
     return {name: settings.pop(name) for name in OwnModules._fields if is_own(settings.get(name))}
 
 
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
-    """Return whether NumPy can compute the policy in rollout workers: layers of ours, and nothing but them."""
+    """Return whether workers can evaluate the policy with NumPy: only our own layers."""
     c = config
     plain = c.architecture in ("mlp", "choices") and c.identity_by == "input" and not c.layer_norm
     return own.policy is None and plain and c.activation in ("tanh", "relu")
 
 
 def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Array, for_critic: jax.Array) -> Agent:
-    """Return a policy and a critic of the shapes that settings and network need, randomly initialised."""
+    """Return a randomly initialised policy and critic with the shapes that settings and network require."""
     c, components = config, spec.components
     shape = len(components), components.width
     if own.policy is None:
@@ -79,13 +79,13 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
 
 
 def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
-    """Return whether the critic of factors with several components sees what each of them sees, as the policy does."""
+    """Return whether a critic of factors with several components receives the observations of all of them."""
     plain = config.architecture in ("mlp", "choices") and not config.shares_trunk
     return plain and config.policy != "joint" and spec.local is not None
 
 
 def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Array) -> ActionValues:
-    """Return the critic of actions: a value for each action of every factor, or for one that is asked for."""
+    """Return the critic of actions: one value per action of each factor, or the value of a given action."""
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -108,15 +108,14 @@ def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Arr
 
 
 def looks_at_local(spec: Spec, config: Config, own: OwnModules) -> bool:
-    """Return whether a network looks at local observations, if there are any: all but those of a joint policy of
-    ours."""
+    """Return whether a network uses local observations if there are any: all but our own joint policies."""
     return spec.local is not None and (config.policy != "joint" or own != NO_MODULES)
 
 
 def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeStruct:
-    """Return the shape of what the last layer of a policy sees for one observation, ``(1, c or 1, h)``.
+    """Return the shape of the input of the last layer of a policy for one observation, ``(1, c or 1, h)``.
 
-    `local`: whether it looks at local observations.
+    `local`: whether the policy uses local observations.
     """
     row = jax.ShapeDtypeStruct((1, spec.n_inputs), np.float32)
     seen = jax.ShapeDtypeStruct((1, *(seen_shape(spec) or ())), np.float32) if local else None
@@ -135,7 +134,10 @@ def make_network(
     of_groups: bool = False,
 ) -> Any:
     """Return a network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c,
-    width)``; with `of_groups`, applied to factors of several components, ``(n, width)``."""
+    width)``.
+
+    With `of_groups`, it is applied to factors of several components and has outputs ``(n, width)``.
+    """
     c = config
     settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
     encoder: Any = Encoded(spec.observations)
@@ -162,7 +164,7 @@ def make_network(
     if kind == "choices":
         if local is None:
             raise ValueError(
-                "architecture: got 'choices', and the problem has no local observations; want a part of one for each "
+                "architecture: got 'choices', but the problem has no local observations; want one part of them per "
                 "choice, by the argument local"
             )
         return Choices(**options)
@@ -172,26 +174,27 @@ def make_network(
 
 
 def component_graph(spec: Spec) -> np.ndarray:
-    """Return which components are neighbours, booleans ``(c, c)``: those of neighbouring factors, and of the same
-    one."""
+    """Return which components are neighbours, booleans ``(c, c)``: those of the same or neighbouring factors."""
     of = np.arange(spec.n_factors) if spec.factors is None else spec.factors
     return spec.graph[np.ix_(of, of)]
 
 
 def module_names(agent: Agent) -> dict[str, str]:
-    """Return the classes of the user's own modules in an agent, for a file: a name, never code."""
+    """Return the class names of the user's own modules in an agent, for a file: names, never code."""
     nets = {"policy": agent.policy.net, "critic": agent.critic and agent.critic.net}
     kinds = {name: type(net.module) for name, net in nets.items() if isinstance(net, Custom)}
     return {name: f"{kind.__module__}.{kind.__qualname__}" for name, kind in kinds.items()}
 
 
 def memory_of(state: Any, episode_start: Any, shape: tuple[int, int]) -> np.ndarray:
-    """Return what a recurrent policy remembers, ``(B, h)``, as the caller of `predict` gave it."""
+    """Return the memory of a recurrent policy, ``(B, h)``, from the arguments of `predict`."""
     if state is None:
         return np.zeros(shape, np.float32)
     memory = real_array("state", state).astype(np.float32)
     if memory.shape != shape:
-        raise ValueError(f"state: got shape {memory.shape}, want {shape}: what the last call of predict returned")
+        raise ValueError(
+            f"state: got shape {memory.shape}, want {shape}, the state that the last call of predict returned"
+        )
     if episode_start is None:
         return memory
     starts = np.broadcast_to(real_array("episode_start", episode_start), shape[:1])

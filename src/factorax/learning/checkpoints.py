@@ -1,4 +1,4 @@
-"""Pytrees of arrays as safetensors files: only data, with a format number and a checksum; loading runs no code."""
+"""Pytrees of arrays as safetensors files: data only, with a format number and a checksum; loading runs no code."""
 
 import hashlib
 import json
@@ -22,19 +22,19 @@ FORMAT = 5
 _EARLIER = (4, 3, 2)
 _LONGEST_HEADER = 16 * MIB
 _BESIDE_BYTES = 1024 * MIB
-"""How much a file may hold besides the arrays of the pytree."""
+"""Maximum number of bytes of arrays that do not belong to the pytree."""
 _UNSIGNED = "0" * 64
 _BESIDE = "beside:"
 _NOT_OURS = "not a factorax checkpoint, or damaged"
 _RENAMED = {".evidence.weights": ".network.matrix", ".evidence": ".network", ".validity": ".missing_edges",
             ".weights[": ".kernels["}  # fmt: skip
-"""Names in files of format 2, and what the same arrays are called now."""
+"""Names in files of format 2, with their current names."""
 _SETTINGS = ".hyper."
-"""What the names of arrays begin with that files of the formats 2 and 3 have in addition."""
+"""Prefixes of arrays that only files of formats 2 and 3 contain."""
 
 
 def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.ndarray] | None = None) -> None:
-    """Write the arrays of a pytree, a JSON object `about` them, and other arrays by name; whole or not at all."""
+    """Write the arrays of a pytree, a JSON object `about` them, and other arrays by name, atomically."""
     names, leaves = _named(tree)
     arrays = {name: np.asarray(_plain(leaf), order="C") for name, leaf in zip(names, leaves, strict=True)}
     arrays |= {f"{_BESIDE}{name}": np.asarray(array, order="C") for name, array in (beside or {}).items()}
@@ -51,13 +51,13 @@ def save(path: Path, tree: Any, about: dict[str, Any], beside: Mapping[str, np.n
 
 
 def about(path: Path) -> dict[str, Any]:
-    """Return the JSON object of a checkpoint; its arrays are not read."""
+    """Return the JSON object of a checkpoint without reading its arrays."""
     with open_plain(path) as file:
         return _about(path, _header(path, file)[1])
 
 
 def arrays(path: Path, prefix: str, *, limit: int = _BESIDE_BYTES) -> dict[str, np.ndarray]:
-    """Return the arrays of a checkpoint whose names begin with `prefix`, by what follows it; no model is made for them.
+    """Return the arrays of a checkpoint whose names start with `prefix`, by the rest of the name, without a model.
 
     Raises ValueError for a file that is not a checkpoint, is damaged, or has more than `limit` bytes.
     """
@@ -68,11 +68,10 @@ def arrays(path: Path, prefix: str, *, limit: int = _BESIDE_BYTES) -> dict[str, 
 def load(
     path: Path, like: Any, *, keep: tuple[str, ...] = (), finite: tuple[str, ...] = ()
 ) -> tuple[Any, dict[str, np.ndarray]]:
-    """Read a checkpoint into a pytree of the same structure, shapes and types as `like`, all of it or nothing; and the
-    other arrays by name.
+    """Read a checkpoint into a pytree with the structure, shapes and types of `like`; also return other arrays by name.
 
-    - `keep`: what the names of arrays begin with that stay as `like` has them.
-    - `finite`: what the names of arrays begin with that may not hold NaN or infinite numbers.
+    - `keep`: prefixes of arrays that keep their values in `like`.
+    - `finite`: prefixes of arrays that must not contain NaN or infinite numbers.
     """
     names, leaves = _named(like)
     wanted = [_plain(leaf) for leaf in leaves]
@@ -93,10 +92,10 @@ def load(
         if want.shape != got.shape or want.dtype != got.dtype:
             raise ValueError(
                 f"{path}: {name} has shape {got.shape} and type {got.dtype}, want {want.shape} and {want.dtype}; "
-                "was it made with other settings?"
+                "was it written with other settings?"
             )
         if name.startswith(finite) and got.dtype.kind == "f" and not np.isfinite(got).all():
-            raise ValueError(f"{path}: {name} holds numbers that are not finite; it is damaged, or training diverged")
+            raise ValueError(f"{path}: {name} contains non-finite numbers; it is damaged, or training diverged")
         new.append(jax.random.wrap_key_data(jnp.asarray(got)) if _is_key(leaf) else jnp.asarray(got))
     dynamic, static = eqx.partition(like, eqx.is_array)
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), new), static), beside
@@ -116,12 +115,12 @@ def _plain(leaf: Any) -> np.ndarray:
 
 
 def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
-    """Return the arrays of a file, by the names of this version, if the file is what was written."""
+    """Return the arrays of a file by their current names; raise ValueError if the file is not what was written."""
     with open_plain(path) as file:
         header, metadata = _header(path, file)
         size = os.fstat(file.fileno()).st_size
-        if size > limit:  # before memory is taken
-            raise ValueError(f"{path}: has {size:,} bytes, want at most {limit:,}; was it made with other settings?")
+        if size > limit:  # before memory is allocated
+            raise ValueError(f"{path}: has {size:,} bytes, want at most {limit:,}; was it written with other settings?")
         file.seek(0)
         data = file.read(size)
     number, digest = _about(path, metadata)["format"], metadata.get("sha256")
@@ -130,7 +129,7 @@ def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
     if digest is not None and (
         not isinstance(digest, str) or digest != _digest(_unsigned(header, digest), memoryview(data)[len(header) :])
     ):
-        raise ValueError(f"{path}: {_NOT_OURS}: its checksum is another one")
+        raise ValueError(f"{path}: {_NOT_OURS}: its checksum does not match")
     try:
         arrays = load_tensors(data)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -143,9 +142,9 @@ def _read(path: Path, limit: int) -> dict[str, np.ndarray]:
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
-    """Return the start of a file: the length of its header and the header, as bytes; and the metadata in it.
+    """Return the start of a file (length of the header, and header) as bytes, and its metadata.
 
-    The arrays have to end where the file does. So a file of few bytes cannot declare large ones.
+    The arrays must end where the file ends, so that a small file cannot declare large arrays.
     """
     start = file.read(8)
     length = int.from_bytes(start, "little")
@@ -157,7 +156,7 @@ def _header(path: Path, file: IO[bytes]) -> tuple[bytes, dict[str, Any]]:
         metadata = entries.pop("__metadata__")
         end = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
         if not isinstance(metadata, dict) or 8 + length + end != os.fstat(file.fileno()).st_size:
-            raise ValueError("of another length than it says")
+            raise ValueError("its length differs from the declared one")
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"{path}: {_NOT_OURS}") from error
     return start + header, metadata

@@ -1,4 +1,4 @@
-"""One network of several, chosen by the state: so that one compiled program trains with each of them."""
+"""One of several networks, selected by the training state, so that one compiled program trains with each of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from ..structure.k_array import KArray
 
 
 class ChosenNetwork(BaseNetwork):
-    """K is the state of training instead of a part of the program, and never changes.
+    """A network whose K is a constant part of the training state instead of the program.
 
-    A program that was compiled for one network has its K in it, in the form that is fastest for it. Where kernels are
-    small, a program for all networks of a study side by side is faster than one after the other nevertheless.
+    A program compiled for one network has its K built in, in the fastest form. With small kernels, one program for all
+    networks of a study in parallel is still faster than one program after another.
     """
 
     def __init__(self, networks: Sequence[InfluenceNetwork]):
@@ -25,11 +25,11 @@ class ChosenNetwork(BaseNetwork):
 
     @property
     def static(self) -> InfluenceNetwork:
-        """The first one: for the names and the shape."""
+        """The first network, for labels and shape."""
         return self.networks[0]
 
     def init_state(self, sizes: TrainingSizes) -> Any:
-        """Return K of the first one."""
+        """Return K of the first network."""
         return self.matrix(0)
 
     def matrix(self, i: int) -> Any:

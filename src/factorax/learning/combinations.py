@@ -1,4 +1,4 @@
-"""Settings that do not go together."""
+"""Checks of settings that are incompatible with each other."""
 
 from math import gcd
 from typing import Any
@@ -7,17 +7,19 @@ from .validation import Schedule
 
 
 def check_combinations(c: Any) -> None:
-    """Raise ValueError if the settings of a `Config`, each of which is allowed, do not go together."""
+    """Raise ValueError if the settings of a `Config`, valid one by one, are incompatible."""
     if c.workers > c.n_envs:
-        raise ValueError(f"workers: got {c.workers}, want at most one for each of n_envs = {c.n_envs}")
+        raise ValueError(f"workers: got {c.workers}, want at most n_envs = {c.n_envs}")
     if c.overlap and c.objective != "ppo":
-        raise ValueError(f"overlap: got objective {c.objective!r}, want 'ppo': only its ratios know who acted")
+        raise ValueError(
+            f"overlap: got objective {c.objective!r}, want 'ppo': only its ratios correct for an older policy"
+        )
     _check_architecture(c)
     _check_counterfactual(c)
     rollout = c.n_envs * c.n_steps
     if c.minibatch_of == "steps" and (rollout < c.batch_size or (rollout % c.batch_size and c.shuffle == "epoch")):
         largest = min(c.batch_size, rollout)
-        near = range(largest, max(largest - 10_000, 0), -1)  # settings may ask for billions
+        near = range(largest, max(largest - 10_000, 0), -1)  # bounded, since settings may be in the billions
         fits = next((size for size in near if rollout % size == 0), gcd(c.batch_size, rollout))
         raise ValueError(
             f"batch_size: got {c.batch_size}, want a divisor of n_envs × n_steps = {rollout}, such as {fits}"
@@ -25,11 +27,13 @@ def check_combinations(c: Any) -> None:
     _check_minibatches(c)
     for name in c.anneal:
         if isinstance(getattr(c, name), Schedule):
-            raise ValueError(f"anneal: got {name!r}, which is a function of the progress already; want one of both")
+            raise ValueError(
+                f"anneal: got {name!r}, which is already a function of the progress; want only one of the two"
+            )
 
 
 def _check_minibatches(c: Any) -> None:
-    """Raise if settings of minibatches do not go together."""
+    """Raise if settings of minibatches are incompatible."""
     if c.gae_steps is not None and c.n_steps % c.gae_steps:
         raise ValueError(f"gae_steps: got {c.gae_steps}, want a divisor of n_steps = {c.n_steps}")
     if c.shuffle == "rollout" and c.is_recurrent:
@@ -48,21 +52,24 @@ def _check_minibatches(c: Any) -> None:
             if getattr(c, name) not in allowed:
                 want = " or ".join(f"{name}={each!r}" for each in allowed)
                 raise ValueError(
-                    f"minibatch_of: got 'factors' with {name}={getattr(c, name)!r}, want {want}: a sample is what "
-                    "a shared network did for one factor"
+                    f"minibatch_of: got 'factors' with {name}={getattr(c, name)!r}, want {want}: a sample is one "
+                    "action of a shared network for one factor"
                 )
         if c.shares_trunk:
             raise ValueError("minibatch_of: got 'factors' with trunk='shared', want trunk='separate'")
         if c.target_kl is not None:
-            raise ValueError("minibatch_of: got 'factors' with target_kl, which is of the whole action; want one")
+            raise ValueError(
+                "minibatch_of: got 'factors' with target_kl, which is measured on the joint action; want only one of "
+                "the two"
+            )
 
 
 def _check_architecture(c: Any) -> None:
-    """Raise if settings of networks do not go together."""
+    """Raise if settings of networks are incompatible."""
     if c.policy != "shared" and (c.architecture in ("attention", "choices") or c.identity_by == "film"):
         name = "architecture" if c.architecture in ("attention", "choices") else "identity_by"
         raise ValueError(
-            f"{name}: got {getattr(c, name)!r} with policy={c.policy!r}, want policy='shared': it is about "
+            f"{name}: got {getattr(c, name)!r} with policy={c.policy!r}, want policy='shared': it applies to "
             "components that share a network"
         )
     if c.identity_by == "film" and c.architecture not in ("mlp", "conv"):
@@ -90,25 +97,27 @@ def _check_architecture(c: Any) -> None:
 
 
 def _check_counterfactual(c: Any) -> None:
-    """Raise if settings do not go together with a critic of actions."""
+    """Raise if settings are incompatible with a critic of actions."""
     if c.critic != "reward":
         for name, default in (("default_action", ()), ("difference_at", "first")):
             if getattr(c, name) != default:
                 raise ValueError(
-                    f"{name}: got {getattr(c, name)!r} with critic={c.critic!r}, want critic='reward': it is about "
+                    f"{name}: got {getattr(c, name)!r} with critic={c.critic!r}, want critic='reward': it applies to "
                     "difference rewards"
                 )
     if not c.is_counterfactual:
         return
     if c.estimator != "factored":
         raise ValueError(
-            f"critic: got {c.critic!r} with estimator={c.estimator!r}, want estimator='factored': its credit is that "
-            "of one factor's action"
+            f"critic: got {c.critic!r} with estimator={c.estimator!r}, want estimator='factored': its credit is "
+            "for the action of one factor"
         )
     if c.is_recurrent:
         raise ValueError(
-            f"critic: got {c.critic!r} with architecture={c.architecture!r}, want 'mlp', 'conv' or 'attention'; it "
-            "remembers nothing"
+            f"critic: got {c.critic!r} with architecture={c.architecture!r}, want 'mlp', 'conv' or 'attention': it "
+            "is not recurrent"
         )
     if c.shares_trunk:
-        raise ValueError(f"critic: got {c.critic!r} with trunk='shared', want trunk='separate': its input has actions")
+        raise ValueError(
+            f"critic: got {c.critic!r} with trunk='shared', want trunk='separate': its inputs include actions"
+        )

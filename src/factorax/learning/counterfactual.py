@@ -1,15 +1,15 @@
-"""Updates whose critic judges what a factor might have done instead: COMA and difference rewards.
+"""Updates with a critic of counterfactual actions: COMA and difference rewards.
 
 COMA (Foerster et al., 2018) learns Q of a factor's actions given those of all others, and credits a factor with
 
     Cᵢ = Qᵢ(s, a) − Σ_b πᵢ(b|s) Qᵢ(s, (b, a₋ᵢ)).
 
 Difference rewards (Wolpert and Tumer, 2002; Dr.Reinforce, Castellini et al., 2021) learn the reward Rᵢ(s, a) instead,
-and credit a factor with its return less the reward that a default action, or its policy on average, would have had:
+and credit a factor with its return minus the reward of a default action, or the mean reward under its policy:
 
     Cᵢ = Σ_l γˡ rᵢ,ₜ₊ₗ − Rᵢ(s, (default, a₋ᵢ)).
 
-The reward of factor i is [K(λ∘ψ)]ᵢ: that of all factors together if K is complete, as in both publications.
+The reward of factor i is [K(λ∘ψ)]ᵢ, which is the total reward if K is complete, as in both publications.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from .ppo import Update
 
 
 def check_critic(spec: Spec, config: Config) -> None:
-    """Raise ValueError if a critic does not fit the actions or the network of a problem."""
+    """Raise ValueError if a critic is incompatible with the actions or the network of a problem."""
     if config.critic == "reward" and config.default_action:
         default_actions(spec, config.default_action)
     elif config.is_counterfactual:
@@ -62,7 +62,7 @@ class CounterfactualUpdate(Update):
         return FactorActions.of(self.spec, critic=self.config.critic)
 
     def values_of(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
-        """Return the critic's value of what every factor did, given the others, ``(..., n)``, for raw actions ``(...,
+        """Return the critic's value of each factor's action given the others, ``(..., n)``, for raw actions ``(...,
         c)``."""
         if self.config.default_action:
             assert agent.critic is not None
@@ -72,16 +72,19 @@ class CounterfactualUpdate(Update):
         return jnp.take_along_axis(values, self.actions.number(action)[..., None], axis=-1)[..., 0]
 
     def values_of_all(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return the critic's value of everything that a factor can do, given the others, and its probability, ``(...,
-        n, B)``."""
+        """Return the critic's values of all actions of each factor given the others, and their probabilities,
+        ``(..., n, B)``."""
         assert agent.critic is not None
         probabilities = jax.lax.stop_gradient(self.actions.probabilities(*agent.policy(obs, local)))
         encoded = encoded_actions(self.spec, action)
         return agent.critic.net(obs, local, encoded, probabilities=probabilities), probabilities
 
     def instead(self, agent: Agent, obs: jax.Array, local: Any, action: jax.Array) -> jax.Array:
-        """Return the critic's value of what every factor might have done instead, ``(..., n)``: of its default action,
-        or of its policy on average. It does not depend on what the factor did."""
+        """Return the counterfactual value of each factor, ``(..., n)``: of its default action, or the mean under its
+        policy.
+
+        It does not depend on the factor's own action.
+        """
         if self.config.default_action:
             assert agent.critic is not None
             default = default_actions(self.spec, self.config.default_action)
@@ -97,8 +100,9 @@ class CounterfactualUpdate(Update):
         )
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
-        """Return the counterfactual credit of every factor as its advantage, and what the critic should have said."""
-        if agent.critic is None:  # asked for the returns of targets
+        """Return the counterfactual credit of each factor as its advantage, and the regression targets of the
+        critic."""
+        if agent.critic is None:  # only the returns of targets are needed
             return super().estimates(agent, batch, k, hyper)
         c = self.config
         terminated, ended = ends(batch, c.bootstrap)
@@ -130,10 +134,10 @@ class CounterfactualUpdate(Update):
         k: Any = None,
         hyper: Hyper | None = None,
     ) -> tuple[Agent, Any, jax.Array, dict[str, jax.Array]]:
-        """As `Update.learn`, after the critic has learnt from the rollout, as in COMA.
+        """Update the agent as `Update.learn` does, after training the critic on the rollout, as in COMA.
 
-        Credits are differences of the critic's values. Those of a critic that lags behind point anywhere, and the
-        policy follows them until actions that would show it are no longer taken.
+        Credits are differences of the critic's values. With a critic that lags behind they are meaningless, and the
+        policy would follow them until it no longer takes the actions that would correct them.
         """
         hyper = hyper or self.config.hyper
         key, for_critic = jax.random.split(key)
@@ -143,12 +147,12 @@ class CounterfactualUpdate(Update):
     def with_critic_of(
         self, batch: TrainingBatch, agent: Agent, optimiser_state: Any, *, key: jax.Array, k: Any, hyper: Hyper
     ) -> tuple[Agent, Any]:
-        """Return the agent with a critic that has learnt from a rollout, in as many passes as the policy makes; and the
-        state of the optimiser after it, with the policy's moments as they were.
+        """Return the agent with a critic trained on a rollout, in as many passes as the policy, and the optimizer
+        state.
 
-        The moments of the critic are kept from one rollout to the next. Those of a new optimiser are of its first few
-        gradients alone, and its steps of full size in all directions: the differences between actions, which are all
-        that credits use, do not survive them.
+        The policy's moments are unchanged. The critic's moments are kept between rollouts: a new optimizer makes steps
+        of full size in all directions at first, which would destroy the differences between actions that credits are
+        made of.
         """
         c, optimiser, policy = self.config, self.optimiser(hyper), agent.policy
         samples = self.samples(agent, batch, k, hyper)
@@ -176,8 +180,9 @@ class CounterfactualUpdate(Update):
         return learnt, moments
 
     def following(self, agent: Agent, batch: TrainingBatch, value: jax.Array) -> jax.Array:
-        """Q of the observation that followed and the action taken there, ``[T, B, n]``; where an episode or the rollout
-        ends, that of an action which the policy would take."""
+        """Return Q of the next observation and the next action, ``[T, B, n]``; at the end of an episode or rollout, Q
+        of an
+        action sampled from the policy."""
         assert batch.next_action is not None
         last = (batch.terminated | batch.truncated).at[-1].set(True)
         drawn = self.values_of(agent, batch.next_obs, batch.next_local, batch.next_action)

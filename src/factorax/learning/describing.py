@@ -1,4 +1,4 @@
-"""What a model trains and how, in a few lines."""
+"""A short description of a model: what it trains, and how."""
 
 from ..spec import Spec
 from ..structure.labels import counted
@@ -8,7 +8,7 @@ _CRITICS = {"none": "no critic", "central": "central critic", "q": "critic of ac
 
 
 def described(spec: Spec, config: Config, name: str | None = None) -> dict[str, str]:
-    """Return a line for every part of a model: its problem, spaces, network, policy and update.
+    """Return one line per aspect of a model: its problem, spaces, network, policy and update.
 
     >>> from factorax.problems import chain
     >>> described(Spec.of(chain(3)), Config())["actions"]

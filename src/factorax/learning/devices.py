@@ -1,11 +1,12 @@
-"""Where an update runs: its environments spread over local devices, and whether it fits their memory.
+"""Devices of an update: distribution of its environments over local devices, and a check of their memory.
 
-The program is that of one device; XLA splits it, and adds up the gradients of the shares. Results agree with those of
-one device to rounding.
+The program is that of one device; XLA partitions it and adds up the gradients. Results agree with those of one device
+up to rounding.
 """
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,20 @@ def local_devices(config: Config) -> list[Any]:
         return jax.local_devices(backend=platform)
     except RuntimeError:
         kinds = ", ".join(sorted({device.platform for device in jax.devices()}))
-        raise ValueError(f"device: got {config.device!r}, and JAX finds {kinds} here; want 'auto' or that") from None
+        raise ValueError(
+            f"device: got {config.device!r}, but JAX finds only {kinds}; want 'auto' or one of these"
+        ) from None
 
 
 def mesh(config: Config) -> Mesh | None:
-    """Return the devices that share the environments: as many as the settings say, or as divide both `n_envs` and
-    `batch_size`. None if it is one."""
+    """Return the devices that share the environments: as many as set, or as divide both `n_envs` and `batch_size`.
+
+    None for a single device.
+    """
     local = local_devices(config)
     together = gcd(config.n_envs, config.batch_size)
     if config.devices > len(local):
-        raise ValueError(f"devices: got {config.devices}, and there are {len(local)} here")
+        raise ValueError(f"devices: got {config.devices}, want at most {len(local)}, the number of local devices")
     if config.devices and together % config.devices:
         raise ValueError(
             f"devices: got {config.devices}, want a divisor of both n_envs = {config.n_envs} and "
@@ -50,7 +55,7 @@ def mesh(config: Config) -> Mesh | None:
 
 
 def shard_minibatch(devices: Mesh | None, samples: Any) -> Any:
-    """Return samples of which every device has a share."""
+    """Return samples distributed over the devices."""
     if devices is None:
         return samples
     shared = NamedSharding(devices, PartitionSpec(AXIS))
@@ -58,9 +63,9 @@ def shard_minibatch(devices: Mesh | None, samples: Any) -> Any:
 
 
 def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
-    """Return where every array of a state is: what belongs to an environment with its share, the rest on every device.
+    """Return the placement of each array of a state: environments are distributed, everything else is replicated.
 
-    `lead` counts axes in front of those of a single state, such as an axis of seeds.
+    `lead` is the number of axes before those of a single state, such as an axis of seeds.
     """
     front = [None] * lead
 
@@ -82,7 +87,7 @@ def shardings(devices: Mesh, state: TrainState, lead: int = 0) -> TrainState:
 
 
 def place(devices: Mesh | None, state: TrainState, config: Config, lead: int = 0) -> TrainState:
-    """Return the state with every array where it belongs."""
+    """Return the state with each array on its devices."""
     if devices is None:
         return state if config.device == "auto" else jax.device_put(state, local_devices(config)[0])
     arrays, rest = eqx.partition(state, eqx.is_array)
@@ -98,10 +103,9 @@ def compiled(
     *,
     seeds: int | None = None,
 ) -> OwnCompiled:
-    """Return an update compiled for states like this one, with `seeds` of them in one (see `jax.vmap`) if that is
-    given.
+    """Return an update compiled for states like this one; with `seeds`, for that many stacked states (`jax.vmap`).
 
-    Raises `MemoryError` if it needs more memory than its device has.
+    Raises `MemoryError` if it needs more memory than the device has.
     """
     lead = 0 if seeds is None else 1
 
@@ -111,16 +115,40 @@ def compiled(
 
     program = OwnJit(placed).compile(state)
     sizes = program.compiled.memory_analysis()
-    if sizes is not None:  # some backends do not say
+    if sizes is not None:  # not available on some backends
         parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
         check_memory(sum(parts) - sizes.alias_size_in_bytes, available_memory(config), config, seeds or 1)
     return program
 
 
-def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) -> None:
-    """Raise if an update needs more bytes than there are, and name an `n_envs` that would fit.
+def saves_launches(config: Config, devices: Mesh | None) -> bool:
+    """Return whether an update runs on one device on which fewer, larger operations are faster: anything but a CPU."""
+    return devices is None and local_devices(config)[0].platform != "cpu"
 
-    The need grows in proportion to the environments, except for the parameters, which are small.
+
+def compiled_in_parts(
+    collect: Callable[..., Any], learn: Callable[..., Any], state: TrainState, config: Config, seeds: int | None
+) -> Callable[[TrainState], Any]:
+    """Return an update as two programs, compiled at the same time: a rollout, and what is learnt from it.
+
+    XLA compiles one program with one thread, mostly, and takes as long for the lane simulator as for ten epochs.
+    """
+    over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
+    first, second = OwnJit(over(collect)), OwnJit(over(learn))
+    lowered = first.lower(state), second.lower(*first.shapes(state))
+    with ThreadPoolExecutor(2) as threads:
+        collected, learnt = (OwnCompiled(program) for program in threads.map(lambda each: each.compile(), lowered))
+    sizes = learnt.compiled.memory_analysis()
+    if sizes is not None:
+        parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
+        check_memory(sum(parts), available_memory(config), config, seeds or 1)
+    return lambda state: learnt(*collected(state))
+
+
+def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) -> None:
+    """Raise `MemoryError` if an update needs more bytes than available, with an `n_envs` that would fit.
+
+    The need is proportional to the number of environments, except for the parameters, which are small.
     """
     if free is None or needed <= free:
         return
@@ -130,13 +158,13 @@ def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) 
     wanted = "a smaller n_steps" if fits is None else f"n_envs={fits}"
     work = f"{c.n_envs} environments × {c.n_steps} steps" + (f" × {seeds} seeds" if seeds > 1 else "")
     raise MemoryError(
-        f"n_envs: got {c.n_envs}, and an update of {work} needs {needed / GIB:.3g} GiB; the device has "
+        f"n_envs: got {c.n_envs}, but an update of {work} needs {needed / GIB:.3g} GiB and the device has "
         f"{free / GIB:.3g}; want {wanted}"
     )
 
 
 def available_memory(config: Config) -> int | None:
-    """Return bytes that a program may still allocate on the device; None where that is unknown."""
+    """Return the number of bytes that a program may still allocate on the device; None if unknown."""
     stats = local_devices(config)[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return stats["bytes_limit"] - stats["bytes_in_use"]
@@ -149,8 +177,7 @@ def available_memory(config: Config) -> int | None:
 
 
 def peak_memory(config: Config) -> dict[str, float]:
-    """Return the most memory in use so far, of the device or, if that is the CPU, of this process, as a metric; empty
-    where it is unknown."""
+    """Return the peak memory of the device, or of this process on a CPU, as a metric; empty if unknown."""
     stats = local_devices(config)[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return {"time/peak_gib": stats["peak_bytes_in_use"] / GIB}

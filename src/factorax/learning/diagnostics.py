@@ -1,9 +1,9 @@
-"""What an update reports: losses, divergences, and signal and noise of every factor's gradient.
+"""Metrics of an update: losses, divergences, and signal and noise of each factor's gradient.
 
 The gradient of factor i in one sample is zᵢ cᵢ, its score times its credit. With respect to the last layer of the
-policy, whose input is h, the score is ∂log πᵢ/∂φᵢ ⊗ (h, 1): so the mean and the variance of that part of the gradient
-cost one matrix product, and no gradients of single samples. Where factors share the last layer, each is treated as
-if it had a copy of its own.
+policy, with input h, the score is ∂log πᵢ/∂φᵢ ⊗ (h, 1), so the mean and variance of this part of the gradient cost one
+matrix product, without per-sample gradients. If factors share the last layer, each is treated as if it had its own
+copy.
 """
 
 from collections.abc import Callable
@@ -32,11 +32,11 @@ class Scores(NamedTuple):
 
     @property
     def squared(self) -> jax.Array:
-        """|z|² of every component, ``(N, c)``."""
+        """|z|² of each component, ``(N, c)``."""
         return (self.outer**2).sum(axis=-1) * ((self.inner**2).sum(axis=-1) + 1)
 
     def mean_squared(self, credit: jax.Array) -> jax.Array:
-        """|E[z c]|² of every component, ``(c,)``, for credits ``(N, c)``."""
+        """Return |E[z c]|² of each component, ``(c,)``, for credits ``(N, c)``."""
         weighted = self.outer * credit[..., None] / len(credit)
         if self.inner.shape[1] == 1:
             inner = jnp.einsum("nh,ncw->chw", self.inner[:, 0], weighted)
@@ -46,10 +46,10 @@ class Scores(NamedTuple):
 
 
 def signal_to_noise(second: jax.Array, mean_squared: jax.Array, samples: int) -> jax.Array:
-    """|E g|² / V[g] of one sample's gradient g, both without bias, from E|g|² and the square of the batch's mean.
+    """Return an unbiased |E g|² / V[g] of the gradient g of one sample, from E|g|² and the squared mean of the batch.
 
-    Its inverse is the number of samples at which signal and noise of the mean are equal. Where there is no signal it
-    scatters around zero.
+    Its inverse is the batch size at which signal and noise of the mean are equal. Without a signal it scatters around
+    zero.
     """
     variance = (second - mean_squared) * samples / max(samples - 1, 1)
     return (mean_squared - variance / samples) / (variance + 1e-30)
@@ -58,12 +58,12 @@ def signal_to_noise(second: jax.Array, mean_squared: jax.Array, samples: int) ->
 def variance_terms(
     squared: jax.Array, kept: jax.Array, dropped: jax.Array, factored: jax.Array, vanilla: jax.Array
 ) -> dict[str, jax.Array]:
-    """Return the decomposition of Prop. 2 of every factor, ``(n,)``, on a batch: what the network saves, and why.
+    """Return the decomposition of Prop. 2 for each factor, ``(n,)``, on a batch: the variance that the network saves.
 
         ΔVᵢ = αᵢ E[bᵢ²] + 2 E[|zᵢ|² kᵢ] E[bᵢ] + 2 Cov(|zᵢ|² kᵢ, bᵢ) + residual
 
-    with kᵢ the credit of factor i and bᵢ what the network drops. The residual holds the signal in what was dropped, if
-    the network lacks edges, and the dependence of |zᵢ|² and bᵢ on the state, which Prop. 2 holds fixed.
+    with kᵢ the credit of factor i and bᵢ the dropped targets. The residual contains the signal in dropped targets, if
+    the network lacks edges, and the dependence of |zᵢ|² and bᵢ on the state, which Prop. 2 keeps fixed.
 
     - `squared`, `kept`, `dropped`: |zᵢ|², kᵢ and bᵢ, ``(N, n)``.
     - `factored`, `vanilla`: |E[zᵢ kᵢ]|² and |E[zᵢ (kᵢ + bᵢ)]|², ``(n,)``.
@@ -83,19 +83,19 @@ def variance_terms(
 
 
 def squared_bias(mean_squared: jax.Array, second: jax.Array, *, samples: int) -> jax.Array:
-    """|E[zᵢ bᵢ]|² of every factor, ``(n,)``: the bias that dropping bᵢ costs, 0 if the network is true.
+    """Return |E[zᵢ bᵢ]|² of each factor, ``(n,)``: the squared bias by dropping bᵢ, 0 if the network is correct.
 
-    As `BiasReport.squared`, against a complete network: without the part that the noise of N samples adds to the
-    square of their mean, so that it scatters around 0 where there is no bias.
+    As `BiasReport.squared` relative to a complete network: the contribution of the noise of N samples to the squared
+    mean is subtracted, so that it scatters around 0 without bias.
 
-    - `mean_squared`, `second`: the square of the mean of zᵢ bᵢ over the samples, and E|zᵢ bᵢ|², ``(n,)``.
+    - `mean_squared`, `second`: the squared mean of zᵢ bᵢ over the samples, and E|zᵢ bᵢ|², ``(n,)``.
     """
     variance = (second - mean_squared) * samples / max(samples - 1, 1)
     return mean_squared - variance / samples
 
 
 class _ActedSamples(NamedTuple):
-    """The part of samples that scores are made of."""
+    """The fields of samples from which scores are computed."""
 
     obs: jax.Array
     local: Any
@@ -107,13 +107,14 @@ class _ActedSamples(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a rollout tells a network (`BaseNetwork.update_state`): each quantity is computed only if it is used."""
+    """The data of a rollout for a network (`BaseNetwork.update_state`); each quantity is computed only if it is
+    used."""
 
     spec: Spec
     agent: Agent
     batch: TrainingBatch
     advantages: Callable[[], jax.Array]
-    """The advantage of every target, ``(N, m)``."""
+    """The advantage of each target, ``(N, m)``."""
 
     @property
     def weights(self) -> Any:
@@ -122,7 +123,7 @@ class Evidence:
 
     @property
     def n_envs(self) -> int:
-        """Environments B; samples are ordered by time, then by environment."""
+        """Number of environments B; samples are ordered by time, then by environment."""
         return self.batch.obs.shape[1]
 
     @cached_property
@@ -141,18 +142,18 @@ class Evidence:
 
     @cached_property
     def advantage(self) -> jax.Array:
-        """The advantage of every target, ``(N, m)``."""
+        """The advantage of each target, ``(N, m)``."""
         return self.advantages()
 
     @cached_property
     def entropy(self) -> jax.Array:
-        """The entropy of every factor's distribution, ``(N, n)``."""
+        """The entropy of each factor's distribution, ``(N, n)``."""
         entropy = by_factor(self.spec, self.spec.components.entropy(*self._out))
         return entropy.reshape(-1, entropy.shape[-1])
 
     @cached_property
     def location_scores(self) -> jax.Array:
-        """One score of every component, ``(N, c)``: of a shift of its action; for choices, towards later ones."""
+        """One score per component, ``(N, c)``: that of a shift of its action or, for choices, towards later ones."""
         return (self.scores.outer * self.spec.components.directions).sum(axis=-1)
 
     @cached_property
@@ -161,7 +162,7 @@ class Evidence:
 
 
 def scores_of(spec: Spec, agent: Agent, samples: "Samples | _ActedSamples") -> Scores:
-    """Return scores of samples, at the parameters ``(N, c, width)`` of the policy's distribution that they hold."""
+    """Return the scores of samples at their stored distribution parameters ``(N, c, width)``."""
     spread, mask = agent.policy.spread, samples.factor_mask
     log_prob = lambda parameters: spec.components.log_prob(parameters, spread, samples.action).sum()  # noqa: E731
     outer = jax.grad(log_prob)(samples.parameters)
@@ -184,16 +185,17 @@ def _moments(spec: Spec, agent: Agent, samples: Samples) -> tuple[Callable[..., 
 
 
 def gradient_snr(spec: Spec, agent: Agent, samples: Samples, factor_credit: jax.Array) -> jax.Array:
-    """Return signal to noise of every factor's gradient at the policy that acted, ``(n,)``, for credits ``(N, n)``."""
+    """Return the signal-to-noise ratio of each factor's gradient at the acting policy, ``(n,)``, for credits ``(N,
+    n)``."""
     moments, _ = _moments(spec, agent, samples)
     mean, second = moments(factor_credit)
     return signal_to_noise(second, mean, len(samples.credit))
 
 
 def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.Array, k: Any) -> dict[str, Any]:
-    """Return the variance decomposition of every factor's gradient, with and without the network, and its squared bias.
+    """Return the variance decomposition of each factor's gradient, with and without the network, and its squared bias.
 
-    - `advantage`: of every target, ``[T, B, m]``; `k`: the K that holds for the rollout.
+    - `advantage`: the advantage of each target, ``[T, B, m]``; `k`: K for the rollout.
     """
     moments, squared = _moments(spec, agent, samples)
     kept = credit(k, advantage, spec.weights)
@@ -207,12 +209,24 @@ def variance_report(spec: Spec, agent: Agent, samples: Samples, advantage: jax.A
 
 
 def rollout_metrics(
-    spec: Spec, config: Config, agent: Agent, samples: Samples, factor_credit: jax.Array
+    spec: Spec,
+    config: Config,
+    agent: Agent,
+    samples: Samples,
+    factor_credit: jax.Array,
+    see: Callable[[jax.Array], Any] | None = None,
 ) -> dict[str, Any]:
-    """Return what is measured of a rollout before it is learnt from, for credits as the loss has them, ``(N, n)``."""
+    """Return metrics of a rollout before learning from it, for credits as in the loss, ``(N, n)``.
+
+    With `see`, as in `Update`, the signal-to-noise ratio of gradients is that of the first `batch_size` samples.
+    """
     c, returns, error = config, samples.returns, samples.returns - samples.value
+    some, credit_of_some = samples, factor_credit
+    if see is not None:
+        some, credit_of_some = jax.tree.map(lambda x: x[: c.batch_size], (samples, factor_credit))
+        some = some._replace(local=see(some.obs))
     metrics = {
-        "factor/gradient_snr": gradient_snr(spec, agent, samples, factor_credit),
+        "factor/gradient_snr": gradient_snr(spec, agent, some, credit_of_some),
         "train/explained_variance": 1 - jnp.var(error) / (jnp.var(returns) + 1e-8),
     }
     if c.estimator == "factored":
@@ -238,12 +252,12 @@ def policy_metrics(
 ) -> dict[str, jax.Array]:
     """Return metrics of the policy on a minibatch.
 
-    - `entropy`, `kl`: of every factor, ``(N, n)``, zero where it did not act.
-    - `actions`: how often every factor acted, ``(n,)``.
-    - `log_ratio`, `outside`, `acted`: of every ratio, ``(N, n)``, or ``(N, 1)`` for vanilla.
+    - `entropy`, `kl`: per factor, ``(N, n)``, zero if it did not act.
+    - `actions`: how often each factor acted, ``(n,)``.
+    - `log_ratio`, `outside`, `acted`: per ratio, ``(N, n)``, or ``(N, 1)`` for vanilla.
     """
     acting = jnp.maximum(acted.sum(), 1)
-    # Samples are summed up once: sums over all factors are sums of those of each.
+    # Sum over samples once: sums over all factors are sums of the per-factor sums.
     entropies, divergences = entropy.sum(axis=0), kl.sum(axis=0)
     return {
         "train/policy_gradient_loss": policy_loss,

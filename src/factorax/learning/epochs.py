@@ -1,4 +1,4 @@
-"""The passes over a rollout: shuffled minibatches, all of them or until the policy has moved far enough."""
+"""Passes over a rollout: shuffled minibatches, all of them or until the policy has changed enough."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,25 +8,25 @@ import jax.numpy as jnp
 
 Metrics = dict[str, jax.Array]
 Carry = Any
-"""What a minibatch changes: the agent and the state of its optimiser."""
+"""What a minibatch updates: the agent and its optimizer state."""
 Minibatch = Callable[[Carry, jax.Array], tuple[Carry, Metrics]]
-"""From what is learnt and the indices of samples, ``(batch_size,)``, to what is learnt, and metrics."""
+"""Maps the learned state and indices of samples, ``(batch_size,)``, to the new state and metrics."""
 
 
 def run_epochs(
     minibatch: Minibatch, carry: Carry, keys: jax.Array, order: Callable[[jax.Array], jax.Array]
 ) -> tuple[Carry, Metrics]:
-    """Learn from every minibatch; returns the metrics of the last pass, averaged over its minibatches.
+    """Learn from each minibatch; return the metrics of the last pass, averaged over its minibatches.
 
-    - `keys`: a key for every pass.
-    - `order`: from a key to the indices of its minibatches, ``(minibatches, batch_size)``.
+    - `keys`: one key per pass.
+    - `order`: maps a key to the indices of its minibatches, ``(minibatches, batch_size)``.
     """
 
     def without_metrics(carry: Carry, key: jax.Array) -> tuple[Carry, None]:
         return jax.lax.scan(lambda carry, indices: (minibatch(carry, indices)[0], None), carry, order(key))
 
-    # A loop of its own for the last pass: in the others the compiler leaves out what only metrics need, 4 % of the time
-    # of a small network, and the kernels of it on a GPU.
+    # A separate loop for the last pass: in the others, the compiler removes what only metrics need, which is 4 % of the
+    # time of a small network, and its kernels on a GPU.
     if len(keys) > 1:
         carry, _ = jax.lax.scan(without_metrics, carry, keys[:-1])
     carry, metrics = jax.lax.scan(minibatch, carry, order(keys[-1]))
@@ -42,7 +42,7 @@ def run_until(
     measure: str,
     limit: float,
 ) -> tuple[Carry, Metrics]:
-    """As `run_epochs`, but stop before the first minibatch on which the metric `measure` exceeds `limit`.
+    """Run `run_epochs`, but stop before the first minibatch on which the metric `measure` exceeds `limit`.
 
     That minibatch changes nothing. Its metrics are part of the means over the last pass that was begun, and
     ``train/n_minibatches`` counts those that were learnt from.
@@ -74,8 +74,8 @@ def run_until(
 def shuffled(key: jax.Array, size: int) -> jax.Array:
     """Return the numbers below `size` in random order.
 
-    Sorts one array with random bits in front and the number behind them: XLA takes several times as long for the sort
-    of pairs in `jax.random.permutation`. Two numbers whose random bits agree, 16 of them at least, stay in order.
+    Sorts one array with random bits in front of each number: XLA takes several times as long for the sort of pairs in
+    `jax.random.permutation`. Two numbers with equal random bits (at least 16) stay in order.
     """
     behind = max(size - 1, 1).bit_length()
     if behind > 16:
@@ -85,9 +85,9 @@ def shuffled(key: jax.Array, size: int) -> jax.Array:
 
 
 def fixed_minibatches(samples: jax.Array, batch_size: int) -> Callable[[jax.Array], jax.Array]:
-    """Map shuffled numbers of samples to a function from a key to the same minibatches in another order.
+    """Return a function from a key to the same minibatches of shuffled samples in another order.
 
-    What the last minibatch lacks samples for is dropped.
+    Samples that do not fill a last minibatch are dropped.
 
     >>> order = fixed_minibatches(jnp.arange(5), 2)
     >>> sorted(order(jax.random.key(0)).tolist())

@@ -1,4 +1,4 @@
-"""The actions of every factor, enumerated: their numbers, and their probabilities under a policy."""
+"""Enumeration of the actions of each factor: their indices, and their probabilities under a policy."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +12,14 @@ from ..spec import Spec
 from .advantages import by_factor
 
 MOST = 1024
-"""Joint actions that a factor may have, if they are enumerated: each is an output of the critic."""
+"""Maximum number of joint actions of a factor that are enumerated, since each is an output of the critic."""
 
 
 @dataclass(frozen=True, eq=False)
 class FactorActions:
-    """What every factor of a problem with discrete actions can do.
+    """The possible actions of each factor in a problem with discrete actions.
 
-    A factor of several components has all combinations of their choices. Its action number is
+    A factor of several components has all combinations of their choices. The index of its action is
 
         b = Σ_c stride_c a_c   over its components c.
 
@@ -31,22 +31,22 @@ class FactorActions:
 
     spec: Spec
     sizes: np.ndarray
-    """How many actions every factor has, ``(n,)``."""
+    """Number of actions of each factor, ``(n,)``."""
     strides: np.ndarray
-    """What a choice of a component adds to the number of its factor's action, ``(c,)``."""
+    """Contribution of a choice of each component to the index of its factor's action, ``(c,)``."""
 
     @classmethod
     def of(cls, spec: Spec, *, critic: str) -> "FactorActions":
-        """Enumerate the actions of a problem; raises ValueError if that is not possible, for the critic of this name.
+        """Enumerate the actions of a problem; raise ValueError, naming this critic, if that is not possible.
 
-        All components must be choices, and no factor may have more than `MOST` combinations of them.
+        All components must be discrete, and no factor may have more than `MOST` combinations.
         """
         components = spec.components
         if not components.discrete.all():
             first = int(np.flatnonzero(~components.discrete)[0])
             fix = "critic='central', as method mappo has it" if critic == "q" else "a default_action to compare with"
             raise ValueError(
-                f"critic: got {critic!r}, which enumerates the actions of every factor, and component {first} is "
+                f"critic: got {critic!r}, which enumerates the actions of each factor, but component {first} is "
                 f"continuous; want discrete actions, or {fix}"
             )
         strides = np.ones(len(components), np.int64)
@@ -57,9 +57,9 @@ class FactorActions:
                 sizes[i] = min(sizes[i] * components.choices[component], 2**31)
         if sizes.max() > MOST:
             raise ValueError(
-                f"critic: got {critic!r}, and factor {sizes.argmax()} has {sizes.max():,} joint actions of "
-                f"{len(spec.groups[sizes.argmax()])} components, want at most {MOST:,}; use a network with a row for "
-                "each component, or critic='target'"
+                f"critic: got {critic!r}, but factor {sizes.argmax()} has {sizes.max():,} joint actions of "
+                f"{len(spec.groups[sizes.argmax()])} components, want at most {MOST:,}; use a network with one row "
+                "per component, or critic='target'"
             )
         return cls(spec, sizes, strides)
 
@@ -69,16 +69,16 @@ class FactorActions:
         return int(self.sizes.max())
 
     def number(self, action: jax.Array) -> jax.Array:
-        """Return the number of every factor's action, ``(..., c)`` → whole numbers ``(..., n)``."""
+        """Return the index of each factor's action, ``(..., c)`` → integers ``(..., n)``."""
         return by_factor(self.spec, action.astype(jnp.int32) * self.strides.astype(np.int32))
 
     def probabilities(self, parameters: jax.Array, spread: Spread) -> jax.Array:
-        """πᵢ(b|s) from the output of a policy, ``(..., n, B)``; 0 beyond the actions that a factor has."""
+        """Return πᵢ(b|s) from the output of a policy, ``(..., n, B)``; 0 beyond the number of actions of a factor."""
         components = self.spec.components
         width = int(components.choices.max())
 
         def of_choice(choice: jax.Array) -> jax.Array:
-            # Beyond the choices of a component, any of its own: no action of its factor looks there.
+            # Beyond the choices of a component, use any valid one: no action of its factor refers to it.
             action = jnp.minimum(choice, components.choices - 1).astype(parameters.dtype)
             return components.log_prob(parameters, spread, jnp.broadcast_to(action, parameters.shape[:-1]))
 
@@ -92,10 +92,11 @@ class FactorActions:
 
 
 def encoded_actions(spec: Spec, action: Any, *, raw: bool = True) -> jax.Array:
-    """Return actions as inputs of a network, ``(..., c)`` → ``(..., c, width)``: choices one-hot, bounded numbers in
-    units in which the bounds are −1 and 1, others as they are.
+    """Return actions as network inputs, ``(..., c)`` → ``(..., c, width)``.
 
-    - `raw`: whether they are a policy's raw actions, and not those that an environment receives.
+    Choices are one-hot, bounded numbers are scaled so that the bounds are −1 and 1, and others are unchanged.
+
+    - `raw`: whether they are raw actions of a policy rather than actions of the environment.
     """
     components = spec.components
     within = components.within(action, jnp) if raw else jnp.asarray(action)
@@ -114,13 +115,13 @@ def encoded_actions(spec: Spec, action: Any, *, raw: bool = True) -> jax.Array:
 
 
 def default_actions(spec: Spec, default: tuple[float, ...]) -> np.ndarray:
-    """Return the default action of every component, ``(c,)``, in units of the environment; raises ValueError if it is
-    none."""
+    """Return the default action of each component, ``(c,)``, in units of the environment; raise ValueError if
+    invalid."""
     components, count = spec.components, len(spec.components)
     if len(default) not in (1, count):
         raise ValueError(
-            f"default_action: got {len(default)} numbers, want one for each of the {count} components of the action "
-            "space, or a single one for all of them"
+            f"default_action: got {len(default)} numbers, want one per component of the action "
+            "space, {count}, or a single one for all"
         )
     action = np.broadcast_to(np.asarray(default, np.float32), (count,))
     whole = (action == np.round(action)) & (action >= 0) & (action < components.choices)

@@ -1,13 +1,12 @@
-"""Minibatches of single factors: what one factor did in one step is a sample of its own.
+"""Minibatches of single factors: the action of one factor in one step is one sample.
 
-This is how multi-agent trainers learn a policy that agents share: a rollout of N steps and n factors has N n samples,
+This is how multi-agent trainers learn a policy shared by agents: a rollout of N steps and n factors has N n samples,
 
     L = E_(t, i) min(rᵢ Cᵢ, clip(rᵢ, 1 ± ε) Cᵢ),
 
-and a minibatch of them mixes steps and factors. With ``minibatch_of="steps"`` a minibatch has all factors of its steps.
+and a minibatch mixes steps and factors. With ``minibatch_of="steps"`` a minibatch has all factors of its steps.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -18,6 +17,7 @@ import numpy as np
 
 from ..distributions import Product, Spread
 from .advantages import Samples
+from .packed_samples import packed
 from .policies import Agent
 from .ppo import Minibatches, Update
 from .twin_networks import Twins, apart, together
@@ -25,7 +25,7 @@ from .twin_networks import Twins, apart, together
 
 @dataclass(frozen=True, eq=False)
 class FactorUpdate(Update):
-    """An update whose minibatches are samples of single factors."""
+    """An update with minibatches of single factors."""
 
     def __post_init__(self) -> None:
         spec, c = self.spec, self.config
@@ -40,13 +40,13 @@ class FactorUpdate(Update):
         if size < c.batch_size or (size % c.batch_size and c.shuffle == "epoch"):
             raise ValueError(
                 f"batch_size: got {c.batch_size} with minibatch_of='factors', want a divisor of n_envs × n_steps × "
-                f"{n} factors = {size}, or a smaller one with shuffle='rollout'"
+                f"{n} factors = {size}, or any smaller size with shuffle='rollout'"
             )
 
     def for_minibatches(self, agent: Agent, samples: Samples) -> Minibatches:
-        """Return a sample for every step and factor."""
+        """Return one sample per step and factor."""
         split = _split(self.spec.n_factors, agent, samples)
-        take, size = _packed(split), len(split.action)
+        take, size = packed(split), len(split.action)
         if Twins.can_stand_for(agent):
             rule = _SingleFactors(self.spec, self.config, self.devices, twins_of=agent)
             return Minibatches(size, take, rule.loss, together, apart)
@@ -54,7 +54,7 @@ class FactorUpdate(Update):
 
 
 def _split(n: int, agent: Agent, samples: Samples) -> Samples:
-    """Return a sample for each of n factors of every sample; `obs` is what it sees."""
+    """Return one sample for each of n factors of each sample; `obs` is the factor's observation."""
     seen = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
     zeros = jnp.zeros_like(samples.credit)
     has_critic = agent.critic is not None
@@ -76,32 +76,12 @@ def _split(n: int, agent: Agent, samples: Samples) -> Samples:
     )
 
 
-def _packed(samples: Samples) -> Callable[[jax.Array], Samples]:
-    """Map the numbers of samples to a minibatch: all arrays are columns of one, so that a device gathers once.
-
-    Whole numbers and booleans are exact as floats.
-    """
-    leaves, structure = jax.tree.flatten(samples)
-    rows = jnp.concatenate([x.reshape(len(x), -1).astype(jnp.float32) for x in leaves], axis=1)
-    ends = np.cumsum([0, *(x.size // len(x) for x in leaves)])
-
-    def take(indices: jax.Array) -> Samples:
-        columns = rows[indices]
-        parts = [
-            columns[:, first:last].reshape(len(indices), *x.shape[1:]).astype(x.dtype)
-            for x, first, last in zip(leaves, ends[:-1], ends[1:], strict=True)
-        ]
-        return jax.tree.unflatten(structure, parts)
-
-    return take
-
-
 @dataclass(frozen=True, eq=False)
 class _SingleFactors(Update):
-    """The losses of samples of single factors; `Samples.obs` is what the factor sees."""
+    """The losses of samples of single factors; `Samples.obs` is the factor's observation."""
 
     twins_of: Agent | None = None
-    """The agent whose networks `Twins` stand for in the losses, if they do."""
+    """The agent whose networks are replaced by `Twins` in the losses, if any."""
 
     @cached_property
     def _one(self) -> Product:
@@ -111,7 +91,7 @@ class _SingleFactors(Update):
 
     @property
     def components(self) -> Product:
-        """That of one component."""
+        """The distribution of one component."""
         return self._one
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
@@ -130,12 +110,12 @@ class _SingleFactors(Update):
         return out, agent.critic.net.of_components(seen, component)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
-        """Return KL(old ‖ new) of every sample, ``(N, 1)``."""
+        """Return KL(old ‖ new) of each sample, ``(N, 1)``."""
         return super().divergence(samples, _spread_of(old, samples.component), out)
 
 
 def _spread_of(spread: Spread, component: Any) -> Spread:
-    """Return the spread of the component of each sample, ``(N, 1)``, where it is not one for all."""
+    """Return the spread of the component of each sample, ``(N, 1)``, unless it is shared by all."""
     if len(spread.log_std) == 1:
         return spread
     return spread._replace(log_std=spread.log_std[component][:, None])

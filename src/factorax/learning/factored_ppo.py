@@ -1,4 +1,4 @@
-"""`FactoredPPO`: learn, predict, evaluate, save, load."""
+"""`FactoredPPO`: learn, predict, evaluate, save and load."""
 
 import contextlib
 import dataclasses
@@ -45,28 +45,29 @@ from .vector_size import sized_config, vector_size
 
 
 class FactoredPPO:
-    """Proximal policy optimisation that credits every factor with the targets it influences.
+    """Proximal policy optimisation that credits each factor only with the targets that it influences.
 
     **Arguments**
 
-    - `problem`: a JAX `Problem`; a function that makes a Gymnasium environment, as in
-      ``lambda: gym.make("CartPole-v1")``: its scalar reward is ``weights @ info["vector_reward"]``, or, without such a
-      vector, the only target; a function that makes a vector environment (``gym.make_vec``), whose `num_envs` is the
-      default of `n_envs`; or a name that `find_problem` knows, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
-    - `network`: the influence network of returns, one row for each component of the action space, or factored; or one
-      that varies: a `NetworkSchedule` over time steps, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
-      your own `BaseNetwork`; or a name that `find_network` knows, such as ``"adaptive"`` or ``"complete"``. The
-      problem's own if left out.
-    - `weights`, `local`, `neighbours`: λ, what every factor sees, and which factors are neighbours; the problem's own
-      if left out.
-    - `preset`: tuned settings by name, such as ``"traffic"``, with a network unless you pass one; settings you pass
-      replace those of the preset. None by default, for every problem.
-    - `method`: a related method by name, such as ``"mappo"`` or ``"coma"`` (`METHODS`); it precedes the preset.
-    - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of every update.
+    - `problem`: a JAX `Problem`; a function that returns a Gymnasium environment, as in
+      ``lambda: gym.make("CartPole-v1")``, with the scalar reward ``weights @ info["vector_reward"]`` or, without such a
+      vector, the reward as the only target; a function that returns a vector environment (``gym.make_vec``), whose
+      `num_envs` is the default of `n_envs`; or a name for `find_problem`, such as ``"traffic:3x3"`` or
+      ``"CartPole-v1"``.
+    - `network`: the influence network of returns, with one row per component of the action space, or factored; a
+      network that varies: a `NetworkSchedule`, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
+      subclass of `BaseNetwork`; or a name for `find_network`, such as ``"adaptive"`` or ``"complete"``. The default is
+      that of the problem.
+    - `weights`, `local`, `neighbours`: λ, the function of local observations, and which factors are neighbours; the
+      defaults are those of the problem.
+    - `preset`: the name of tuned settings, such as ``"traffic"``, with a network unless you pass one; settings you pass
+      override those of the preset. The default is no preset, for every problem.
+    - `method`: the name of a related method, such as ``"mappo"`` or ``"coma"`` (`METHODS`); it overrides the preset.
+    - `tensorboard_log`: a folder for TensorBoard events; `verbose`: 1 prints the metrics of each update.
     - `policy`, `critic`: as in `Config`; or your own network, an `equinox.Module`, or a function of a `Spec` and a key
-      that makes one. For one observation and what every component sees (None if all see everything) a policy
-      returns parameters ``(c, width)``, and a critic a value for each target, ``(m,)``.
-    - other keyword arguments: the fields of `Config`.
+      that returns one. For one observation and the local observations of the components (None if all observe
+      everything), a policy returns parameters ``(c, width)``, and a critic one value per target, ``(m,)``.
+    - Other keyword arguments are the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
     >>> model = FactoredPPO("contextual-bandit:4", n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
@@ -108,9 +109,9 @@ class FactoredPPO:
         self.config = self.learner.config
         self.program = Program(self.learner)
         check_size(self.learner)
-        self.state: TrainState = self.learner.init()
+        self.state: TrainState = self.program.init(self.config.seed)
         self.history: list[Metrics] = []
-        """The metrics of the last updates, at most 10,000 of them."""
+        """The metrics of the last updates, at most 10,000."""
         self.logger = Logger()
         self.last_timestep = self.config.total_timesteps
         self._has_own_logger = False
@@ -127,17 +128,18 @@ class FactoredPPO:
 
     @property
     def spec(self) -> Spec:
-        """What is fixed about the problem: spaces, components, factors, network, λ."""
+        """The fixed properties of the problem: spaces, components, factors, network, λ."""
         return self.learner.spec
 
     @property
     def network(self) -> InfluenceNetwork:
-        """The network as it is now; where K depends on states or lags, every edge that it may have."""
+        """The current network; if K depends on states or lags, with every edge that it may have."""
         return self.spec.network.present(self.state.network, self.num_timesteps)
 
     @property
     def num_timesteps(self) -> int:
-        """Steps of all environments so far, since training began or `learn` was called with `reset_num_timesteps`."""
+        """Number of steps of all environments, since training began or `learn` was called with
+        `reset_num_timesteps`."""
         return int(self.state.timesteps)
 
     @property
@@ -151,19 +153,16 @@ class FactoredPPO:
         return self.spec.action_space
 
     def get_env(self) -> Any:
-        """None: environments are made when they are needed. Callbacks of Stable-Baselines3 ask for it."""
+        """Return None, for callbacks of Stable-Baselines3: environments are created when they are needed."""
         return None
 
     def get_vec_normalize_env(self) -> None:
-        """None: observations are normalised by `normalize_obs`. Callbacks of Stable-Baselines3 ask for it."""
+        """Return None, for callbacks of Stable-Baselines3: observations are normalised by `normalize_obs`."""
 
     def set_logger(self, logger: Logger) -> None:
-        """Use this logger in `learn`, as `factorax.learning.configure` makes it, instead of the model's own.
-
-        One of Stable-Baselines3 will do.
-        """
+        """Use this logger in `learn`, from `factorax.learning.configure` or from Stable-Baselines3."""
         if not all(callable(getattr(logger, name, None)) for name in ("record", "dump", "close")):
-            raise TypeError(f"logger: got {shown(logger)}, want a Logger, such as configure() makes")
+            raise TypeError(f"logger: got {shown(logger)}, want a Logger, such as configure() returns")
         self.logger, self._has_own_logger = logger, True
 
     def learn(
@@ -175,17 +174,16 @@ class FactoredPPO:
         reset_num_timesteps: bool = True,
         progress_bar: bool = True,
     ) -> "FactoredPPO":
-        """Train for this many more steps, in whole rollouts; returns this object.
+        """Train for this many additional steps, rounded up to whole rollouts, and return this object.
 
-        - `total_timesteps`: steps of all environments; those of the settings if left out.
-        - `callback`: a function of the model and the metrics, called after every update, which stops training by
+        - `total_timesteps`: steps of all environments; by default those of the settings.
+        - `callback`: a function of the model and the metrics that is called after each update and stops training by
           returning False; a `Callback` or any object with some of its methods; a callback of Stable-Baselines3; or a
-          list of those.
-        - `log_interval`: updates between two rows of the log, None for no rows.
+          list of these.
+        - `log_interval`: number of updates between log entries; None for no log.
         - `tb_log_name`: name of the run in TensorBoard.
-        - `reset_num_timesteps`: begin to count at 0, with new episodes. With False, counting, schedules and episodes
-          continue.
-        - `progress_bar`: whether to show a progress bar.
+        - `reset_num_timesteps`: whether to start counting at 0, with new episodes. If false, counting, schedules and
+          episodes continue.
         """
         steps = number_of_steps(self.config.total_timesteps if total_timesteps is None else total_timesteps)
         about = {"reset_num_timesteps": reset_num_timesteps, "progress_bar": progress_bar}
@@ -194,7 +192,9 @@ class FactoredPPO:
             self._restart()
         self.last_timestep = last = self.num_timesteps + steps
         if last >= 2**31:
-            raise ValueError(f"total_timesteps: got {steps:,} after {self.num_timesteps:,}, want less than 2³¹ in all")
+            raise ValueError(
+                f"total_timesteps: got {steps:,} after {self.num_timesteps:,}, want less than 2³¹ in total"
+            )
         if not self.num_timesteps:
             warn_if_short(self.config, steps)
         callbacks = CallbackList([as_callback(callback), *[ProgressBarCallback()] * progress_bar])
@@ -223,8 +223,9 @@ class FactoredPPO:
         return self
 
     def _after_update(self, callbacks: CallbackList, metrics: Metrics, log_interval: int | None) -> bool:
-        """Log an update and tell the callbacks of it; returns whether to go on."""
-        vectors = bool(getattr(self.logger, "writers", True))  # hundreds of numbers: named only if someone writes them
+        """Log an update and call the callbacks; return whether to continue."""
+        # hundreds of numbers, which are named only if they are written
+        vectors = bool(getattr(self.logger, "writers", True))
         shown = {name: value for name, value in metrics.items() if vectors or np.ndim(value) == 0}
         for name, value in scalars(shown, self.spec.network.static):
             self.logger.record(name, value)
@@ -235,7 +236,7 @@ class FactoredPPO:
 
     @contextmanager
     def _logging(self, name: str, *, new: bool) -> Iterator[None]:
-        """With the logger that the arguments of this object ask for, unless it was set."""
+        """Use the logger that the arguments of this object ask for, unless one was set."""
         if self._has_own_logger:
             yield
             return
@@ -252,7 +253,7 @@ class FactoredPPO:
             self.logger.writers = []
 
     def _restart(self) -> None:
-        """Count from 0, with new episodes; what was learnt stays."""
+        """Start counting from 0 with new episodes, and keep what was learned."""
         self.close()
         self._episodes = None
         key, for_environments = jax.random.split(self.state.key)
@@ -266,18 +267,20 @@ class FactoredPPO:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[Any, Any]:
-        """Return actions, as elements of the action space, and the next hidden state, None without a recurrent policy.
+        """Return actions, as elements of the action space, and the next hidden state (None unless the policy is
+        recurrent).
 
         - `observation`: one observation, or a batch ``(B, ...)``, for which an array of actions is returned, or a list
-          of them if the action space is a Dict or a Tuple.
-        - `state`: what the last call returned, for a recurrent policy; None at the start of an episode.
-        - `episode_start`: where a batch begins new episodes, booleans ``(B,)``: memory is reset there.
+          of actions if the action space is a Dict or a Tuple.
+        - `state`: the state that the last call returned, for a recurrent policy; None at the start of an episode.
+        - `episode_start`: which entries of a batch start new episodes, booleans ``(B,)``: their memory is reset.
+        - `deterministic`: whether to return the most probable action instead of a sample.
         """
         if isinstance(observation, tuple) and len(observation) == 2 and isinstance(observation[1], dict):
-            raise ValueError("observation: got a pair, as env.reset() returns it; want its first element")
+            raise ValueError("observation: got a pair, as returned by env.reset(); want its first element")
         checked("deterministic", deterministic, bool)
         rows, is_one = self.spec.observations.batch(observation)
-        self._predictions, key = jax.random.split(self._predictions)  # training draws from a key of its own
+        self._predictions, key = jax.random.split(self._predictions)  # training uses another key
         act = self.program.compiled_act(self.state, deterministic)
         size = self.state.agent.policy.memory
         if size:
@@ -288,7 +291,7 @@ class FactoredPPO:
         return (elements[0] if is_one else elements), state
 
     def evaluate(self, episodes: int = 10, *, deterministic: bool = True, seed: int = 0) -> dict[str, Any]:
-        """Return the mean and standard error of the return over whole episodes, in separate environments."""
+        """Return the mean and standard error of the return over complete episodes, in separate environments."""
         check_each(OPTIONS, episodes=episodes, deterministic=deterministic, seed=seed)
         behaviour, collector = self.program.behaviour(self.state), self.program.collector
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
@@ -302,11 +305,11 @@ class FactoredPPO:
         }
 
     def on(self, problem: Any, network: Any = None) -> "FactoredPPO":
-        """This policy on another problem, to be evaluated there, with an untrained critic.
+        """Return this policy on another problem, for evaluation, with an untrained critic.
 
-        A shared policy can move to any number of factors, if each of them sees as many numbers.
+        A shared policy works with any number of factors that have local observations of the same size.
         """
-        # One environment, or vector of them: some simulators have room for only one in a process.
+        # One environment, or one vector: some simulators allow only one per process.
         one = {"n_steps": 1, "batch_size": 1, "gae_steps": None, "sequence_length": 1, "overlap": False}
         settings: dict[str, Any] = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
@@ -318,27 +321,29 @@ class FactoredPPO:
         if _shapes((policy, obs)) != _shapes((theirs, other.state.obs)):
             a, b = self.spec, other.spec
             raise ValueError(
-                f"problem: a {self.config.policy} policy for {a.n_factors} factors, which sees {a.n_inputs} numbers, "
-                f"cannot act for {b.n_factors} that see {b.n_inputs}; want a problem of the same size, or a policy "
-                "that was trained as shared, on local observations and without normalize_obs"
+                f"problem: got {b.n_factors} factors with {b.n_inputs} observed numbers for a {self.config.policy} "
+                f"policy of {a.n_factors} factors with {a.n_inputs}; want a problem of the same size, or a policy "
+                "trained as shared, with local observations and without normalize_obs"
             )
         other.state = other.state._replace(agent=Agent(policy, other.state.agent.critic), obs=obs)
         return other
 
     def close(self) -> None:
-        """End environments and the workers that step them; `learn` starts them again."""
+        """Stop environments and their workers; `learn` starts them again."""
         self.program.close()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything needed to resume: the agent, the optimiser, the settings, and the state of a JAX problem, or
-        the seeds and actions of the episodes that other environments are in. The suffix is .safetensors if none is
-        given."""
+        """Write everything needed to resume training to a file, with the suffix .safetensors by default.
+
+        The file has the agent, the optimizer, the settings, and the state of a JAX problem, or the seeds and actions
+        of the episodes in progress of other environments.
+        """
         problem, network = self.names
         about = {"config": dataclasses.asdict(self.config), "timesteps": self.num_timesteps}
         about |= {"problem": problem, "network": network, "given": self._given, "trained_on": sizes(self.spec)}
         about["modules"] = module_names(self.state.agent)
         arrays = {} if self._episodes is None else episodes_.to_arrays(self._episodes)
-        # Settings are the reader's to choose, so those that are leaves of the state stay out of the file.
+        # The reader chooses the settings, so those that are leaves of the state are not written.
         checkpoints.save(saved_as(path), self.state._replace(hyper=None), about, arrays)
 
     @classmethod
@@ -356,24 +361,24 @@ class FactoredPPO:
         verbose: int = 0,
         **settings: Any,
     ) -> "FactoredPPO":
-        """Return a model from a file that `save` wrote, or from the folder of a run.
+        """Return a model from a file that `save` wrote, or from a run folder.
 
-        - `problem`, `network`: those it was trained on. They may be left out if the model was made from names, as
-          models of ``factorax train`` are.
-        - `trusted`: the name of its problem, if that leads to code or files: a file may come from someone else.
-        - `settings`: replace those in the file. Your own networks are not in it: pass `policy` or `critic` again.
+        - `problem`, `network`: those of training. They may be omitted if the model was created from names, as in
+          ``factorax train``.
+        - `trusted`: the name of the problem if it refers to code or files, since a file may be untrusted.
+        - `settings`: override those in the file. Your own networks are not in it: pass `policy` or `critic` again.
         """
         checked("trusted", trusted, str | None)
 
         def read(file: Path) -> FactoredPPO:
             names = named_in(file, trusted) if problem is None else (problem, None)
-            given = {"network": names[1] if network is None else network, "weights": weights, "local": local}
-            given["neighbours"] = neighbours
-            check_given(file, **given, **{name: settings.get(name) for name in OwnModules._fields})
+            fixed = {"network": names[1] if network is None else network, "weights": weights, "local": local}
+            fixed["neighbours"] = neighbours
+            check_given(file, **fixed, **{name: settings.get(name) for name in OwnModules._fields})
             stored = dataclasses.asdict(Config.read(checkpoints.about(file).get("config")))
             options = {"tensorboard_log": tensorboard_log, "verbose": verbose} | checked_settings(stored) | settings
             with contextlib.nullcontext() if "n_envs" in settings else no_larger_than(file):
-                model = cls._rebuilt(names[0], given.pop("network"), **given, **options)
+                model = cls._rebuilt(names[0], fixed.pop("network"), **fixed, **options)
             model.restore(file)
             return model
 
@@ -384,10 +389,7 @@ class FactoredPPO:
         return cls(problem, network, **options)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Continue from a file that `save` wrote, with the settings of this object.
-
-        Environments that are stepped outside of JAX replay the episodes they were in at the next `learn`.
-        """
+        """Continue from a file that `save` wrote, with the settings of this object; episodes are replayed."""
         state, episodes = first_intact(
             existing(path), lambda file: restored(file, self.state._replace(hyper=None), self.config.n_envs, self.spec)
         )

@@ -30,14 +30,18 @@ from .diagnostics import Evidence
 from .factor_samples import FactorUpdate
 from .hints import warn_if_dense, warn_if_unscaled
 from .metrics import Metrics
+from .modules.custom import seen_shape
 from .policies import Agent, Policy
 from .ppo import Update
 from .sharing import common_config, common_spec
 from .state import RunningMoments, TrainState, initial_state
+from .step_samples import StepUpdate
 from .worker_network import WorkerNetwork, module_arrays
 
+LARGEST_SEEN = 2**28
+"""Size up to which local observations of a rollout are stored: 1 GiB."""
 _FOR_NEXT_ACTIONS = 2**31 - 1
-"""Folded into the key of a state: its splits are for other things."""
+"""Folded into the key of a state, whose splits are used for other purposes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,7 @@ class Learner:
     spec: Spec
     config: Config
     own: OwnModules = NO_MODULES
-    """Networks of the user's own."""
+    """The user's own networks."""
 
     @classmethod
     def of(
@@ -63,11 +67,12 @@ class Learner:
         critic: Any = None,
         own_size: bool = False,
     ) -> "Learner":
-        """For a problem; what is left out is taken from it. The network ``"adaptive"`` begins with every edge.
+        """Create a learner for a problem; arguments left out are taken from the problem.
 
-        - `policy`, `critic`: a module, or a function of a `Spec` and a key that makes one; None for those that `config`
-          asks for.
-        - `own_size`: if the problem is a vector environment, take its `num_envs` as `n_envs`.
+        - `network`: as for `FactoredPPO`; ``"adaptive"`` starts with all edges.
+        - `policy`, `critic`: a module, or a function of a `Spec` and a key that returns one; None for those of
+          `config`.
+        - `own_size`: whether to use the `num_envs` of a vector environment as `n_envs`.
         """
         config = Config() if config is None else config
         check_type("config", config, Config, "a Config, or None for its defaults")
@@ -75,7 +80,7 @@ class Learner:
         adaptive = isinstance(network, str)
         if adaptive and network != "adaptive":
             raise ValueError(
-                f"network: got {network!r}, want 'adaptive', or a network itself (InfluenceNetwork.load reads)"
+                f"network: got {network!r}, want 'adaptive', or a network (InfluenceNetwork.load reads a file)"
             )
         options: dict[str, Any] = {"weights": weights, "local": local, "neighbours": neighbours}
         options |= {"bounded": config.bounded, "covariance": config.covariance, "std": config.std}
@@ -90,34 +95,48 @@ class Learner:
         return cls(spec, config, OwnModules(policy, critic))
 
     def __post_init__(self) -> None:
-        check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) makes")
+        check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) returns")
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
         self.spec.network.check_settings(self.config)
         check_critic(self.spec, self.config)
-        _ = self.rule, self.collector  # raise at settings that do not fit the problem
+        _ = self.rule, self.collector  # raise if settings do not fit the problem
 
     @cached_property
     def devices(self) -> Mesh | None:
-        """The devices that share the environments of a JAX problem; None if it is one."""
+        """The devices that share the environments of a JAX problem; None for a single device."""
         devices.local_devices(self.config)  # raises if there is no such device
         return devices.mesh(self.config) if self.spec.is_jax else None
 
     @cached_property
     def rule(self) -> Update:
-        """The losses, and the update of the agent."""
-        kind = FactorUpdate if self.config.minibatch_of == "factors" else Update
+        """The losses and the update of the agent."""
+        kind = FactorUpdate if self.config.minibatch_of == "factors" else StepUpdate
         if self.config.is_counterfactual:
             kind = CounterfactualUpdate
-        return kind(self.spec, self.config, self.devices)
+        return kind(self.spec, self.config, self.devices, self.see if self.sees_later else None)
+
+    @cached_property
+    def sees_later(self) -> bool:
+        """Whether local observations are omitted from batches and computed where needed: if they are large and only
+        minibatches
+        of steps use them."""
+        c = self.config
+        plain = c.minibatch_of == "steps" and c.objective != "natural" and not c.variance_report
+        if not plain or c.is_counterfactual or c.is_recurrent or not looks_at_local(self.spec, c, self.own):
+            return False
+        if self.own.policy is not None or self.own.critic is not None:  # these may be recurrent
+            return False
+        shape = seen_shape(self.spec)
+        return shape is not None and c.rollout_steps * shape[0] * shape[1] > LARGEST_SEEN
 
     @cached_property
     def collector(self) -> Collector:
-        """Who steps the problem. Here it starts nothing: a `Program` has a collector of its own."""
+        """The collector of the problem. It starts nothing here: a `Program` has its own collector."""
         return self.new_collector()
 
     def new_collector(self) -> Collector:
-        """Return a collector of its own, which may start environments and workers."""
+        """Return a new collector, which may start environments and workers."""
         policy = self._example.policy
         network = None if runs_in_numpy(self.config, self.own) else WorkerNetwork.of(self.spec, self.config, policy)
         return collector_for(self.spec, self.config, network, policy.memory)
@@ -129,9 +148,9 @@ class Learner:
         return eqx.filter_eval_shape(lambda key: make_agent(self.spec, self.config, self.own, key, key), key)
 
     def init(self, seed: int | jax.Array | None = None, **hyper: Any) -> TrainState:
-        """Return the state before training. `hyper` replaces settings by the names of `Hyper`.
+        """Return the state before training. `hyper` overrides settings by the names of `Hyper`.
 
-        To train several seeds and settings side by side, map over both:
+        To train several seeds and settings in parallel, vectorise over both:
 
         >>> import jax, jax.numpy as jnp
         >>> from factorax.learning import Config, Learner
@@ -160,14 +179,27 @@ class Learner:
         return dataclasses.replace(self, spec=common_spec(self.spec), config=common_config(self.config))
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """Collect a rollout of a JAX problem and learn from it. Pure: compile it, map it over seeds."""
+        """Collect a rollout of a JAX problem and learn from it.
+
+        A pure function: compile it, vectorise it over seeds.
+        """
         if not self.collector.traced:
             raise TypeError(
                 "update: is a pure function only for JAX problems; use Program(learner).update for environments that "
                 "are stepped outside of JAX"
             )
+        state, transitions = self.collect(state)
+        new, metrics = self.learn_from(state, transitions)
+        return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
+
+    def collect(self, state: TrainState) -> tuple[TrainState, Transition]:
+        """Return the state after a rollout of a JAX problem, and the rollout, ``[T, B, ...]``. Pure."""
         environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
-        new, metrics = self.learn_from(state._replace(environments=environments, key=key), transitions)
+        return state._replace(environments=environments, key=key), transitions
+
+    def learn_from_traced(self, state: TrainState, transitions: Transition) -> tuple[TrainState, Metrics]:
+        """`learn_from`, for a rollout that the host has not looked at: the metrics say where it is not finite."""
+        new, metrics = self.learn_from(state, transitions)
         return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
@@ -177,7 +209,7 @@ class Learner:
     def behaviour(self, state: TrainState) -> Behaviour:
         """Return the policy of a state, for the code that steps the environments."""
         policy, moments = state.agent.policy, state.obs
-        # With its arrays as arguments, so that one compiled program serves all states.
+        # Arrays are passed as arguments, so that one compiled program serves all states.
         act = Partial(self._choose, policy, moments)
 
         def arrays() -> Any:
@@ -196,31 +228,37 @@ class Learner:
         key: jax.Array,
         obs: jax.Array,
         memory: Any = None,
-        deterministic: bool = False,
+        deterministic: Any = False,
     ) -> Any:
         obs = self.normalised(moments, obs)
         (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
         components = self.spec.components
-        actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+        if isinstance(deterministic, bool):
+            actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+        else:  # a value of the program
+            both = components.mode(parameters), components.sample(key, parameters, spread)
+            actions = jnp.where(deterministic, *both)
         return (actions, memory) if policy.memory else actions
 
     def normalised(self, moments: RunningMoments, obs: jax.Array) -> jax.Array:
-        """Return observations as the agent sees them."""
+        """Return observations in the form that the agent receives."""
         return moments.normalised(obs, self.spec.observations.measured) if self.config.normalize_obs else obs
 
     def see(self, obs: jax.Array) -> Any:
-        """Return what every component sees, ``(..., c, l)``; None if that is everything, or no network looks at it."""
+        """Return local observations ``(..., c, l)``; None if there are none, or no network uses them."""
         return self.spec.see(obs, jnp) if looks_at_local(self.spec, self.config, self.own) else None
 
     def learn_from(self, state: TrainState, transitions: Transition) -> tuple[TrainState, Metrics]:
-        """Return an update from the transitions of a rollout, ``[T, B, ...]``."""
+        """Update the state from the transitions of a rollout, ``[T, B, ...]``."""
         c, network = self.config, self.rule.network
         batch, reward, discounted = self.training_batch(state, transitions)
         batch, critic_memory = self._remembered(state, batch)
         evidence = Evidence(
             spec=self.spec,
             agent=state.agent,
-            batch=batch,
+            batch=batch._replace(local=self.see(batch.obs))
+            if self.sees_later
+            else batch,  # computed only if it is used
             advantages=lambda: self.rule.target_advantages(state.agent, batch, state.hyper),
         )
         k = network.for_rollout(state.network, self.rollout_view(state, transitions))
@@ -256,7 +294,7 @@ class Learner:
     def training_batch(
         self, state: TrainState, transitions: Transition
     ) -> tuple[TrainingBatch, RunningMoments, jax.Array]:
-        """Return a rollout with normalised observations and targets; the moments of returns, and returns in
+        """Return a rollout with normalised observations and targets, the moments of returns, and the returns in
         progress."""
         c, t = self.config, transitions
 
@@ -270,11 +308,11 @@ class Learner:
         obs, next_obs = self.normalised(state.obs, t.obs), self.normalised(state.obs, t.next_obs)
         batch = TrainingBatch(
             obs=obs,
-            local=self.see(obs),
+            local=None if self.sees_later else self.see(obs),
             action=t.action,
             psi=c.reward_scale * (t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalize_reward else t.psi),
             next_obs=next_obs,
-            next_local=self.see(next_obs),
+            next_local=None if self.sees_later else self.see(next_obs),
             terminated=t.terminated,
             truncated=t.truncated,
             factor_mask=t.factor_mask,
@@ -286,12 +324,12 @@ class Learner:
         return batch, reward, discounted
 
     def _next_action(self, state: TrainState, next_obs: jax.Array) -> jax.Array:
-        """Return what the policy would do at the observations that followed, as it sees them."""
+        """Return the policy's actions at the next observations."""
         key = jax.random.fold_in(state.key, _FOR_NEXT_ACTIONS)
         return self.spec.components.sample(key, *state.agent.policy(next_obs, self.see(next_obs)))
 
     def _remembered(self, state: TrainState, batch: TrainingBatch) -> tuple[TrainingBatch, jax.Array | None]:
-        """Return the batch with what a recurrent critic remembers before each step; and what it does after the last."""
+        """Return the batch with the memory of a recurrent critic before each step, and its memory after the last."""
         critic, memory = state.agent.critic, state.critic_memory
         if critic is None or memory is None:
             return batch, None
@@ -302,13 +340,13 @@ class Learner:
         return batch._replace(critic_memory=before), jnp.where(ended[:, None], 0.0, after[-1])
 
     def rollout_view(self, state: TrainState, transitions: Transition) -> RolloutView:
-        """Return what the network may look at to say which K holds for a rollout."""
+        """Return what the network may use to choose K for a rollout."""
         obs, mask = transitions.obs, transitions.factor_mask
         info = {name: obs[..., start:end] for name, start, end in self.spec.observed_info}
         return RolloutView(state.timesteps, obs, info if mask is None else info | {"factor_mask": mask})
 
     def _objective(self, psi: jax.Array) -> jax.Array:
-        """λ·ψ."""
+        """Return λ·ψ."""
         return credit(InfluenceNetwork.complete(1, self.spec.n_targets), psi, self.spec.weights)[..., 0]
 
     def _episode_metrics(self, transitions: Transition) -> Metrics:
@@ -324,7 +362,7 @@ class Learner:
 
 
 def _first_not_finite(transitions: Transition) -> jax.Array:
-    """Step, environment and target (m: the observation) of the first non-finite value; −1 if there is none."""
+    """Return step, environment and target (m: the observation) of the first non-finite value; −1 if there is none."""
     psi, obs = transitions.psi, transitions.next_obs
     bad = jnp.concatenate([~jnp.isfinite(psi), ~jnp.isfinite(obs).all(axis=-1, keepdims=True)], axis=-1)
     where = jnp.stack(jnp.unravel_index(bad.argmax(), bad.shape))

@@ -1,4 +1,4 @@
-"""`Logger`: collects named numbers during training and hands them to writers: the screen, a CSV file, TensorBoard,
+"""`Logger`: collects named numbers during training and passes them to writers: the screen, a CSV file, TensorBoard or
 Weights & Biases."""
 
 import contextlib
@@ -23,21 +23,21 @@ LONG = 256
 
 
 class Writer(Protocol):
-    """Writes the numbers of an update to one place."""
+    """Writes the numbers of an update to one destination."""
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Write the values after this many steps."""
         ...
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Finish writing."""
         ...
 
 
 class Logger:
-    """Numbers that have been recorded since the last `dump`, and the writers that receive them then.
+    """Numbers recorded since the last `dump`, and the writers that receive them.
 
-    The names of the methods are those of Stable-Baselines3. A callback may record numbers of its own:
+    The methods are named as in Stable-Baselines3. A callback may record its own numbers:
     ``model.logger.record("custom/value", 1.0)``.
 
     >>> logger = Logger()
@@ -52,30 +52,30 @@ class Logger:
         for writer in self.writers:
             if not hasattr(writer, "write") or not hasattr(writer, "close"):
                 raise TypeError(
-                    f"writers: got {shown(writer)}, want objects with write and close; configure() makes them"
+                    f"writers: got {shown(writer)}, want objects with write and close; configure() creates them"
                 )
         self.name_to_value: dict[str, float] = {}
         self._means: dict[str, tuple[float, int]] = {}
 
     def record(self, key: str, value: Any, exclude: Any = None) -> None:
-        """Record a number under a name until the next `dump`; a later one replaces it. `exclude` is ignored."""
+        """Record a number under a name until the next `dump`, replacing an earlier one. `exclude` is ignored."""
         self.name_to_value[_key(key)] = _scalar(value)
 
     def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
-        """Record one of several numbers, of which the mean is written at the next `dump`."""
+        """Record one of several numbers whose mean is written at the next `dump`."""
         total, count = self._means.get(_key(key), (0.0, 0))
         self._means[key] = total + _scalar(value), count + 1
         self.name_to_value[key] = self._means[key][0] / (count + 1)
 
     def dump(self, step: int = 0) -> None:
-        """Hand all recorded numbers to the writers, and forget them."""
+        """Pass all recorded numbers to the writers and clear them."""
         checked("step", step, Annotated[int, Range(0)])
         for writer in self.writers:
             writer.write(self.name_to_value, step)
         self.name_to_value, self._means = {}, {}
 
     def get_dir(self) -> str | None:
-        """Return the folder that was configured, if any."""
+        """Return the configured folder, if any."""
         return self.dir
 
     def close(self) -> None:
@@ -120,11 +120,11 @@ class TableWriter:
         print("\n".join([line, *table, line]), file=self.file or sys.stdout, flush=True)
 
     def close(self) -> None:
-        """Nothing to finish."""
+        """Do nothing."""
 
 
 class TensorBoardWriter:
-    """Writes TensorBoard events into a folder, with tensorboardX."""
+    """Writes TensorBoard events to a folder, with tensorboardX."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         try:
@@ -133,9 +133,9 @@ class TensorBoardWriter:
             raise ImportError(
                 "tensorboard: needs the package tensorboardX; pip install 'factorax[tensorboard]'"
             ) from None
-        # The name of an event file holds the second; a second file of that second would replace the first.
+        # The name of an event file contains the second; a second file in that second would replace the first.
         number = len(list(Path(folder).glob("events.*")))
-        # A name that cannot be foreseen: nobody can have made it a link to another file.
+        # An unpredictable name: nobody can have created a link of this name to another file.
         suffix = f".{number}.{secrets.token_hex(4)}"
         self.events: Any = SummaryWriter(os.fspath(folder), filename_suffix=suffix)
 
@@ -151,9 +151,9 @@ class TensorBoardWriter:
 
 
 class WandbWriter:
-    """Writes to Weights & Biases; offline unless `mode` or the variable WANDB_MODE says otherwise.
+    """Writes to Weights & Biases; offline unless `mode` or the variable WANDB_MODE is set.
 
-    Offline, the run is a folder below `folder`, which ``wandb sync`` uploads when you choose to.
+    Offline, the run is a folder inside `folder`, which ``wandb sync`` uploads.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, mode: str | None = None, **options: Any):
@@ -176,7 +176,7 @@ class WandbWriter:
 
 
 class CSVWriter:
-    """Writes one row per update into ``progress.csv``; a new column rewrites the file."""
+    """Writes one row per update to ``progress.csv``; a new column rewrites the file."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -196,20 +196,20 @@ class CSVWriter:
         if new:
             writer.writeheader()
         writer.writerows([*earlier, values])
-        if new:  # replaced and not opened: it may be a link
+        if new:  # replaced rather than opened, since it may be a link
             write_whole(self.path, lambda file: file.write(text.getvalue().encode()))
         else:
             append_text(self.path, text.getvalue())
 
     def close(self) -> None:
-        """Nothing to finish."""
+        """Do nothing."""
 
 
 FORMATS = ("stdout", "tensorboard", "csv", "wandb")
 
 
 def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[str] = ("stdout",)) -> Logger:
-    """Return a logger that writes in these formats, into a folder, for `FactoredPPO.set_logger`.
+    """Return a logger that writes in these formats to a folder, for `FactoredPPO.set_logger`.
 
     - `formats`: some of ``"stdout"``, ``"tensorboard"``, ``"csv"`` and ``"wandb"``.
     """
@@ -223,13 +223,13 @@ def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[st
 
 
 def checked_formats(formats: Any, argument: str = "formats") -> list[str]:
-    """Return a list of formats, each of which there is."""
-    given = listed(argument, formats, f"a list with some of {', '.join(FORMATS)}")
-    for name in given:
+    """Return a list of known formats; raise ValueError for an unknown one."""
+    names = listed(argument, formats, f"a list with some of {', '.join(FORMATS)}")
+    for name in names:
         if name not in FORMATS:
             hint = did_you_mean(name, FORMATS, quoted=True)
             raise ValueError(f"{argument}: got {name!r}, want some of {', '.join(FORMATS)}{hint}")
-    return given
+    return names
 
 
 def _writer(name: str, folder: str | os.PathLike[str] | None) -> Writer:
@@ -253,7 +253,7 @@ def numbered_folder(parent: str | os.PathLike[str], name: str, *, latest: bool =
 
 
 def scalars(metrics: Mapping[str, Any], network: InfluenceNetwork) -> Iterator[tuple[str, float]]:
-    """Named numbers: vectors by the names of their factors or targets, long vectors by their median, names left out."""
+    """Yield named numbers: vectors by factor or target labels, long vectors by their median; strings are skipped."""
     for name, value in metrics.items():
         value = np.asarray(value)
         if value.dtype.kind == "U" or name == "network/changed":

@@ -1,7 +1,7 @@
-"""Methods: factored PPO and its relatives by name, each a few settings of the same learner and a network.
+"""Methods: factored PPO and related methods by name, each defined by a few settings of the same learner and a network.
 
-A method says what a factor is credited with: which critic, which ratio, which influence network. Everything else, such
-as step sizes and layers, stays as a preset or the user says, so that methods can be compared with equal settings.
+A method defines how a factor is credited: the critic, the ratio and the influence network. All other settings, such as
+step sizes and layers, come from a preset or the user, so that methods can be compared with equal settings.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from .presets import NONE
 
 @dataclass(frozen=True)
 class Method:
-    """A method with its name in the literature."""
+    """A credit-assignment method from the literature."""
 
     title: str
-    """As publications call it."""
+    """Name in publications."""
     reference: str
     """Authors and year."""
     credit: str
-    """What a factor is credited with, in a few words."""
+    """A short description of the credit of a factor."""
     settings: dict[str, Any]
     """Values of fields of `Config`."""
     network: str | None = None
-    """Name of the network, as for `find_network`; None for that of the preset or of the problem."""
+    """Name of the network, as for `find_network`; None for that of the preset or problem."""
 
 
 _SHARED = {"estimator": "factored", "policy": "shared"}
@@ -33,13 +33,13 @@ METHODS = {
     "ppo": Method(
         "PPO",
         "Schulman et al. (2017)",
-        "the advantage of the objective, with one ratio for the whole action",
+        "the advantage of the objective, with one ratio for the joint action",
         {"estimator": "vanilla", "policy": "joint", "critic": "central"},
     ),
     "ippo": Method(
         "IPPO",
         "de Witt et al. (2020)",
-        "the advantage of its own targets, by a critic of its own",
+        "the advantage of its own targets, by its own critic",
         {"estimator": "factored", "policy": "independent", "critic": "factor"},
         "individual",
     ),
@@ -53,15 +53,15 @@ METHODS = {
     "coma": Method(
         "COMA",
         "Foerster et al. (2018)",
-        "the value of its action less that of its policy on average, by a central critic of actions",
-        # Its credits are differences of values, which a network learns only if the values are of the order of 1.
+        "the value of its action minus the mean value under its policy, by a central critic of actions",
+        # Its credits are differences of values, which a network learns only if the values are of order 1.
         _SHARED | {"critic": "q", "normalize_reward": True},
         "complete",
     ),
     "difference-rewards": Method(
         "Dr.Reinforce",
         "Castellini et al. (2021)",
-        "the return less the reward without its action, by a model of the reward",
+        "the return minus the reward without its action, by a model of the reward",
         _SHARED | {"critic": "reward"},
         "complete",
     ),
@@ -81,7 +81,7 @@ METHODS = {
     "adaptive": Method(
         "factored PPO, adaptive",
         "this library",
-        "the advantages of the targets whose edges pay, re-estimated during training",
+        "the advantages of the targets whose edges are worthwhile, re-estimated during training",
         _SHARED | {"critic": "target"},
         "adaptive",
     ),
@@ -90,7 +90,7 @@ METHODS = {
 
 
 def find_method(name: str) -> Method:
-    """Return the method of this name; raises ValueError for an unknown name, with the nearest one.
+    """Return the method of this name; raise ValueError for an unknown name, with the nearest known one.
 
     >>> find_method("mappo").settings["critic"]
     'central'
@@ -106,7 +106,7 @@ def find_method(name: str) -> Method:
 
 
 def settings_for(preset: str, method: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a preset, with those of a method in their place, and with some replaced by name.
+    """Return the settings of a preset, overridden by those of a method and by `overrides`.
 
     >>> settings_for("none", "ppo", {"policy": "shared"})
     {'estimator': 'vanilla', 'policy': 'shared', 'critic': 'central'}
@@ -116,6 +116,6 @@ def settings_for(preset: str, method: str, overrides: dict[str, Any]) -> dict[st
 
 
 def network_for(preset: str, method: str) -> str | None:
-    """Return the name of the network that belongs to a method, or to a preset; None for the problem's own."""
+    """Return the name of the network of a method or preset; None for that of the problem."""
     of_method = None if method == NONE else find_method(method).network
     return presets.network_of(preset) if of_method is None else of_method

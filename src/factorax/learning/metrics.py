@@ -1,4 +1,4 @@
-"""The metrics of an update as users get them: checked to be finite, with the time."""
+"""The metrics of an update in their final form: checked to be finite, with times."""
 
 from typing import Any
 
@@ -8,26 +8,27 @@ from .config import Config
 
 Metrics = dict[str, Any]
 HISTORY = 10_000
-"""Updates in the history of a model; older ones are dropped."""
+"""Maximum number of updates in the history of a model; older ones are dropped."""
 _NUMBERS = 5_000_000
-"""Numbers in it, if an update has many: then the history has fewer updates, though at least 100."""
+"""Maximum count of numbers in the history, which then has fewer updates, but at least 100."""
 
 
 def remember(history: list[Metrics], metrics: Metrics) -> None:
-    """Add the metrics of an update to a history, and drop the oldest beyond its bounds."""
+    """Append the metrics of an update to a history, and drop the oldest beyond its limits."""
     history.append(metrics)
     kept = min(HISTORY, max(100, _NUMBERS // sum(np.size(value) for value in metrics.values())))
     del history[:-kept]
 
 
 def copied(metrics: Metrics) -> Metrics:
-    """Return metrics as numbers and arrays of their own: those of JAX hold buffers of the whole update."""
+    """Return copies of metrics: JAX scalars would keep the buffers of the whole update alive."""
     arrays = {name: np.array(value) for name, value in metrics.items()}
     return {name: value if value.ndim else value[()] for name, value in arrays.items()}
 
 
 def checked_metrics(metrics: Metrics, config: Config, before: int) -> Metrics:
-    """Return the metrics of the update after `before` steps, with the time; raises at non-finite values."""
+    """Return the metrics of the update after `before` steps, with times; raise FloatingPointError at non-finite
+    values."""
     _check_finite(metrics, before)
     step = config.rollout_steps
     metrics |= {"time/total_timesteps": before + step, "time/iterations": before // step + 1}
@@ -41,13 +42,13 @@ def _check_finite(metrics: Metrics, before: int) -> None:
     if t >= 0:
         what = f"target {j}" if j < len(metrics["rollout/ep_targets_mean"]) else "the observation"
         raise FloatingPointError(
-            f"environment {i}, step {t} of the rollout after step {before}: {what} is not finite; the state before it "
+            f"environment {i}, step {t} of the rollout after step {before}: {what} is not finite; the previous state "
             "is kept"
         )
     for name, value in metrics.items():
         if not np.isfinite(value).all():
             where = f"target {int(np.flatnonzero(~np.isfinite(value))[0])} of " if np.ndim(value) else ""
             raise FloatingPointError(
-                f"{where}{name} is not finite in the update after step {before}; the state before it is kept. "
-                "A smaller learning rate, normalize_reward or a look at the problem's targets may help"
+                f"{where}{name} is not finite in the update after step {before}; the previous state is kept. "
+                "Try a smaller learning rate or normalize_reward, and check the problem's targets"
             )

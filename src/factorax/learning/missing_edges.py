@@ -1,8 +1,8 @@
-"""Is the network missing an edge? A score test on the data that training uses anyway.
+"""A score test for missing edges of the network, on the data of training.
 
-Where factor i does not influence target j, E[zᵢ h Aⱼ] = 0 for every feature h of the state: 1, and the inputs of the
-policy's last layer. With S the sum of zᵢ h Aⱼ over all samples so far and Q that of their squares, S / √Q is standard
-normal if there is no edge, however the policy has changed in between: given the past, each zᵢ is independent of what
+If factor i does not influence target j, E[zᵢ h Aⱼ] = 0 for each feature h of the state: 1, and the inputs of the
+policy's last layer. With S the sum of zᵢ h Aⱼ over all samples so far and Q the sum of their squares, S / √Q is
+standard normal if there is no edge, even though the policy changes: given the past, each zᵢ is independent of what
 follows and has mean zero.
 """
 
@@ -19,9 +19,12 @@ from ..structure import InfluenceNetwork
 from ..structure.labels import counted, edge_label, some, warn
 
 LARGEST = 2 * 10**6
-"""Sums that are kept. Where all features would take more, only the feature 1 is used; beyond that nothing is tested."""
+"""Maximum size of the sums.
+
+If all features would take more, only the feature 1 is used; beyond that nothing is tested.
+"""
 LEVEL = 0.01
-"""The false-discovery rate of all looks together."""
+"""The total false-discovery rate of all looks."""
 _FIRST = 8
 
 
@@ -33,14 +36,15 @@ class MissingEdges(NamedTuple):
 
     @classmethod
     def start(cls, c: int, p: int, m: int) -> "MissingEdges | None":
-        """Return sums of no samples; None where there are too many pairs to test."""
+        """Return empty sums; None if there are too many pairs to test."""
         if c * m > LARGEST:
             return None
         shape = c, p if c * p * m <= LARGEST else 1, m
         return cls(jnp.zeros(shape), jnp.zeros(shape))
 
     def updated(self, scores: jax.Array, features: jax.Array, advantage: jax.Array) -> "MissingEdges":
-        """With N more samples: scores ``(N, c)``, features ``(N, c or 1, p − 1)`` and advantages ``(N, m)``."""
+        """Return the sums with N more samples: scores ``(N, c)``, features ``(N, c or 1, p − 1)``, advantages ``(N,
+        m)``."""
         shape = self.product.shape
         if shape[1] > 1:
             scores = jnp.concatenate([scores[..., None], scores[..., None] * features], axis=-1)
@@ -51,14 +55,13 @@ class MissingEdges(NamedTuple):
 
 
 def look(rollouts: int) -> int:
-    """Return the number of the look that falls on this rollout, 1, 2, …; 0 if none does. There are few: 8, 16, 32, …"""
+    """Return the number of the look at this rollout, 1, 2, …, or 0 if there is none. Looks are at 8, 16, 32, …"""
     power = rollouts // _FIRST
     return power.bit_length() if rollouts % _FIRST == 0 and power & (power - 1) == 0 and power else 0
 
 
 def p_values(sums: MissingEdges, present: np.ndarray) -> np.ndarray:
-    """Return the p-value of every pair of a component and a target without an edge, ``(c, m)``; NaN where nothing is
-    tested.
+    """Return the p-value of each pair of a component and a target without an edge, ``(c, m)``; NaN if not tested.
 
     - `present`: which pairs have an edge, booleans ``(c, m)``.
     """
@@ -81,10 +84,9 @@ def last_look(rollouts: int) -> int:
 
 
 def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[int, int]]:
-    """Return pairs of components and targets that lack an edge although the data show one, the surest first.
+    """Return pairs of components and targets for which the data show a missing edge, the most significant first.
 
-    Uses the Benjamini–Hochberg rule at the level `LEVEL` / (k (k + 1)) in the k-th look, so that all looks together
-    spend `LEVEL`.
+    Uses the Benjamini–Hochberg procedure at level `LEVEL` / (k (k + 1)) in the k-th look, which adds up to `LEVEL`.
     """
     p_value = p_values(sums, present)
     if np.isnan(p_value).all():
@@ -94,7 +96,7 @@ def missing(sums: MissingEdges, present: np.ndarray, number: int) -> list[tuple[
 
 
 def warn_if_missing(spec: Spec, sums: MissingEdges | None, rollouts: int) -> bool:
-    """Warn if the data show that the network lacks edges, at the rollouts that `look` names; whether it warned."""
+    """Warn if the data show missing edges, at the rollouts given by `look`; return whether a warning was issued."""
     number = look(rollouts)
     if sums is None or not number:
         return False
@@ -110,7 +112,7 @@ def _warn(pairs: list[tuple[int, int]], network: InfluenceNetwork, factors: np.n
     names = list(dict.fromkeys(edge_label(network.actions[rows[i]], network.targets[j]) for i, j in pairs))
     count = counted(len(names), "edge is", "edges are")
     warn(
-        f"network: the data say that {count} missing, the surest {some(names)}: without them the "
-        "gradient is biased. Add them (fx.discover finds such edges), or leave them out on purpose, for less noise, "
-        "and say check_network=False"
+        f"network: the data show that {count} missing, most significantly {some(names)}; without them the "
+        "gradient is biased. Add them (fx.discover finds such edges), or set check_network=False to leave them out on "
+        "purpose, for less variance"
     )

@@ -1,4 +1,4 @@
-"""Influence networks by name: what `FactoredPPO`, the command line and run folders understand."""
+"""Lookup of influence networks by name, used by `FactoredPPO`, the command line and run folders."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ CURRICULUM = "curriculum:"
 
 
 def is_file(network: str) -> bool:
-    """Return whether this names a file, and not a network that the problem knows."""
+    """Return whether this is the name of a file rather than of a network of the problem."""
     if network.startswith(CURRICULUM):
         return False
     network = network.removeprefix("adaptive:")
@@ -25,7 +25,7 @@ def is_file(network: str) -> bool:
 
 
 def folder_name(network: str) -> str:
-    """Return the name of a network, or of its file, as a part of the name of a folder.
+    """Return the name of a network, or of its file, for use in a folder name.
 
     >>> folder_name("decay:0.5"), folder_name("nets/K.json")
     ('decay-0.5', 'K')
@@ -36,17 +36,18 @@ def folder_name(network: str) -> str:
 def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
     """Return the network of this name for a problem of `find_problem`; None for the problem's own network.
 
-    `steps`: the steps of training, which a curriculum divides into equal stages.
+    `steps`: the number of training steps, which a curriculum divides into equal stages.
 
-    - ``own``: the problem's; ``complete``: all edges; ``individual``: action i is credited with target i alone, as
-      independent learners are, if there are as many and the problem's network has these edges; else the problem's;
+    - ``own``: that of the problem; ``complete``: all edges; ``individual``: action i is credited only with target i,
+      as in independent learning, if there are as many targets and the problem's network has these edges; otherwise
+      ``own``;
     - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
-      ``adaptive:K.json``: with these;
-    - ``adaptive-state:0:-0.5,0.5``: an `AdaptiveStateNetwork` that starts with all edges, with a regime for each of the
-      three bins of entry 0 of the observation; ``adaptive-state:0:-0.5,0.5+3:0``: of entries 0 and 3;
+      ``adaptive:K.json``: one that starts with these;
+    - ``adaptive-state:0:-0.5,0.5``: an `AdaptiveStateNetwork` that starts with all edges, with one regime for each of
+      the three bins of entry 0 of the observation; ``adaptive-state:0:-0.5,0.5+3:0``: for entries 0 and 3;
     - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
       one; ``n-level-all-rows:2`` is ``n-level:2`` with windows that span all rows;
-    - ``curriculum:incident,corridor,complete``: a `Curriculum` of these, of two or more networks of the problem;
+    - ``curriculum:incident,corridor,complete``: a `Curriculum` of two or more networks of the problem;
     - a file that `InfluenceNetwork.save` wrote.
 
     >>> from factorax.problems import find_problem
@@ -91,18 +92,18 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
         preset = "n-level" if rows else preset
         option = {"n-level": "n", "decay": "alpha"}.get(preset)
         if number and option is None:
-            raise ValueError(f"network: got {name!r}, want a number after n-level: or decay: alone")
+            raise ValueError(f"network: got {name!r}, want a number only after n-level: or decay:")
         try:
             return influence(preset, **({str(option): parse_value(number)} if number else {}), **rows)
         except (TypeError, ValueError) as error:
             close = nearest(name, _ALWAYS)
-            hint = f"did you mean {close}?" if close else f"there are also {', '.join(_ALWAYS)}, and files"
+            hint = f"did you mean {close}?" if close else f"other names are {', '.join(_ALWAYS)}, or a file"
             own = str(error).startswith("network: ")
             raise ValueError(f"{error if own else f'network: got {name!r} ({error})'}; {hint}") from error
 
 
 def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curriculum:
-    """Return the curriculum of networks whose names are separated by commas."""
+    """Return the curriculum of networks with comma-separated names."""
     want = "two or more networks of the problem, separated by commas, as in curriculum:own,complete"
     names = stages.split(",")
     if len(names) < 2 or not all(names):
@@ -113,12 +114,12 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
     for stage in names:
         if is_file(stage):
             raise ValueError(
-                f"network: got {stage!r:.60} in a curriculum, want {want}; for files there is fx.Curriculum in Python"
+                f"network: got {stage!r:.60} in a curriculum, want {want}; for files use fx.Curriculum in Python"
             )
         network = _own(problem, name) if stage == "own" else find_network(problem, stage)
         if not isinstance(network, InfluenceNetwork):
-            raise ValueError(f"network: got {stage!r:.60} in a curriculum, which varies itself; want {want}")
-        if stage == "complete" and networks:  # which has no names of its own
+            raise ValueError(f"network: got {stage!r:.60} in a curriculum, which varies; want {want}")
+        if stage == "complete" and networks:  # it has no labels of its own
             network = network.relabel(networks[0].actions, networks[0].targets)
         networks.append(network)
     if names[0] == "complete":
@@ -127,14 +128,14 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
 
 
 def _adaptive_state(problem: Any, name: str, bins: str) -> AdaptiveStateNetwork:
-    """Return the network of ``PLACE:EDGE,EDGE+PLACE:EDGE``, which begins with all edges."""
+    """Return the network of ``PLACE:EDGE,EDGE+PLACE:EDGE``, which starts with all edges."""
     try:
         parts = [part.partition(":") for part in bins.split("+")]
         places = [int(place) for place, _, _ in parts]
         edges = [[float(edge) for edge in text.split(",")] for _, _, text in parts]
     except ValueError:
         raise ValueError(
-            f"network: got {name!r:.60}, want the place of an observation and the numbers between its bins, as in "
+            f"network: got {name!r:.60}, want the index of an observation and the boundaries of its bins, as in "
             "adaptive-state:0:-0.5,0.5, or several with + between them"
         ) from None
     own = _own(problem, name)
@@ -146,7 +147,7 @@ def _own(problem: Any, name: str = "adaptive:own") -> InfluenceNetwork:
     with opened(problem) as source:
         network = declared_network(source)
     if network is None:
-        raise ValueError(f"network: got {name!r:.60}, and the problem has no network; want adaptive")
+        raise ValueError(f"network: got {name!r:.60}, but the problem has no network; want adaptive")
     return network.static
 
 
@@ -157,7 +158,7 @@ def _complete(source: Any) -> InfluenceNetwork:
 
 
 def _individual(source: Any) -> InfluenceNetwork | None:
-    """Return the diagonal of a problem's network; None, for all of it, where there is no such diagonal."""
+    """Return the diagonal of a problem's network; None (the full network) if there is no such diagonal."""
     network = declared_network(source)
     if network is None or network.static.factorisation is not None:
         return None

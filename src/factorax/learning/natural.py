@@ -2,9 +2,9 @@
 
     θ ← θ + β x,    (F + damping·I) x = g,    β = √(2 n δ / xᵀ F x)
 
-with g = E Σᵢ ∇log πᵢ Cᵢ, δ the KL divergence that a factor may move by, and F = Σᵢ Fᵢ the Fisher matrix of a factored
-policy: there are no cross terms between factors, whether they share parameters or not. F is taken over the states of
-the batch, and is exact in the actions: the second derivative of the KL divergence.
+with g = E Σᵢ ∇log πᵢ Cᵢ, δ the KL divergence allowed per factor, and F = Σᵢ Fᵢ the Fisher matrix of a factored policy:
+there are no cross terms between factors, whether or not they share parameters. F is averaged over the states of the
+batch and exact in the actions: the second derivative of the KL divergence.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jax.scipy.sparse.linalg import cg
 
 from .policies import Policy
 
-_ITERATIONS = 15  # of conjugate gradients: more would fit the noise of the batch
+_ITERATIONS = 15  # conjugate-gradient steps: more would fit the noise of the batch
 
 
 def natural_step(
@@ -30,12 +30,13 @@ def natural_step(
     damping: float,
     forward: bool = True,
 ) -> Policy:
-    """Return the policy one step further.
+    """Return the policy after one natural-gradient step.
 
-    - `loss`: what is to fall, −E Σᵢ log πᵢ Cᵢ or another with the same gradient here.
-    - `divergence`: KL(π ‖ a policy) of every factor, ``(N, n)``.
-    - `length`: δ; `damping`: what is added to the diagonal of F.
-    - `forward`: whether F v may be differentiated forward, which is faster; not so if a network has its own gradient.
+    - `loss`: the function to decrease, −E Σᵢ log πᵢ Cᵢ or another with the same gradient.
+    - `divergence`: KL(π ‖ a policy) of each factor, ``(N, n)``.
+    - `length`: δ; `damping`: added to the diagonal of F.
+    - `forward`: whether F v may use forward-mode differentiation, which is faster; not if a network has a custom
+      gradient.
     """
     params, rest = eqx.partition(policy, eqx.is_array)
 

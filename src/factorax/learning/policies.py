@@ -1,4 +1,4 @@
-"""What is learnt: a policy, from observations to distributions of actions, and a critic, to values of targets."""
+"""The learned parts: a policy from observations to action distributions, and a critic of values of targets."""
 
 from typing import Any
 
@@ -16,63 +16,68 @@ from .modules.trunk import TrunkHead
 
 
 class Policy(eqx.Module):
-    """A network for the parameters of a product distribution, and a spread of its Gaussians that knows no state."""
+    """A network for the parameters of a product distribution, and the state-independent spread of its Gaussians."""
 
     net: Any
     spread: Spread
     mask: ActionMask | None = eqx.field(static=True, default=None)
     learns_spread: bool = eqx.field(static=True, default=True)
-    """Whether the spread is learnt; otherwise it stays, and the network says how actions deviate from it."""
+    """Whether the spread is trained; otherwise it is constant, and the network outputs deviations from it."""
 
     def __call__(self, obs: jax.Array, local: Any) -> tuple[jax.Array, Spread]:
         """Return parameters ``(..., c, width)`` and the spread."""
-        return self._masked(self.net(obs, local), obs), self.usable_spread
+        return self.masked(self.net(obs, local), obs), self.usable_spread
 
     @property
     def usable_spread(self) -> Spread:
-        """The spread, as gradients should see it."""
+        """The spread, with gradients stopped if it is not trained."""
         return self.spread if self.learns_spread else jax.lax.stop_gradient(self.spread)
 
-    def _masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
+    def masked(self, parameters: jax.Array, obs: jax.Array) -> jax.Array:
+        """Return parameters under which actions that the observation excludes have probability zero."""
         return parameters if self.mask is None else self.mask.applied(parameters, obs, jnp)
 
     @property
     def memory(self) -> int:
-        """Numbers that it remembers of an episode; 0 unless it is recurrent."""
+        """Size of the memory; 0 unless the policy is recurrent."""
         return getattr(self.net, "memory", 0)
 
     def step(self, obs: jax.Array, local: Any, memory: Any) -> tuple[tuple[jax.Array, Spread], Any]:
-        """Return what a call returns, and the memory after it, for the memory before it ``(..., h)``, None if there is
-        none."""
+        """Return the output and the new memory, given the memory ``(..., h)`` (None if there is none)."""
         if not self.memory:
             return self(obs, local), memory
         parameters, memory = self.net.step(obs, local, memory)
-        return (self._masked(parameters, obs), self.usable_spread), memory
+        return (self.masked(parameters, obs), self.usable_spread), memory
 
     def at(self, obs: jax.Array, local: Any, memory: Any) -> tuple[jax.Array, Spread]:
-        """Return what a call returns, for a memory ``(..., h)``; None if it has none."""
+        """Return the output, given the memory ``(..., h)`` (None if there is none)."""
         return self.step(obs, local, memory)[0]
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, Spread]:
-        """Return what a recurrent policy returns for sequences ``(L, S, ...)``, from the memory before them ``(S, h)``;
-        `starts` says where new episodes begin, ``(L, S)``."""
-        return self._masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
+        """Return the output of a recurrent policy for sequences ``(L, S, ...)``, given the memory before them ``(S,
+        h)``.
+
+        `starts` marks the steps at which new episodes start, ``(L, S)``.
+        """
+        return self.masked(self.net.unroll(obs, local, memory, starts)[0], obs), self.usable_spread
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """Return parameters of sequences ``(L, S, c, width)``, and the input of the last layer ``(L, S, c or 1,
+        """Return the parameters of sequences ``(L, S, c, width)`` and the input of the last layer ``(L, S, c or 1,
         h)``."""
         parameters, features = self.net.unroll_with_features(obs, local, memory, starts)
-        return self._masked(parameters, obs), features
+        return self.masked(parameters, obs), features
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
         """Return the input of the last layer, ``(..., c or 1, h)``."""
         return self.net.features(obs, local, memory) if self.memory else self.net.features(obs, local)
 
     def fitted_to(self, other: "Policy", components: int) -> "Policy":
-        """This policy for the number of components of another one: a shared network takes the mean embedding and the
-        mean spread; any other network stays as it is."""
+        """Return this policy for the number of components of another one.
+
+        A shared network gets the mean embedding and the mean spread; any other network is unchanged.
+        """
         if not isinstance(self.net, Shared) or self.net.identity.shape == other.net.identity.shape:
             return self
         spread = jax.tree.map(lambda ours, theirs: jnp.broadcast_to(ours.mean(axis=0), theirs.shape), self.spread,
@@ -80,8 +85,7 @@ class Policy(eqx.Module):
         return Policy(self.net.averaged(len(other.net.identity)), spread, other.mask, self.learns_spread)
 
     def to_numpy(self, mean: Any = None, scale: Any = None) -> PolicyArrays:
-        """Return the same policy as NumPy arrays, for workers; with the mean and scale that normalise observations, if
-        any."""
+        """Return the policy as NumPy arrays for workers, with the mean and scale of normalised observations, if any."""
         log_std, colour = self.spread_in_numpy()
         return PolicyArrays(
             kernels=tuple(np.asarray(kernel) for kernel in self.net.layers.kernels),
@@ -94,7 +98,7 @@ class Policy(eqx.Module):
         )
 
     def spread_in_numpy(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of every factor with a covariance, ``(f, g,
+        """Return log σ of Gaussian components, ``(c,)``, and (I − W)⁻¹ of each factor with a covariance, ``(f, g,
         g)``."""
         spread = jax.tree.map(np.asarray, self.spread)
         whiten = np.eye(spread.mixing.shape[-1], dtype=np.float32) - np.tril(spread.mixing, -1)
@@ -102,18 +106,18 @@ class Policy(eqx.Module):
 
 
 class Critic(eqx.Module):
-    """The value of every target, or of every factor's credit."""
+    """The value of each target, or of each factor's credit."""
 
     net: Any
 
     def __call__(self, obs: jax.Array, local: Any, policy: Any = None) -> jax.Array:
-        """Return values ``(..., m)``; of a critic that shares the trunk of a policy, next to that policy."""
+        """Return values ``(..., m)``; a critic that shares the trunk of a policy needs that policy."""
         if isinstance(self.net, TrunkHead):
             return self.net(policy.features(obs, local))
         return self._values(self.net(obs, local))
 
     def step(self, obs: jax.Array, local: Any, memory: Any, policy: Any = None) -> tuple[jax.Array, Any]:
-        """Return values of a critic that remembers, and its memory after them; that of the policy, if it shares its
+        """Return the values of a recurrent critic and its new memory, which is that of the policy if they share a
         trunk."""
         if isinstance(self.net, TrunkHead):
             return self.net(policy.features(obs, local, memory)), policy.step(obs, local, memory)[1]
@@ -121,18 +125,18 @@ class Critic(eqx.Module):
         return self._values(values), memory
 
     def of_features(self, features: jax.Array) -> jax.Array:
-        """Return values from the features of a policy whose trunk it shares."""
+        """Return values from the features of the policy whose trunk it shares."""
         return self.net(features)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return values for sequences ``(L, S, ...)``, and the memory after every time, of a critic with its own
+        """Return values for sequences ``(L, S, ...)`` and the memory after each step, for a critic with its own
         memory."""
         values, after = self.net.unroll(obs, local, memory, starts)
         return self._values(values), after
 
     @property
     def own_memory(self) -> int:
-        """Numbers that it remembers of an episode; 0 if it does not, or leaves that to the policy."""
+        """Size of its own memory; 0 if it has none, or uses that of the policy."""
         return getattr(self.net, "memory", 0)
 
     def remembers(self, policy: Policy) -> bool:
@@ -144,7 +148,7 @@ class Critic(eqx.Module):
 
 
 class Agent(eqx.Module):
-    """What is learnt: a policy, and a critic unless there is none."""
+    """The learned parts: a policy, and a critic or None."""
 
     policy: Policy
     critic: Critic | None

@@ -1,4 +1,4 @@
-"""One update of proximal policy optimisation, with a ratio and a credit for every factor.
+"""One update of proximal policy optimisation, with one ratio and credit per factor.
 
     L = E Σᵢ min(rᵢ Cᵢ, clip(rᵢ, 1 ± ε) Cᵢ),    rᵢ = πᵢ(aᵢ|s) / πᵢ_old(aᵢ|s),    C = [K(λ∘A)]
 
@@ -33,22 +33,22 @@ from .policies import Agent, Policy
 JOINT_KL = "train/joint_kl"
 """The metric that `Config.target_kl` limits."""
 ACTION_KL = "train/action_kl"
-"""The KL divergence of the whole action."""
+"""The KL divergence of the joint action."""
 
 
 class Minibatches(NamedTuple):
-    """How an update goes through the samples of a rollout."""
+    """How an update iterates over the samples of a rollout."""
 
     size: int
     """Number of samples."""
     take: Callable[[jax.Array], Samples]
-    """From the numbers of samples to a minibatch."""
+    """Maps indices of samples to a minibatch."""
     loss: Callable[..., Any]
-    """As `Update.loss`, of such a minibatch."""
+    """The function `Update.loss` for such a minibatch."""
     enter: Callable[[Any], Any] = lambda carry: carry
-    """From an agent and the state of its optimiser to what minibatches change."""
+    """Maps an agent and its optimizer state to what minibatches update."""
     leave: Callable[[Any, Any], Any] = lambda carry, like: carry
-    """And back; the second argument has the structure that is wanted."""
+    """The inverse; the second argument has the desired structure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +58,15 @@ class Update:
     spec: Spec
     config: Config
     devices: Mesh | None = None
-    """The devices that share a minibatch; None if it is one."""
+    """The devices that share a minibatch; None for a single device."""
+    see: Callable[[jax.Array], Any] | None = None
+    """Maps observations to local observations, if batches omit these because they are large; they are then computed
+    per step
+    or minibatch."""
 
     @cached_property
     def network(self) -> BaseNetwork:
-        """The network that credits: the spec's, or for the vanilla estimator one row of ones."""
+        """The network for credits: that of the spec, or one row of ones for the vanilla estimator."""
         vanilla = self.config.estimator == "vanilla"
         return InfluenceNetwork.complete(1, self.spec.n_targets) if vanilla else self.spec.network
 
@@ -72,7 +76,7 @@ class Update:
         return self.spec.components
 
     def log_prob(self, out: tuple[jax.Array, Spread], action: jax.Array) -> jax.Array:
-        """Return log π of every factor, ``(..., n)``, from the output of the policy."""
+        """Return log π of each factor, ``(..., n)``, given the output of the policy."""
         return by_factor(self.spec, self.components.log_prob(*out, action))
 
     def values(self, agent: Agent, obs: jax.Array, local: Any) -> jax.Array:
@@ -81,27 +85,33 @@ class Update:
             return jnp.zeros((*obs.shape[:-1], self.spec.n_targets))
         return agent.critic(obs, local, agent.policy)
 
+    def over_steps(self, function: Callable[[jax.Array, Any], Any], obs: jax.Array, local: Any) -> Any:
+        """Return a function of observations ``[T, ...]`` and what every component sees of them; one step after the
+        other, if that is not in batches."""
+        see = self.see
+        return function(obs, local) if see is None else jax.lax.map(lambda row: function(row, see(row)), obs)
+
     def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
-        """Return the critic's predictions for the observations of a rollout, and for those that followed, ``[T, B,
-        v]``."""
+        """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""
         policy, critic = agent.policy, agent.critic
         if critic is None or not critic.remembers(policy):
-            now = self.values(agent, batch.obs, batch.local)
-            return now, self.values(agent, batch.next_obs, batch.next_local)
+            values = partial(self.values, agent)
+            return self.over_steps(values, batch.obs, batch.local), self.over_steps(
+                values, batch.next_obs, batch.next_local
+            )
         memory = batch.critic_memory if critic.own_memory else batch.memory
         now, memory = critic.step(batch.obs, batch.local, memory, policy)
         return now, critic.step(batch.next_obs, batch.next_local, memory, policy)[0]
 
     def outputs(self, policy: Policy, samples: Samples, length: int) -> tuple[jax.Array, Spread]:
-        """Return the output of a policy for samples; those of a recurrent one are sequences of this length, time
-        first."""
+        """Return the output of a policy for samples; for a recurrent one, sequences of this length with time first."""
         if not policy.memory:
             return policy(samples.obs, samples.local)
         parameters, spread = policy.unroll(*_sequences(samples, samples.memory, length))
         return parameters.reshape(-1, *parameters.shape[2:]), spread
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
-        """Return the output of the policy, as `outputs`, and the critic's predictions for samples."""
+        """Return the output of the policy, as in `outputs`, and the critic's predictions for samples."""
         policy, critic = agent.policy, agent.critic
         if critic is None or not critic.remembers(policy):
             return self.outputs(policy, samples, length), self.values(agent, samples.obs, samples.local)
@@ -109,24 +119,24 @@ class Update:
         if critic.own_memory:
             values, _ = critic.unroll(*_sequences(samples, samples.critic_memory, length))
             return self.outputs(policy, samples, length), flat(values)
-        # One memory for both: what is remembered is computed once.
+        # One memory for both, so that it is computed only once.
         parameters, features = policy.unroll_with_features(*_sequences(samples, samples.memory, length))
         return (flat(parameters), policy.spread), flat(critic.of_features(features))
 
     def estimates(self, agent: Agent, batch: TrainingBatch, k: Any, hyper: Hyper) -> Estimates:
-        """Advantages, values and returns of every target, or, with a critic of factors, of every factor's credit."""
+        """Return advantages, values and returns of each target, or of each factor's credit with a critic of factors."""
         c, m = self.config, self.spec.n_targets
         terminated, ended = ends(batch, c.bootstrap)
         if c.gae_steps is not None:
             ended = ended | fragment_ends(len(ended), c.gae_steps)[:, None, None]
         value, following = self.rollout_values(agent, batch)
         psi, factor_value = batch.psi, None
-        if c.critic_predicts_credit and agent.critic is not None:  # so the credit comes first
+        if c.critic_predicts_credit and agent.critic is not None:  # so K is applied first
             k = InfluenceNetwork.complete(1, m) if c.critic == "central" else k
             psi = credit(k, psi, self.spec.weights)
             if terminated.shape[-1] != 1:
                 terminated = credit(k, (~terminated).astype(jnp.float32)) == 0  # none of its targets continues
-        elif c.critic == "target":  # behind the values of targets come those of factors, if the network wants them
+        elif c.critic == "target":  # values of factors follow those of targets, if the network uses them
             value, factor_value, following = value[..., :m], value[..., m:], following[..., :m]
         common = {"terminated": terminated, "ended": ended, "gamma": hyper.gamma}
         advantage, returns = gae(psi, value, following, **common, trace=hyper.gae_lambda)
@@ -135,17 +145,17 @@ class Update:
         )
 
     def target_advantages(self, agent: Agent, batch: TrainingBatch, hyper: Hyper) -> jax.Array:
-        """Return the advantage of every target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
+        """Return the advantage of each target, ``(N, m)``; without a critic of targets, the centred λ-returns."""
         has_critic = self.config.critic == "target"
         estimates = self.estimates(agent if has_critic else Agent(agent.policy, None), batch, None, hyper)
         advantage = estimates.advantage.reshape(-1, self.spec.n_targets)
         return advantage if has_critic else advantage - advantage.mean(axis=0)
 
     def samples(self, agent: Agent, batch: TrainingBatch, k: Any = None, hyper: Hyper | None = None) -> Samples:
-        """Credits, returns and old log-probabilities of a rollout.
+        """Return credits, returns and old log-probabilities of a rollout.
 
-        - `k`: the K that holds for it, as `BaseNetwork.for_rollout` returns it; the static network if left out.
-        - `hyper`: replaces the settings of the same names.
+        - `k`: K for this rollout, as returned by `BaseNetwork.for_rollout`; by default the static network.
+        - `hyper`: overrides the settings of the same names.
         """
         k, hyper = self.network.static if k is None else k, hyper or self.config.hyper
         estimates = self.estimates(agent, batch, k, hyper)
@@ -156,7 +166,11 @@ class Update:
         elif not self.config.critic_predicts_credit:
             apply = lambda k, x: credit(k, x, self.spec.weights)  # noqa: E731
             factor_credit, value, returns = self.network.credit_rollout(k, estimates, apply)
-        out = agent.policy.at(batch.obs, batch.local, batch.memory)
+        if self.see is None:
+            out = agent.policy.at(batch.obs, batch.local, batch.memory)
+        else:
+            parameters = self.over_steps(lambda obs, local: agent.policy(obs, local)[0], batch.obs, None)
+            out = parameters, agent.policy.usable_spread
         old = self.log_prob(out, batch.action) if batch.log_prob is None else by_factor(self.spec, batch.log_prob)
         samples = Samples(
             obs=batch.obs,
@@ -176,11 +190,12 @@ class Update:
 
     @staticmethod
     def recurrent(agent: Agent) -> bool:
-        """Return whether a network of an agent remembers, so that minibatches are made of sequences."""
+        """Return whether a network of an agent is recurrent, so that minibatches consist of sequences."""
         return bool(agent.policy.memory or (agent.critic is not None and agent.critic.own_memory))
 
     def standardised(self, samples: Samples) -> jax.Array:
-        """Return the credits; centred and scaled by one common scale where factors acted, if the settings say so."""
+        """Return the credits, standardised with one common scale over the factors that acted, if the settings ask
+        for it."""
         advantage = samples.credit
         if not self.config.normalize_advantage or advantage.size == 1:
             return advantage
@@ -197,7 +212,7 @@ class Update:
         return (advantage - mean) / (jnp.maximum(deviation, 1e-4) if over_rollout else deviation + 1e-8)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
-        """Return KL(old ‖ new) of every factor that acted, ``(N, n)``, for the output of a policy."""
+        """Return KL(old ‖ new) of each factor that acted, ``(N, n)``, given the output of a policy."""
         kl = self.components.kl((samples.parameters, old), out)
         return by_factor(self.spec, kl) * self._acted(samples)
 
@@ -208,11 +223,11 @@ class Update:
     def loss(
         self, agent: Agent, samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper | None = None
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """Return the loss of a minibatch and its metrics. `old` is the spread of the policy that acted."""
+        """Return the loss of a minibatch and its metrics. `old` is the spread of the acting policy."""
         c, hyper = self.config, hyper or self.config.hyper
         out, value = self.evaluated(agent, samples, c.sequence_length)
         loss, metrics = self.policy_loss(out, samples, old, kl_coef, hyper)
-        if c.objective == "natural":  # the policy has made its step already
+        if c.objective == "natural":  # the policy has already made its step
             loss = jax.lax.stop_gradient(loss)
         errors = (samples.returns - value) ** 2
         if c.clip_range_vf is not None:
@@ -226,7 +241,7 @@ class Update:
     def policy_loss(
         self, out: tuple[jax.Array, Spread], samples: Samples, old: Spread, kl_coef: jax.Array, hyper: Hyper
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        """Return the policy's part of the loss, and its metrics, for the output of the policy."""
+        """Return the policy's part of the loss and its metrics, given the output of the policy."""
         c = self.config
         log_prob, acted = self.log_prob(out, samples.action), self._acted(samples)
         score, log_ratio = log_prob * acted, (log_prob - samples.log_prob) * acted
@@ -255,19 +270,19 @@ class Update:
             metrics[ACTION_KL] = kl.sum(axis=-1).mean()
         if c.estimator == "factored" and samples.component is None:
             metrics["factor/clip_fraction"] = outside.sum(axis=0) / jnp.maximum(actions, 1)
-        if c.target_kl is not None:  # as `approx_kl` of Stable-Baselines3, which knows one ratio for the whole action
+        if c.target_kl is not None:  # as `approx_kl` of Stable-Baselines3, which has one ratio for the joint action
             metrics[JOINT_KL] = (jnp.expm1(joint) - joint).mean()
         return loss, metrics
 
     def optimiser(self, hyper: Hyper | None = None) -> optax.GradientTransformation:
-        """Adam, after the gradient is clipped by its global norm, unless there is no limit."""
+        """Return Adam with gradient clipping by global norm, if there is a limit."""
         hyper = hyper or self.config.hyper
         limit: Any = hyper.max_grad_norm
         cut = optax.identity() if limit is None else optax.clip_by_global_norm(limit)
         return optax.chain(cut, optax.adam(hyper.learning_rate, eps=self.config.adam_eps))
 
     def for_minibatches(self, agent: Agent, samples: Samples) -> "Minibatches":
-        """Return what minibatches are drawn from, and the losses of one."""
+        """Return the samples from which minibatches are drawn, and the loss of a minibatch."""
         return Minibatches(len(samples.action), lambda i: jax.tree.map(lambda x: x[i], samples), self.loss)
 
     def learn(
@@ -281,14 +296,14 @@ class Update:
         k: Any = None,
         hyper: Hyper | None = None,
     ) -> tuple[Agent, Any, jax.Array, dict[str, jax.Array]]:
-        """Run all epochs over one rollout; return the new agent, the optimiser's state, the weight of the KL penalty,
+        """Run all epochs over one rollout; return the agent, the optimizer state, the weight of the KL penalty, and
         metrics."""
         c, hyper = self.config, hyper or self.config.hyper
         k = self.network.static if k is None else k
         optimiser, old = self.optimiser(hyper), agent.policy.spread
         samples = self.samples(agent, batch, k, hyper)
         standardised = self.standardised(samples)
-        report = diagnostics.rollout_metrics(self.spec, c, agent, samples, standardised)
+        report = diagnostics.rollout_metrics(self.spec, c, agent, samples, standardised, self.see)
         if c.normalize_over == "rollout":
             samples = samples._replace(credit=standardised)
         if c.variance_report and c.estimator == "factored":
@@ -314,6 +329,7 @@ class Update:
         def minibatch(carry: tuple[Any, Any], indices: jax.Array) -> tuple[Any, Any]:
             learnt, state = carry
             part = shard_minibatch(self.devices, minibatches.take(indices))
+            part = part if self.see is None else part._replace(local=self.see(part.obs))
             (_, metrics), gradient = gradient_of(learnt, part, old, kl_coef, hyper)
             updates, state = optimiser.update(gradient, state, learnt)
             return (eqx.apply_updates(learnt, updates), state), metrics | {"train/grad_norm": optax.tree.norm(gradient)}
@@ -342,7 +358,7 @@ class Update:
 
 
 def _sequences(samples: Samples, memory: Any, length: int) -> tuple[Any, ...]:
-    """Observations, local observations, the memory before the first step, and starts of sequences ``(L, S, ...)``."""
+    """Return observations, local observations, initial memory, and starts of sequences ``(L, S, ...)``."""
 
     def fold(x: Any) -> Any:
         return None if x is None else x.reshape(length, -1, *x.shape[1:])

@@ -1,10 +1,10 @@
-"""Presets: tuned settings by name, one TOML file each in the folder ``presets``.
+"""Presets: named, tuned settings, one TOML file each in the folder ``presets``.
 
 A file has the entries
 
-- ``about``: one sentence with the measured result and the command that gives it;
-- ``problems``: patterns, as of `fnmatch`, of the problems that train with this preset by default; may be empty;
-- ``network``: the name of the influence network, as for ``factorax train --network``; the problem's own if left out;
+- ``about``: one sentence with the measured result and the command that reproduces it;
+- ``problems``: patterns (as in `fnmatch`) of the problems that use this preset by default; may be empty;
+- ``network``: the name of the influence network, as for ``factorax train --network``; by default that of the problem;
 - ``[settings]``: fields of `Config`, with ``"none"`` for None; the others keep their defaults.
 """
 
@@ -21,11 +21,11 @@ from .._checks import did_you_mean, shown
 from .config import WHO_STEPS, Config
 
 NONE = "none"
-"""The name for no preset: the defaults of `Config`."""
+"""The name of the empty preset: the defaults of `Config`."""
 _FOLDER = Path(__file__).with_name("presets")
 _NOT_TUNED = {"seed", *WHO_STEPS}
 _OPTIONAL = {name for name, kind in get_type_hints(Config).items() if NoneType in get_args(kind)}
-"""Settings that may be None, which TOML cannot say: ``"none"`` in a file."""
+"""Settings that may be None, written ``"none"`` because TOML has no null."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Preset:
 
     name: str
     about: str
-    """One sentence with the measured result and the command that gives it."""
+    """One sentence with the measured result and the command that reproduces it."""
     settings: dict[str, Any]
-    """Values of fields of `Config`; those left out have their defaults."""
+    """Values of fields of `Config`; the others have their defaults."""
     problems: tuple[str, ...] = ()
-    """Patterns of the problems that train with it by default, such as ``traffic:*``."""
+    """Patterns of the problems that use it by default, such as ``traffic:*``."""
     network: str | None = None
-    """Name of the network; None for the problem's own."""
+    """Name of the network; None for that of the problem."""
 
     @property
     def config(self) -> Config:
-        """All settings, those of the preset and the defaults of the others."""
+        """All settings: those of the preset, and the defaults of the others."""
         return Config.of(self.settings)
 
 
@@ -58,7 +58,7 @@ def preset_names() -> list[str]:
 
 
 def read_preset(name: str) -> Preset:
-    """Return the preset of this name; raises ValueError for an unknown name, with the nearest one.
+    """Return the preset of this name; raise ValueError for an unknown name, with the nearest known one.
 
     >>> read_preset("traffic").network
     'incident'
@@ -74,7 +74,7 @@ def read_preset(name: str) -> Preset:
 
 
 def preset_for(problem: str) -> Preset | None:
-    """Return the preset that a problem trains with by default; None if it has none.
+    """Return the preset that a problem uses by default, or None.
 
     >>> preset_for("traffic:2x6").name, preset_for("CartPole-v1")
     ('traffic', None)
@@ -87,7 +87,7 @@ def preset_for(problem: str) -> Preset | None:
 
 
 def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a preset, or of none, with some replaced: arguments of `Config` and `FactoredPPO`.
+    """Return the settings of a preset (or of none) with overrides, as arguments of `Config` and `FactoredPPO`.
 
     >>> Config(**settings_with("traffic", {"n_envs": 32})).policy
     'shared'
@@ -98,38 +98,38 @@ def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def network_of(preset: str) -> str | None:
-    """Return the name of the network that belongs to a preset; None for the problem's own."""
+    """Return the name of the network of a preset; None for that of the problem."""
     return None if preset == NONE else read_preset(preset).network
 
 
 @cache
 def _read(path: Path) -> Preset:
-    """Return the preset in a file; raises ValueError that names the file and the entry."""
+    """Return the preset in a file; raise ValueError with the file and the entry."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: is not TOML ({error})") from error
+        raise ValueError(f"{path}: is not valid TOML ({error})") from error
     known = {field.name for field in fields(Preset)} - {"name"}
     for entry in content.keys() - known:
-        raise ValueError(f"{path}: {entry}: no such entry{did_you_mean(entry, known)}")
+        raise ValueError(f"{path}: {entry}: unknown entry{did_you_mean(entry, known)}")
     about, problems, network = (content.get(entry) for entry in ("about", "problems", "network"))
     if not isinstance(about, str) or not about.strip():
         raise ValueError(f"{path}: about: got {shown(about)}, want a sentence with the result and the command")
     if not isinstance(problems, list) or not all(isinstance(each, str) for each in problems):
         raise ValueError(f'{path}: problems: got {shown(problems)}, want a list of patterns, as in ["traffic:*"]')
     if network is not None and not isinstance(network, str):
-        raise ValueError(f"{path}: network: got {shown(network)}, want the name of a network, or no such entry")
+        raise ValueError(f"{path}: network: got {shown(network)}, want the name of a network, or omit the entry")
     settings = _checked_settings(path, content.get("settings"))
     return Preset(name=path.stem, about=about, settings=settings, problems=tuple(problems), network=network)
 
 
 def _checked_settings(path: Path, settings: Any) -> dict[str, Any]:
-    """Return settings in the types of their fields; raises ValueError that names the one that does not belong there."""
+    """Return settings converted to the types of their fields; raise ValueError with the name of an invalid one."""
     if not isinstance(settings, dict):
         raise ValueError(f"{path}: settings: got {shown(settings)}, want a table [settings] of fields of Config")
     settings = {name: None if value == "none" and name in _OPTIONAL else value for name, value in settings.items()}
     for name in settings.keys() & _NOT_TUNED:
-        raise ValueError(f"{path}: settings.{name}: belongs to a run, and not to a preset; remove it")
+        raise ValueError(f"{path}: settings.{name}: is a setting of a run, not of a preset; remove it")
     try:
         config = dataclasses.asdict(Config.of(settings))
     except (TypeError, ValueError) as error:

@@ -1,14 +1,19 @@
-"""`Program`: a learner on this machine. It compiles the learner's functions, and shares them with equal ones."""
+"""`Program`: a learner on this machine, which compiles the learner's functions and shares them with equal learners."""
 
 import dataclasses
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 
-from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, note_new_program
+from .._programs import OwnJit, Recent, compilation_settings, note_new_program
 from ..rollouts.collector import Behaviour
+from ..rollouts.in_jax import JaxCollector, JaxEnvironments
+from ..rollouts.seeds_evaluation import SeedsEvaluation
 from . import devices
 from .learner import Learner
 from .metrics import Metrics
@@ -17,10 +22,10 @@ from .state import TrainState
 
 
 class _Programs:
-    """What is compiled for a learner, and for all that are equal to it by value.
+    """The compiled functions of a learner and of all learners equal to it by value.
 
-    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could
-    then release neither.
+    Nothing here may be reachable from the learner: JAX keeps functions of the learner with each program, and could then
+    release neither.
     """
 
     def __init__(self, learner: Learner):
@@ -28,13 +33,19 @@ class _Programs:
         self.learner = learner
         self.collector = learner.new_collector()
         self.learn_from = OwnJit(learner.learn_from)
-        self.updates: Recent[OwnCompiled] = Recent(4)
+        self.init = OwnJit(learner.init)
+        self.updates: Recent[Callable[[TrainState], Any]] = Recent(4)
+        self.evaluations: Recent[SeedsEvaluation] = Recent(4)
 
-    def update(self, state: TrainState, seeds: int | None) -> OwnCompiled:
+    def update(self, state: TrainState, seeds: int | None) -> Callable[[TrainState], Any]:
         """Return the compiled update of one state, or of several seeds."""
 
-        def make() -> OwnCompiled:
+        def make() -> Callable[[TrainState], Any]:
             learner = self.learner
+            if devices.saves_launches(learner.config, learner.devices):
+                return devices.compiled_in_parts(
+                    learner.collect, learner.learn_from_traced, state, learner.config, seeds
+                )
             update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
 
@@ -42,13 +53,13 @@ class _Programs:
 
 
 KEPT = 8
-"""Learners whose programs are kept for models to come, the last ones that were made. A model keeps its own."""
+"""The most recently created programs, kept for later models. A model also keeps its own."""
 _kept: Recent[_Programs] = Recent(KEPT)
 _in_use: "weakref.WeakValueDictionary[Any, _Programs]" = weakref.WeakValueDictionary()
 
 
 def _programs_of(learner: Learner) -> _Programs:
-    """Return the programs of a learner, or of one equal to it."""
+    """Return the programs of a learner, or of an equal one."""
     common = learner.common
     described = value_key((type(common), [getattr(common, field.name) for field in dataclasses.fields(common)]))
     if described is None:
@@ -71,20 +82,28 @@ def forget_programs() -> None:
 class Program:
     """A learner on this machine: compilation, devices, memory checks and workers around its pure functions.
 
-    Compiles once, for all states of the same shapes and for all learners whose problem, network and settings are equal
-    by value; `Hyper` and the seed may differ. `close` ends environments and workers.
+    Compiles once for all states of the same shapes and for all learners with problem, network and settings equal by
+    value; `Hyper` and the seed may differ. `close` stops environments and workers.
     """
 
     def __init__(self, learner: Learner):
         self.learner = learner
         self._programs = _programs_of(learner)
         self.collector = self._programs.collector
-        if not self.collector.traced:  # it holds environments
+        if not self.collector.traced:  # it owns environments
             self.collector = learner.new_collector()
             self.collector.share(self._programs.collector)
 
+    def init(self, seed: int) -> TrainState:
+        """`Learner.init`; on a GPU as one program, since each of its hundred operations would be compiled there."""
+        learner = self.learner
+        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
+            return learner.init(seed)
+        hyper = jax.tree.map(jnp.float32, learner.config.hyper)
+        return self._programs.init(jnp.asarray(seed))._replace(hyper=hyper)
+
     def behaviour(self, state: TrainState) -> Behaviour:
-        """`Learner.behaviour`, by functions that all models with these programs have in common."""
+        """Return `Learner.behaviour` with functions shared by all models with these programs."""
         return self._programs.learner.behaviour(state)
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -97,16 +116,38 @@ class Program:
         return new, metrics | self.collector.metrics()
 
     def update_seeds(self, states: TrainState) -> tuple[TrainState, Metrics]:
-        """`update` of several states of a JAX problem, stacked along a first axis, as one program."""
+        """Update several states of a JAX problem, stacked along a first axis, in one program."""
         states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
         return self._programs.update(states, len(states.timesteps))(states)
 
+    def evaluate_seeds(self, states: TrainState, episodes: int, seed: int = 0) -> np.ndarray:
+        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``: of several stacked
+        states, with the most probable actions and with sampled ones."""
+        return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
+
+    def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
+        """Compile `evaluate_seeds` while something else runs; not on a CPU, which has other work."""
+        if devices.saves_launches(self.learner.config, self.learner.devices):
+            self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
+
+    def _evaluation(self, states: TrainState, episodes: int) -> SeedsEvaluation:
+        environments = cast(JaxCollector, self._programs.learner.collector).environments
+        count, memory = len(states.timesteps), environments.memory
+        problem, components = environments.problem, environments.components
+        make = lambda: SeedsEvaluation(JaxEnvironments(problem, episodes, components, memory))  # noqa: E731
+        return self._programs.evaluations.get((count, episodes), make)
+
+    def _acts(self, states: TrainState) -> Any:
+        return self.behaviour(states).act
+
     def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[..., Any]:
-        """`Learner.act`, compiled: from the data of a key and raw observations ``(B, d)`` to flat actions; of a
-        recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
+        """Return the compiled `Learner.act`: maps the data of a key and raw observations ``(B, d)`` to flat actions.
+
+        For a recurrent policy it also takes and returns the memory ``(B, h)``.
+        """
         state = devices.place(self.learner.devices, state, self.learner.config)
         return self.collector.compiled_act(self.behaviour(state), deterministic)
 
     def close(self) -> None:
-        """End environments and workers; they are started again if they are needed."""
+        """Stop environments and workers; they are restarted when needed."""
         self.collector.close()

@@ -1,7 +1,7 @@
-"""Which models can share compiled programs: those whose problem, network and settings are equal by value.
+"""Which models can share compiled programs: those with problem, network and settings that are equal by value.
 
-`value_key` describes an object by value, functions by their code and by what they refer to. Some objects cannot be
-described, such as those of a user's class that may change: a model with such a part has programs of its own.
+`value_key` describes an object by value, and functions by their code and the values they refer to. Some objects cannot
+be described, such as those of a user's mutable class; a model with such a part has its own programs.
 """
 
 import dataclasses
@@ -24,14 +24,13 @@ from .validation import Schedule
 
 _PLAIN = (type(None), bool, int, str, bytes, complex, enum.Enum, np.dtype, type(Ellipsis))
 _AS_THEY_ARE = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc, type(jax.jit(lambda: None)))
-"""Objects that are their own description: nobody changes what they do."""
+"""Objects that are their own description, because their behaviour does not change."""
 _LIBRARIES = ("factorax", "jax", "numpy", "scipy", "equinox", "optax", "gymnasium", "functools", "operator", "math")
 _DEEPEST = 50
 
 
 def value_key(x: Any) -> Hashable | None:
-    """Return a hashable description of an object, equal to that of another one only if both are the same by value; None
-    if it cannot be described.
+    """Return a hashable description of an object, equal for objects that are equal by value; None if not possible.
 
     >>> value_key(np.arange(3)) == value_key(np.arange(3))
     True
@@ -52,14 +51,13 @@ class _Unknown(Exception):
 
 
 class _Describing:
-    """One description; objects that lead back to themselves are described by where they were met."""
+    """One description; circular references are described by where the object was first met."""
 
     def __init__(self) -> None:
         self.path: list[int] = []
 
     def key(self, x: Any, *, may_change: bool = False) -> Hashable:
-        """Return the description. With `may_change`, lists and the like count as what might be changed, and are not
-        described."""
+        """Return the description. With `may_change`, mutable containers raise, because they might be modified."""
         if isinstance(x, float):
             return type(x), float(x).hex()
         if isinstance(x, _PLAIN):
@@ -122,8 +120,7 @@ class _Describing:
         return "jax", x.weak_type, self.key(np.asarray(x))
 
     def _own(self, x: Any) -> Hashable:
-        """Return an object of this library, by its attributes; those that are computed on demand follow from the
-        others."""
+        """Return an object of this library by its attributes, except for cached ones, which follow from the others."""
         kind = type(x)
         names = sorted(name for name in vars(x) if not isinstance(_attribute(kind, name), functools.cached_property))
         return kind, tuple((name, self.key(vars(x)[name])) for name in names)
@@ -146,11 +143,11 @@ class _Describing:
         return kind, space.shape, self.key(space.dtype), self.key(parts)
 
     def _function(self, function: types.FunctionType) -> Hashable:
-        """Its code, its defaults, and the values it refers to; those of libraries do not change."""
+        """Return code, defaults and referenced values of a function; those of libraries do not change."""
         code = function.__code__
         try:
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
-        except ValueError:  # one that is not filled yet
+        except ValueError:  # an empty closure cell
             raise _Unknown from None
         values: list[Any] = [*cells, function.__defaults__, *(function.__kwdefaults__ or {}).values()]
         if not _of_a_library(function):
@@ -168,7 +165,7 @@ def _of_a_library(function: types.FunctionType) -> bool:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Return the names that code and the functions in it may look up in their module."""
+    """Return the global names that code and its inner functions may look up."""
     inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
     return set(code.co_names).union(*map(_names, inner))
 
@@ -178,12 +175,12 @@ _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Config)}
 
 
 def common_config(config: Config) -> Config:
-    """Return settings that give the same program, with defaults for all that a program takes as arguments or does not
-    know."""
+    """Return settings for the same program, with defaults for everything that a program takes as an argument or
+    ignores."""
     numbers = (name for name in Hyper._fields if not isinstance(getattr(config, name), Schedule | None))
     return dataclasses.replace(config, **{name: _DEFAULTS[name] for name in (*_STEPPING, *numbers)})
 
 
 def common_spec(spec: Spec) -> Spec:
-    """Return what a program knows of a problem: not who makes its environments, unless it steps them itself."""
+    """Return what a program uses of a problem: not its environment factory, unless the program steps it."""
     return spec if spec.is_jax else dataclasses.replace(spec, problem=None, local_is_own=False)

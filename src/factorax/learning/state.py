@@ -1,4 +1,4 @@
-"""Everything that changes in training, and its values before the first update."""
+"""The training state, and its initial values."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ class RunningMoments(NamedTuple):
 
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> "RunningMoments":
-        """No samples yet: mean 0, variance 1."""
+        """Return the moments of no samples: mean 0, variance 1."""
         return cls(jnp.float32(1e-4), jnp.zeros(shape), jnp.ones(shape))
 
     def updated(self, x: jax.Array) -> "RunningMoments":
-        """With more samples, along all axes in front of the shape (Chan et al., 1983)."""
+        """Return the moments with more samples, along all axes in front of the shape (Chan et al., 1983)."""
         axes = tuple(range(x.ndim - self.mean.ndim))
         new = float(np.prod([x.shape[axis] for axis in axes]))
         mean, variance = x.mean(axis=axes), x.var(axis=axes)
@@ -40,16 +40,16 @@ class RunningMoments(NamedTuple):
         return RunningMoments(total, self.mean + apart * new / total, both / total)
 
     def normalise(self, x: jax.Array, clip: float = 10.0) -> jax.Array:
-        """Centred, scaled and clipped."""
+        """Return x centred, scaled and clipped."""
         return jnp.clip((x - self.mean) / jnp.sqrt(self.variance + 1e-8), -clip, clip)
 
     def normalised(self, rows: jax.Array, measured: np.ndarray | None) -> jax.Array:
-        """Return rows of observations, of which only the measured columns are normalised; all, if that is None."""
+        """Return rows of observations with only the measured columns normalised; all columns if `measured` is None."""
         return self.normalise(rows) if measured is None else jnp.where(measured, self.normalise(rows), rows)
 
 
 class TrainState(NamedTuple):
-    """Everything that changes in training: a pytree of arrays, ready to be saved."""
+    """Everything that changes during training: a pytree of arrays that can be saved."""
 
     agent: Agent
     optimiser: Any
@@ -59,9 +59,9 @@ class TrainState(NamedTuple):
     reward: RunningMoments
     """Running moments of discounted returns."""
     discounted: jax.Array
-    """The discounted return of every episode so far, ``(B,)``."""
+    """The discounted return so far of each episode, ``(B,)``."""
     environments: Any
-    """State of the environments of a JAX problem; None for others, which keep their own."""
+    """State of the environments of a JAX problem; None for others, which store their own."""
     key: jax.Array
     timesteps: jax.Array
     hyper: Hyper
@@ -69,9 +69,9 @@ class TrainState(NamedTuple):
     network: Any
     """State of the network (`BaseNetwork.init_state`); None for most."""
     missing_edges: MissingEdges | None
-    """The test for edges that the network lacks; None if there is no test."""
+    """Sums of the missing-edge test; None if there is no test."""
     critic_memory: jax.Array | None = None
-    """What a recurrent critic remembers of every episode, ``(B, h)``; None if it has no memory of its own."""
+    """Memory of a recurrent critic for each episode, ``(B, h)``; None if it has no memory of its own."""
 
 
 def initial_state(
@@ -86,17 +86,17 @@ def initial_state(
 ) -> TrainState:
     """Return the state before the first update.
 
-    - `own`: networks of the user's own.
+    - `own`: the user's own networks.
     - `key`: split into keys for the policy, the critic, and training.
-    - `environments`: from a key to the state of the environments.
+    - `environments`: maps a key to the state of the environments.
     - `optimiser`: an Optax transformation.
-    - `hyper`: settings by the names of `Hyper` that replace those of `config`.
+    - `hyper`: settings by the names of `Hyper` that override those of `config`.
     """
     unknown = hyper.keys() - set(Hyper._fields)
     if unknown:
         raise ValueError(
-            f"hyper: got {', '.join(sorted(unknown))}, want some of {', '.join(Hyper._fields)}: the others shape "
-            "the program, so give them to Config"
+            f"hyper: got {', '.join(sorted(unknown))}, want some of {', '.join(Hyper._fields)}; pass other settings to "
+            "Config, since they change the program"
         )
     for name, value in hyper.items():
         check_number(name, value, float)

@@ -1,4 +1,4 @@
-"""What a file of a model says about where it comes from: its path, the names of its problem and network, its sizes."""
+"""The origin of a stored model: its path, the names of its problem and network, and its sizes."""
 
 import os
 import warnings
@@ -18,25 +18,25 @@ T = TypeVar("T")
 SUFFIX = ".safetensors"
 CHECKPOINTS = "checkpoints"
 NETWORK_COPY = "network.json"
-"""The copy of a network that was a file, in the folder of a run."""
+"""The copy of a network file in the folder of a run."""
 LARGEST_CONFIG = MIB
 LEARNT = (".agent", ".optimiser", ".kl_coef", ".obs", ".reward")
-"""What the names of arrays begin with that have to be finite to train with."""
+"""Prefixes of arrays that must be finite to train with."""
 
 
 class DamagedWarning(UserWarning):
-    """The last checkpoint of a run cannot be read, and the one before it is used."""
+    """Warns that the last checkpoint of a run cannot be read and the previous one is used."""
 
 
 class Names(NamedTuple):
-    """The names of a problem and a network, as `find_problem` and `find_network` know them; None if they have none."""
+    """The names of a problem and a network, for `find_problem` and `find_network`; None if they have none."""
 
     problem: str | None
     network: str | None
 
 
 def saved_as(path: str | os.PathLike[str]) -> Path:
-    """Return the file that `FactoredPPO.save` writes: with the suffix .safetensors, which is added if it is missing.
+    """Return the file that `FactoredPPO.save` writes: the path with the suffix .safetensors added if missing.
 
     >>> saved_as("models/chain").name
     'chain.safetensors'
@@ -46,8 +46,7 @@ def saved_as(path: str | os.PathLike[str]) -> Path:
 
 
 def existing(path: str | os.PathLike[str]) -> list[Path]:
-    """Return the files of a model: the path itself or the one with the suffix; or, if it is the folder of a run, the
-    last checkpoint and the one before it."""
+    """Return the files of a model: the path itself or with the suffix; for a run folder, its last two checkpoints."""
     path = path_of("path", path)
     tried = [path, saved_as(path)]
     if path.is_dir():
@@ -59,23 +58,25 @@ def existing(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def first_intact(files: list[Path], read: Callable[[Path], T]) -> T:
-    """Return what `read` makes of the first file; or of the next, with a warning, if the first is damaged. If none can
-    be read, the first error is raised."""
+    """Return the result of `read` for the first file, or for the next, with a warning, if the first is damaged.
+
+    If none can be read, the first error is raised.
+    """
     first_error: ValueError | None = None
     for file in files:
         try:
-            made = read(file)
+            result = read(file)
         except ValueError as error:
             first_error = first_error or error
             continue
         if first_error is not None:
             warnings.warn(f"{first_error}; continuing from {str(file)!r}", DamagedWarning, stacklevel=3)
-        return made
+        return result
     raise first_error or ValueError("files: got none")
 
 
 def sizes(spec: Spec) -> dict[str, Any]:
-    """Return what a problem must agree in with another one, for a message."""
+    """Return the sizes in which two problems must agree, for a message."""
     return {
         "observation space": str(spec.observation_space),
         "action space": str(spec.action_space),
@@ -85,27 +86,29 @@ def sizes(spec: Spec) -> dict[str, Any]:
 
 
 def check_given(path: Path, **arguments: Any) -> None:
-    """Raise ValueError if the model was trained with arguments that were not names, and they are not given again."""
+    """Raise ValueError if the model was trained with objects instead of names, and they are not passed again."""
     about = checkpoints.about(path)
     needed = about.get("given", [])
     for name, value in arguments.items():
         if isinstance(needed, list) and name in needed and value is None:
             raise ValueError(
                 f"{name}: {str(path)!r} was trained with custom {name}, which is not in the file"
-                f"{_called(about, name)}; give it again, as in FactoredPPO.load(path, problem, {name}=…)"
+                f"{_called(about, name)}; pass it again, as in FactoredPPO.load(path, problem, {name}=…)"
             )
 
 
 def _called(about: Any, argument: str) -> str:
-    """Return what a network of the user's own was called, as a file tells; empty if it does not."""
+    """Return the class name of a user's own network stored in a file; empty if there is none."""
     names = about.get("modules")
     name = names.get(argument) if isinstance(names, dict) else None
     return f" (it was {shown(name)})" if isinstance(name, str) else ""
 
 
 def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list[episodes_.Episode] | None]:
-    """Return the state of a model from a file, with the arrays of `state` replaced; and the episodes in progress, if
-    they are played outside of JAX. If the file is of another number of environments, new episodes begin."""
+    """Return the state of a model from a file, with the arrays of `state` replaced, and the episodes in progress.
+
+    Episodes are those played outside JAX. If the file has another number of environments, new episodes start.
+    """
     try:
         config = checkpoints.about(path).get("config")
         other_envs = not isinstance(config, dict) or config.get("n_envs") != n_envs
@@ -119,12 +122,11 @@ def restored(path: Path, state: Any, n_envs: int, spec: Spec) -> tuple[Any, list
         memory = state.agent.policy.memory
         return state, episodes_.from_arrays(arrays, n_envs, spec.n_inputs, len(spec.components), memory)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; was it made with other settings?") from error
+        raise ValueError(f"{path}: {error}; was it written with other settings?") from error
 
 
 def _differences(path: Path, spec: Spec) -> str:
-    """Return how the problem that a file was trained on differs from another one, as the end of a message; empty if it
-    does not, or the file does not say."""
+    """Return how the problem of a file differs from another one, as the end of a message; empty if unknown."""
     try:
         told, sizes_here = checkpoints.about(path).get("trained_on"), sizes(spec)
     except ValueError:
@@ -138,10 +140,10 @@ def _differences(path: Path, spec: Spec) -> str:
 
 
 def named_in(path: Path, trusted: str | None = None) -> Names:
-    """Return the names that a file of a model holds, or the folder of the run that it belongs to.
+    """Return the names stored in a file of a model, or in the run folder that it belongs to.
 
-    Raises ValueError where there are none, with the sizes of the problem; and where a name leads to code or to files
-    elsewhere, which is for the user to say: the name of a problem as `trusted`.
+    Raises ValueError if there are none, with the sizes of the problem; and if a name refers to code or files elsewhere,
+    unless the name of the problem is passed as `trusted`.
     """
     about = checkpoints.about(path)
     is_run = path.parent.name == CHECKPOINTS
@@ -151,14 +153,14 @@ def named_in(path: Path, trusted: str | None = None) -> Names:
         names = Names(about.get("problem"), about.get("network"))
         if names.network is not None and is_file(names.network):
             raise ValueError(
-                f"network: {str(path)!r} was trained with the file {names.network!r}, which may be another one here; "
-                f"give it again, as in FactoredPPO.load(path, problem, network={names.network!r})"
+                f"network: {str(path)!r} was trained with the file {names.network!r}, which may differ here; "
+                f"pass it again, as in FactoredPPO.load(path, problem, network={names.network!r})"
             )
     if names.problem is None:
         told = about.get("trained_on")
         described = ", ".join(f"{key} {value}" for key, value in told.items()) if isinstance(told, dict) else "unknown"
         raise ValueError(
-            f"problem: {str(path)!r} does not name the problem it was trained on; give it, as in "
+            f"problem: {str(path)!r} does not name the problem it was trained on; pass it, as in "
             f"FactoredPPO.load(path, problem). Its sizes: {described}"
         )
     check_trusted(names.problem, trusted, f"problem: {str(path)!r}", "FactoredPPO.load(path, trusted={!r})")
@@ -166,14 +168,15 @@ def named_in(path: Path, trusted: str | None = None) -> Names:
 
 
 def check_trusted(problem: str, trusted: str | None, where: str, how: str) -> None:
-    """Raise ValueError if the name of a problem in a file leads elsewhere, and is not the one that the user trusts.
+    """Raise ValueError if the name of a problem in a file refers to code or files and is not the one that the user
+    trusts.
 
-    `where` is the start of the message, and `how` the way to trust, with a place for the name.
+    `where` is the start of the message, and `how` tells how to trust it, with a placeholder for the name.
     """
     outside = leads_to(problem)
     if outside and problem != trusted:
         raise ValueError(
-            f"{where} was trained on {problem!r}, which leads to {outside}; if you trust it, say so with "
+            f"{where} was trained on {problem!r}, which leads to {outside}; if you trust it, confirm with "
             f"{how.format(problem)}"
         )
 

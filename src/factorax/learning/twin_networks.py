@@ -1,7 +1,7 @@
-"""A policy and a critic of the same layers as one network with an axis of two in front.
+"""A policy and a critic with equal layers as one network with a leading axis of two.
 
-Small minibatches are bound by the number of kernels that a device launches. As twins, both networks take those of one:
-every product is a product of a batch of two, and the optimiser has half as many arrays. What is computed is the same.
+Small minibatches are bound by the number of kernels that a device launches. As twins, both networks need only the
+kernels of one: each product is batched over two, and the optimizer has half as many arrays. Results are the same.
 """
 
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from .policies import Agent
 
 
 class Twins(NamedTuple):
-    """The layers of both networks, and what else is learnt."""
+    """The layers of both networks, and the other trained arrays."""
 
     kernels: list[jax.Array]
     """``(2, inputs, outputs)``, the policy's first; the last layers are padded with zeros to the same width."""
@@ -26,7 +26,7 @@ class Twins(NamedTuple):
 
     @staticmethod
     def can_stand_for(agent: Agent) -> bool:
-        """Return whether both networks are shared ones with the same inputs and hidden layers."""
+        """Return whether both networks are shared ones with equal inputs and hidden layers."""
         if agent.critic is None or not all(isinstance(net, Shared) for net in (agent.policy.net, agent.critic.net)):
             return False
         ours, theirs = agent.policy.net, agent.critic.net
@@ -35,7 +35,7 @@ class Twins(NamedTuple):
 
     @classmethod
     def of(cls, agent: Any) -> "Twins":
-        """Take those of an agent, or of anything with its structure, such as an optimiser's means of gradients."""
+        """Create twins from an agent, or from anything with its structure, such as an optimizer's moments."""
         policy, critic = agent.policy.net.net, agent.critic.net.net
         width = max(net.biases[-1].shape[0] for net in (policy, critic))
 
@@ -51,7 +51,7 @@ class Twins(NamedTuple):
         return cls(kernels, [bias[:, None] for bias in biases], agent.policy.spread)
 
     def apart(self, like: Any) -> Any:
-        """As an agent, or whatever has its structure, `like` the one that these were made of."""
+        """Return an agent, or whatever has its structure, with the structure of `like`."""
         nets = like.policy.net.net, like.critic.net.net
         arrays: list[list[jax.Array]] = []
         for i, net in enumerate(nets):
@@ -67,7 +67,7 @@ class Twins(NamedTuple):
         return eqx.tree_at(where, like, (*arrays, self.spread))
 
     def __call__(self, x: jax.Array, activation: str) -> jax.Array:
-        """Map inputs ``(N, inputs)`` to the outputs of both, ``(2, N, width)``."""
+        """Map inputs ``(N, inputs)`` to the outputs of both networks, ``(2, N, width)``."""
         for i, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
             x = x @ kernel + bias
             if i < len(self.kernels) - 1:
@@ -76,12 +76,12 @@ class Twins(NamedTuple):
 
 
 def together(tree: Any) -> Any:
-    """Return a tree of agents, such as the state of an optimiser, with twins in their place."""
+    """Return a tree of agents, such as an optimizer state, with twins instead of agents."""
     return jax.tree.map(lambda x: Twins.of(x) if _is_agent(x) else x, tree, is_leaf=_is_agent)
 
 
 def apart(tree: Any, like: Any) -> Any:
-    """Return the tree that `together` made twins of; `like` has its structure."""
+    """Return the tree from which `together` was computed; `like` has its structure."""
     is_twins = lambda x: isinstance(x, Twins)  # noqa: E731
     twins = jax.tree.leaves(tree, is_leaf=is_twins)
     leaves, structure = jax.tree.flatten(like, is_leaf=_is_agent)

@@ -1,6 +1,6 @@
-"""Settings that may change over training: numbers within bounds, or functions of the progress that remains.
+"""Settings that may change during training: numbers within bounds, or functions of the remaining progress.
 
-Every other check of a setting is `factorax._checks.checked`.
+All other checks of settings are in `factorax._checks.checked`.
 """
 
 import math
@@ -22,7 +22,7 @@ OPTIONS = {
     "reset_num_timesteps": bool,
     "progress_bar": bool,
 }
-"""What the arguments of `learn`, `predict` and `evaluate` may be."""
+"""Types of the arguments of `learn`, `predict` and `evaluate`."""
 
 
 class ScheduledRange(_checks.Range):
@@ -32,18 +32,18 @@ class ScheduledRange(_checks.Range):
         return super().__str__() + ", or a function of the remaining progress"
 
     def converted(self, value: Any, kind: Any) -> Any:
-        """Return the value in the type `kind`, or the schedule of a function."""
+        """Return the value converted to `kind`, or the schedule of a function."""
         if callable(value):
             return _schedule(value, self)
         return super().converted(value, kind)
 
 
 class Schedule(tuple[float, ...]):
-    """A setting that changes over training: its values at equally spaced points of the progress that remains.
+    """A setting that changes during training: its values at equally spaced points of the remaining progress.
 
-    The progress that remains is 1 at the start of training and 0 at its end, as in Stable-Baselines3. Between the
-    points, values are interpolated. As a table, a schedule can be part of a compiled program and of a file, whatever
-    Python function it was made of.
+    The remaining progress is 1 at the start of training and 0 at its end, as in Stable-Baselines3. Values are
+    interpolated between the points. As a table, a schedule can be part of a compiled program and of a file, whatever
+    Python function it was created from.
 
     >>> halving = Schedule.of(lambda progress: 1e-3 if progress > 0.5 else 5e-4)
     >>> halving
@@ -52,12 +52,12 @@ class Schedule(tuple[float, ...]):
 
     @classmethod
     def of(cls, function: Callable[[float], float]) -> Self:
-        """Return the schedule of a function from the progress that remains, in [0, 1], to a value."""
+        """Create a schedule from a function of the remaining progress in [0, 1]."""
         return cls(float(function(i / (_POINTS - 1))) for i in range(_POINTS))
 
     @classmethod
     def read(cls, values: Any) -> Any:
-        """Return the schedule that a file holds as a list of numbers; anything else as it is, to be refused."""
+        """Return the schedule stored in a file as a list of numbers; any other value is returned unchanged."""
         numbers_alone = isinstance(values, list) and all(type(value) in (int, float) for value in values)
         return cls(map(float, values)) if numbers_alone and 2 <= len(values) <= 10 * _POINTS else values
 
@@ -72,10 +72,10 @@ class Schedule(tuple[float, ...]):
 
 
 def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
-    """Return a schedule from a function; its values are within the bounds, or at them: a range may close at the end."""
+    """Return a schedule from a function, with values within the bounds (inclusive, since it may end at a bound)."""
     try:
         schedule = value if isinstance(value, Schedule) else Schedule.of(value)
-    except Exception as error:  # of the user's function
+    except Exception as error:  # raised by the user's function
         raise ValueError(f"the function raised {type(error).__name__}: {error}") from error
     for i, each in enumerate(schedule):
         if not math.isfinite(each) or each not in replace(bounds, open=False):
@@ -84,7 +84,7 @@ def _schedule(value: Any, bounds: ScheduledRange) -> Schedule:
 
 
 def number_of_steps(total_timesteps: Any) -> int:
-    """Return a number of steps; 1e5 is one, too."""
+    """Return a number of steps as an int; floats such as 1e5 are accepted."""
     if isinstance(total_timesteps, float | np.floating) and total_timesteps.is_integer():
         total_timesteps = int(total_timesteps)
     return _checks.checked("total_timesteps", total_timesteps, Annotated[int, _checks.Range(0)])

@@ -1,4 +1,4 @@
-"""`n_envs` of problems that are vector environments: it is theirs, unless it is given."""
+"""The default of `n_envs` for vector environments: the size of the vector."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,15 +10,15 @@ from .config import Config
 
 @runtime_checkable
 class Sized(Protocol):
-    """A function that knows what it makes, as those of `fx.wrap` do."""
+    """A function that knows the size of what it returns, such as those of `fx.wrap`."""
 
     num_envs: int | None
 
 
 def vector_size(problem: Any) -> int | None:
-    """Return how many environments a problem makes at a time, if it is a vector environment; None for any other.
+    """Return the number of sub-environments if a problem is a vector environment, otherwise None.
 
-    Functions of the library say so themselves; others are called, and what they make is closed again.
+    Functions of this library declare it; others are called, and the result is closed again.
     """
     made_by: Any = find_problem(problem) if isinstance(problem, str) else problem
     if is_jax(made_by) or not callable(made_by):
@@ -30,10 +30,10 @@ def vector_size(problem: Any) -> int | None:
 
 
 def sized_config(settings: dict[str, Any], problem: Any) -> Config:
-    """Return the settings of this name, checked.
+    """Return checked settings from a dictionary.
 
-    Without `n_envs` they may fit the `num_envs` of a vector environment and no other number; only where they do not fit
-    the default is it made for the moment, to ask it.
+    Without `n_envs` they may fit only the `num_envs` of a vector environment; it is created for a moment only if they
+    do not fit the default.
     """
     try:
         return Config.of(settings)

@@ -1,4 +1,4 @@
-"""A policy as rollout workers compute it with JAX, where NumPy does not serve: a function of its arrays, to be sent."""
+"""A policy that rollout workers evaluate with JAX: a picklable function of its arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from .state import RunningMoments
 
 @dataclass(frozen=True, eq=False)
 class WorkerNetwork:
-    """From the leaves of a policy and of the moments of observations to what they make of observations."""
+    """Maps the leaves of a policy and of the moments of observations, and observations, to the policy's output."""
 
     template: tuple[Policy, RunningMoments | None]
-    """Has the structure; its arrays do not matter."""
+    """Defines the structure; its arrays are not used."""
     observations: ObservationSpace
     factors: np.ndarray | None
-    """The factor of every component, ``(c,)``; None: each is its own."""
+    """The factor of each component, ``(c,)``; None if each component is a factor."""
 
     @classmethod
     def of(cls, spec: Spec, config: Config, policy: Policy) -> "WorkerNetwork":
-        """For policies of the same structure."""
+        """Create the function for policies of this structure."""
         moments = RunningMoments.of((spec.n_inputs,)) if config.normalize_obs else None
         template = jax.tree.map(lambda x: np.zeros(np.shape(x), x.dtype), (policy, moments))
         return cls(template, spec.observations, spec.factors)
@@ -37,11 +37,13 @@ class WorkerNetwork:
         """Return parameters ``(B, c, width)`` and memory for rows of observations ``(B, d)``."""
         policy, moments = jax.tree.unflatten(jax.tree.structure(self.template), leaves)
         obs = rows if moments is None else moments.normalised(rows, self.observations.measured)
-        seen = None
+        local_obs = None
         if local is not None:
-            seen = jnp.asarray(local(obs if self.observations.is_plain else self.observations.structured(obs, jnp)))
-            seen = seen if self.factors is None else seen[..., self.factors, :]
-        (parameters, _), memory = policy.step(obs, seen, memory)
+            local_obs = jnp.asarray(
+                local(obs if self.observations.is_plain else self.observations.structured(obs, jnp))
+            )
+            local_obs = local_obs if self.factors is None else local_obs[..., self.factors, :]
+        (parameters, _), memory = policy.step(obs, local_obs, memory)
         return parameters, memory
 
 

@@ -1,4 +1,4 @@
-"""What to train on: bandits of known structure, small problems, a market, and grids of traffic lights."""
+"""Problems to train on: bandits of known structure, small problems, a market, and grids of traffic lights."""
 
 from typing import TYPE_CHECKING
 
@@ -44,14 +44,14 @@ _HOMES = {
     "queues": "toy_problems",
 }
 
-# Loaded when needed: a worker that steps SUMO or another Gymnasium environment does not need JAX.
+# Loaded lazily: a worker that steps SUMO or another Gymnasium environment does not need JAX.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)
 
 
 for _name, _made_by in (
     ("SearchBandit", "gymnasium_bandits:make_search_bandit"),
     ("ReluBandit", "gymnasium_bandits:make_relu_bandit"),
-    ("Traffic", "traffic.sumo:make_traffic"),  # SUMO is needed when one is made
+    ("Traffic", "traffic.sumo:make_traffic"),  # SUMO is needed only when one is created
 ):
     if f"factorax/{_name}-v0" not in gym.registry:
         gym.register(f"factorax/{_name}-v0", f"{__name__}.{_made_by}")

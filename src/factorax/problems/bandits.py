@@ -1,7 +1,8 @@
 """Continuum-armed bandits with many actions and known structure (Sec. 5.1 and App. D of the paper).
 
-A bandit has one state, an action in ℝⁿ and a vector of targets, a pure function of the action. Its influence network
-and its weights λ are attributes. The functions work on NumPy, JAX and PyTorch arrays alike, batch axes in front.
+A bandit has one state, an action in ℝⁿ and a vector of targets, which is a pure function of the action. Its influence
+network and its weights λ are attributes. The functions work with NumPy, JAX and PyTorch arrays, with batch axes in
+front.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from ..structure.partition import as_index
 from .search_optimum import best_action
 
 ROUNDING = 1e-5
-"""By how much a gap may be below 0 in single precision, relative to 1 + |reward of the best action|."""
+"""How far a gap may be below 0 in single precision, relative to 1 + |reward of the best action|."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +28,11 @@ class Bandit:
     """A bandit of n actions and m targets."""
 
     network: InfluenceNetwork
-    """Which action influences which target, ``(n, m)``."""
+    """The influence network, ``(n, m)``."""
     weights: np.ndarray
     """The weights λ, shape ``(m,)``."""
     targets: Callable[[Any], Any]
-    """From actions ``(..., n)`` to targets ψ, ``(..., m)``."""
+    """Maps actions ``(..., n)`` to targets ψ, ``(..., m)``."""
     best: Any
     """An action that maximises the reward, shape ``(n,)``."""
 
@@ -58,21 +59,21 @@ class Bandit:
         return credit(total, self.targets(action), self.weights)[..., 0]
 
     def gap(self, action: Any) -> Any:
-        """Return how far the reward of an action is below the best, shape ``(...)``.
+        """Return the difference between the best reward and the reward of an action, shape ``(...)``.
 
-        It is at least 0 but for rounding, if `best` is right: a gap below −`ROUNDING` (1 + |reward of `best`|) says
-        that it is wrong.
+        It is at least 0 up to rounding if `best` is correct: a gap below −`ROUNDING` (1 + |reward of `best`|) shows
+        that it is not.
         """
         return self.reward(self.best) - self.reward(action)
 
 
 def separable_bandit(terms: Callable[[Any], Any], best: Any) -> Bandit:
-    """Return a target of its own for every action: ψᵢ = fᵢ(aᵢ), K = I.
+    """Return a bandit with one target per action: ψᵢ = fᵢ(aᵢ), K = I.
 
     **Arguments**
 
-    - `terms`: from actions ``(..., n)`` to f₁(a₁) … fₙ(aₙ), ``(..., n)``, each a function of its own action alone.
-    - `best`: the action at which every term is largest, shape ``(n,)``.
+    - `terms`: maps actions ``(..., n)`` to f₁(a₁) … fₙ(aₙ), ``(..., n)``; each term depends only on its own action.
+    - `best`: the action at which all terms are maximal, shape ``(n,)``.
 
     >>> quadratic = separable_bandit(lambda a: -((a - 1.0) ** 2), best=[1.0, 1.0])
     >>> quadratic.targets(np.array([0.0, 3.0]))
@@ -93,23 +94,23 @@ def search_bandit(
     best: Any = None,
     scale: float | None = None,
 ) -> Bandit:
-    """Find a point c in ℝⁿ: ψᵢ = −|aᵢ − cᵢ| / n, and a penalty −λ ζ(a₁ … a_k) / n on the first k actions.
+    """Return the bandit of finding a point c in ℝⁿ: ψᵢ = −|aᵢ − cᵢ| / n, and a penalty −λ ζ(a₁ … a_k) / n.
 
-    The paper leaves the division by n unsaid; without it its step sizes diverge.
+    The penalty applies to the first k actions. The paper does not mention the division by n, but its step sizes diverge
+    without it.
 
     **Arguments**
 
-    - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre`
-      draws others). It may be traced by JAX, so that one compiled program serves many centres.
-    - `k`: how many actions the penalty touches; with 0 there is none, and no target for it.
+    - `centre`: c, shape ``(n,)``; or the number n, for c drawn uniformly from (−5, 5) with seed 0 (`draw_centre` draws
+      others). It may be traced by JAX, so that one compiled program serves many centres.
+    - `k`: the number of actions in the penalty; with 0 there is no penalty and no target for it.
     - `penalty`: its weight λ ≥ 0. Up to 1 the centre is the best action; above 1 actions are pulled towards zero
       (`factorax.problems.search_optimum`).
     - `norm`: p of the distance ‖a − c‖ₚ (App. D, "Implications for MDPs", has any p ≥ 1). With 2 the distance is one
-      target of all actions, −‖a − c‖₂ / n: nothing can be factored.
-    - `zeta`: ζ, from the first k actions ``(..., k)`` to ``(...)``; their Euclidean norm if left out.
-    - `best`: the action that maximises the reward, shape ``(n,)``. It is needed with your own `zeta`, and known
-      without.
-    - `scale`: a factor on all targets in place of 1/n; 1 leaves them undivided, as the paper prints them.
+      target of all actions, −‖a − c‖₂ / n, and nothing can be factored.
+    - `zeta`: ζ, maps the first k actions ``(..., k)`` to ``(...)``; by default their Euclidean norm.
+    - `best`: the action that maximises the reward, shape ``(n,)``. Required with a custom `zeta`, otherwise known.
+    - `scale`: a factor on all targets instead of 1/n; 1 leaves them as printed in the paper.
 
     >>> bandit = search_bandit([1.0, -2.0], k=1, penalty=0.5)
     >>> bandit.network.to_dense().astype(int)
@@ -134,8 +135,8 @@ def search_bandit(
         check_function("zeta", zeta, "a function of the first k actions")
     if (zeta is None) != (best is None):
         raise ValueError(
-            f"best: got {shown(best)}, want the action that maximises the reward, shape ({n},), with a zeta of your "
-            "own, and None without"
+            f"best: got {shown(best)}, want the action that maximises the reward, shape ({n},), with a custom zeta, "
+            "and None without"
         )
     factor = 1 / n if scale is None else scale
     length = lambda x: array_namespace(x).linalg.vector_norm(x, axis=-1)  # noqa: E731
@@ -158,9 +159,9 @@ def search_bandit(
 
 
 def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
-    """Stay on the right side of zero: ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ = ±1, K = I.
+    """Return the bandit of staying on one side of zero: ψᵢ = −max(eᵢ aᵢ, 0) with signs eᵢ = ±1, K = I.
 
-    `signs` has shape ``(n,)``; or give the number n, for signs drawn with seed 0. `scale` multiplies all targets.
+    `signs` has shape ``(n,)``, or is the number n, for signs drawn with seed 0. `scale` multiplies all targets.
 
     >>> relu_bandit([1, -1]).targets(np.array([3.0, 3.0]))
     array([-3., -0.])
@@ -180,10 +181,10 @@ def relu_bandit(signs: Any, *, scale: float = 1.0) -> Bandit:
 
 
 def _vector(x: Any, argument: str) -> Any:
-    """Return a NumPy array (n,), or a JAX array as it is: it may be traced."""
+    """Return a NumPy array ``(n,)``, or a JAX array unchanged, since it may be traced."""
     array = x if is_jax_array(x) else real_array(argument, x).astype(np.float64)
     if array.ndim != 1 or not len(array):
-        raise ValueError(f"{argument}: got {shown(x)}, shape {array.shape}, want (n,), one for each action")
+        raise ValueError(f"{argument}: got {shown(x)}, shape {array.shape}, want (n,), one per action")
     return array
 
 
@@ -193,5 +194,5 @@ def draw_centre(n: int, seed: int | Sequence[int] = 0) -> np.ndarray:
     try:
         checked("seed", [seed] if np.ndim(seed) == 0 else seed, tuple[Annotated[int, Range(0)], ...])
     except ValueError:
-        raise ValueError(f"seed: got {shown(seed)}, want a whole number of at least 0, or several") from None
+        raise ValueError(f"seed: got {shown(seed)}, want a whole number ≥ 0, or several") from None
     return np.random.default_rng(seed).uniform(-5, 5, n)

@@ -1,7 +1,7 @@
-"""The families of problems that the library names itself: from the text after the colon to a problem.
+"""The built-in families of problems: functions from the text after the colon to a problem.
 
 Each function takes that text, such as ``"3x3,slots=16"`` in ``traffic:3x3,slots=16``, and returns a `Problem` or a
-function that makes a Gymnasium environment. `factorax.problems.registry` finds them by their prefix.
+function that returns a Gymnasium environment. `factorax.problems.registry` finds them by their prefix.
 """
 
 import math
@@ -23,40 +23,40 @@ MOST_STEPS = 100_000
 
 
 def contextual_bandit(text: str) -> Problem:
-    """Return the problem that ``contextual-bandit:8`` names."""
+    """Return the problem named ``contextual-bandit:8``."""
     _check_size("contextual-bandit", text, factors=MOST_FACTORS)
     return _in_jax(toy_problems.contextual_bandit, "contextual-bandit", text)
 
 
 def chain(text: str) -> Problem:
-    """Return the problem that ``chain:16,delay=8`` names."""
+    """Return the problem named ``chain:16,delay=8``."""
     _check_size("chain", text, factors=MOST_FACTORS, delay=MOST_STEPS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.chain, "chain", text)
 
 
 def queues(text: str) -> Problem:
-    """Return the problem that ``queues:4x4`` names."""
+    """Return the problem named ``queues:4x4``."""
     _check_size("queues", text, factors=MOST_FACTORS, hops=MOST_FACTORS, horizon=MOST_STEPS)
     return _in_jax(toy_problems.queues, "queues", text)
 
 
 def market(text: str) -> Problem:
-    """Return the problem that ``market:10,risk_aversion=0.5`` names: a dealer who quotes on ten assets."""
+    """Return the problem named ``market:10,risk_aversion=0.5``: a dealer who quotes on ten assets."""
     _check_size("market", text, factors=MOST_FACTORS // 2, horizon=MOST_STEPS, largest_inventory=MOST_STEPS)
     return _in_jax(make_market, "market", text)
 
 
 def traffic(text: str) -> Problem:
-    """Return the problem that ``traffic:3x3,norm=fixed`` names: traffic lights in the lane simulator."""
+    """Return the problem named ``traffic:3x3,norm=fixed``: traffic lights in the lane simulator."""
     _check_size("traffic", text, slots=MOST_STEPS, horizon=MOST_STEPS)
     return _in_jax(traffic_lights.lanes, "traffic", text)
 
 
 def sumo(text: str) -> Callable[[], Any]:
-    """Return what makes the environment that ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml`` names.
+    """Return a factory of the environment named ``sumo:3x3`` or ``sumo:town.net.xml,town.rou.xml``.
 
-    Of a network of files each light chooses its next green phase; with ``actions=switch`` it is asked every second
-    whether to go on to its next phase.
+    In a network from files, each light chooses its next green phase; with ``actions=switch`` it decides every second
+    whether to advance to its next phase.
     """
     _check_size("sumo", text, horizon=MOST_STEPS)
     first, *rest = text.split(",")
@@ -75,24 +75,26 @@ def sumo(text: str) -> Callable[[], Any]:
 
 
 def resco(text: str) -> Callable[[], Any]:
-    """Return what makes the environment that ``resco:cologne8`` names: a network of the RESCO benchmark."""
+    """Return a factory of the environment named ``resco:cologne8``: a network of the RESCO benchmark."""
     _check_size("resco", text, horizon=MOST_STEPS)
     name, *rest = text.split(",")
-    resco_files(name)  # a wrong name, or a missing package, is an error at once
+    resco_files(name)  # raises immediately for a wrong name or a missing package
     return partial(_made, make_resco, _name("resco", text), name, **parse_settings(rest))
 
 
 def _made(make: Callable[..., Any], problem: str, *files: str, **settings: Any) -> Any:
-    """Return the environment of a problem by name; a setting that does not exist is a ValueError with that name."""
+    """Create the environment of a named problem; raise ValueError with that name for an unknown setting."""
     try:
         return make(*files, **settings)
     except TypeError as error:
-        raise ValueError(f"problem: got {problem!r}, and there is no such setting ({error})") from error
+        raise ValueError(f"problem: got {problem!r}, which has an unknown setting ({error})") from error
 
 
 def _check_size(prefix: str, text: str, *, factors: int | None = None, **most: int) -> None:
-    """Raise ValueError if a name asks for more than any problem needs, before it takes memory: names are also in files
-    from others. The functions that make problems have no such limits."""
+    """Raise ValueError if a name asks for more than any problem needs, before memory is allocated.
+
+    Names may come from untrusted files. The functions that create problems have no such limits.
+    """
     size, *pairs = text.split(",")
     if factors is not None and math.prod(parse_size(size, prefix, text)) > factors:
         raise ValueError(
@@ -113,15 +115,15 @@ def _in_jax(make: Callable[..., Problem], prefix: str, text: str) -> Problem:
     try:
         return make(*parse_size(size, prefix, text), **parse_settings(pairs))
     except TypeError as error:
-        raise ValueError(f"problem: got {_name(prefix, text)!r}, and there is no such setting ({error})") from error
+        raise ValueError(f"problem: got {_name(prefix, text)!r}, which has an unknown setting ({error})") from error
     except ValueError as error:
         if str(error).startswith("problem: "):
             raise
-        raise ValueError(f"problem: got {_name(prefix, text)!r}, which cannot be made: {error}") from error
+        raise ValueError(f"problem: got {_name(prefix, text)!r}, which cannot be created: {error}") from error
 
 
 def parse_size(size: str, prefix: str, text: str) -> tuple[int, ...]:
-    """Return the numbers of a size.
+    """Return the numbers in a size.
 
     >>> parse_size("4x4", "queues", "4x4")
     (4, 4)
@@ -142,7 +144,7 @@ def _name(prefix: str, text: str) -> str:
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """Return the keyword arguments that ``name=value`` pairs stand for.
+    """Return the keyword arguments given by ``name=value`` pairs.
 
     >>> parse_settings(["slots=16", "norm=fixed", "flow_inflows=true"])
     {'slots': 16, 'norm': 'fixed', 'flow_inflows': True}
@@ -157,7 +159,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> int | float | bool | str:
-    """Return the number or truth value that a text stands for, else the text itself."""
+    """Return the number or boolean that a text represents, otherwise the text."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

@@ -1,4 +1,4 @@
-"""What the learner trains on: a pure-JAX environment with a vector of targets and its influence network."""
+"""`Problem`: a pure-JAX environment with a vector of targets and its influence network."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from ..structure.checks import network_of
 
 
 class Step(NamedTuple):
-    """What one step of a problem gives."""
+    """The result of one step of a problem."""
 
     state: Any
-    """A pytree of arrays, of the same shapes always."""
+    """A pytree of arrays with constant shapes."""
     obs: jax.Array
     """The observation, shape ``(d,)``."""
     psi: jax.Array
     """The targets, ``(m,)``."""
     terminated: jax.Array
-    """Whether the episode is over, with no future: its value after this step is 0."""
+    """Whether the episode has ended for good: the value after this step is 0."""
     truncated: jax.Array
-    """Whether it was cut short, though it would have had one."""
+    """Whether the episode was cut off by a time limit, so that its value is bootstrapped."""
     factor_mask: jax.Array | None = None
-    """Which factors really acted in this step, ``(n,)``; all of them if left out."""
+    """Which factors acted in this step, ``(n,)``; None if all did."""
     target_terminated: jax.Array | None = None
-    """Which targets have no future after this step, ``(m,)``; as `terminated` says if left out."""
+    """Which targets have ended with this step, ``(m,)``; by default as `terminated`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """An environment as two pure functions of one episode; the learner maps them over many.
+    """An environment as two pure functions of one episode, which the learner vectorises.
 
     >>> from factorax.problems import contextual_bandit
     >>> contextual_bandit(4).network
@@ -43,30 +43,30 @@ class Problem:
 
     name: str
     reset: Callable[[jax.Array], tuple[Any, jax.Array]]
-    """From a key to a state and an observation."""
+    """Maps a key to a state and an observation."""
     step: Callable[[jax.Array, Any, Any], Step]
-    """From a key, a state and an action (an element of the action space, as JAX arrays) to what follows."""
+    """Maps a key, a state and an action (an element of the action space, as JAX arrays) to a `Step`."""
     observation_space: gym.spaces.Box
     action_space: gym.Space
     network: InfluenceNetwork
-    """Which factor influences which target, now *or later*: the network of returns."""
+    """The network of returns: which factor influences which target, now *or later*."""
     weights: np.ndarray
     """The weights λ, ``(m,)``."""
     local: Callable[[jax.Array], jax.Array] | None = None
-    """From observations ``(..., d)`` to what each factor sees, ``(..., n, l)``, or each component of an action, ``(...,
-    c, l)``: for shared and independent policies."""
+    """Maps observations ``(..., d)`` to local observations of each factor, ``(..., n, l)``, or of each component of an
+    action, ``(..., c, l)``, for shared and independent policies."""
 
     def __post_init__(self) -> None:
         checked("name", self.name, str)
         check_function("reset", self.reset, "a function of a JAX key that returns a state and an observation")
         check_function("step", self.step, "a function of a JAX key, a state and an action that returns a Step")
         for name in ("observation_space", "action_space"):
-            check_type(name, getattr(self, name), gym.Space, "a space of Gymnasium, such as a Box")
+            check_type(name, getattr(self, name), gym.Space, "a Gymnasium space, such as a Box")
         network = network_of(self.network, "network")
         check_type("network", network, BaseNetwork, "an InfluenceNetwork, or its matrix")
         object.__setattr__(self, "network", network)
         m = network.static.shape[1]
         if real_array("weights", self.weights).shape != (m,):
-            raise ValueError(f"weights: got {shown(self.weights)}, want ({m},), one λ for each target")
+            raise ValueError(f"weights: got {shown(self.weights)}, want ({m},), one λ per target")
         if self.local is not None:
             check_function("local", self.local, "a function from observations to those of each factor, or None")

@@ -1,4 +1,4 @@
-"""Problems by name: what `FactoredPPO`, the command line, run folders and the RLlib adapter understand."""
+"""Lookup of problems by name, used by `FactoredPPO`, the command line, run folders and the RLlib adapter."""
 
 import importlib
 import os
@@ -30,20 +30,20 @@ _BUILT_IN = {
 _FAMILIES = dict(_BUILT_IN)
 _IN_JAX = ("gymnax", "jaxmarl", "brax", "playground", "jumanji")
 _DOWNLOADED = ("MNISTBandit-bsuite", "Sokoban-v0")
-"""Environments of other packages that download data when they are made."""
+"""Environments of other packages that download data when they are created."""
 
 
 def register(prefix: str, entry_point: str) -> None:
-    """Add a family of problems: afterwards `find_problem` understands ``prefix:text``.
+    """Register a family of problems, so that `find_problem` accepts ``prefix:text``.
 
     **Arguments**
 
-    - `prefix`: lower-case letters, digits and hyphens. It cannot be one that is taken.
+    - `prefix`: lower-case letters, digits and hyphens; it must not be in use.
     - `entry_point`: ``"package.module:function"``. The module is imported when a problem of the family is first used.
-      The function takes the text after the colon, ``""`` if there is none, and returns a `Problem` or a function that
-      makes a Gymnasium environment.
+      The function takes the text after the colon (``""`` if there is none) and returns a `Problem` or a function that
+      returns a Gymnasium environment.
 
-    A run folder that names a registered problem is loaded only if the problem is named again, as for
+    A run folder with a registered problem is loaded only if the name of the problem is repeated, as for
     ``package.module:function``: see `factorax.runs.load`.
 
     >>> register("my-chain", "factorax.problems.families:chain")
@@ -55,28 +55,28 @@ def register(prefix: str, entry_point: str) -> None:
     if not isinstance(entry_point, str) or not re.fullmatch(r"\w+(\.\w+)*:\w+", entry_point):
         raise ValueError(f"entry_point: got {entry_point!r}, want package.module:function")
     if _FAMILIES.get(prefix, entry_point) != entry_point:
-        raise ValueError(f"prefix: got {prefix!r}, which is {_FAMILIES[prefix]} already; want another prefix")
+        raise ValueError(f"prefix: got {prefix!r}, which is already {_FAMILIES[prefix]}; want another prefix")
     _FAMILIES[prefix] = entry_point
 
 
 def find_problem(name: str) -> Any:
-    """Return the problem of this name: a `Problem`, or a function that makes a Gymnasium environment.
+    """Return the problem of this name: a `Problem`, or a function that returns a Gymnasium environment.
 
-    - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a JAX problem of the library, with its size;
+    - ``queues:4x4``, ``chain:16``, ``contextual-bandit``: a built-in JAX problem of this size;
     - ``market:10``, ``market:10,risk_aversion=0.5,correlation=0.5``: a dealer who quotes on ten assets, with the
-      settings of `factorax.problems.market.MarketModel` that are numbers;
+      numeric settings of `factorax.problems.market.MarketModel`;
     - ``traffic:3x3``, ``traffic:2x6,norm=fixed,slots=20``: traffic lights in the lane simulator, with the settings of
       `factorax.problems.traffic.lanes`; ``sumo:3x3`` is the same in SUMO, and ``sumo:town.net.xml,town.rou.xml`` a
       network of your own (extra ``sumo``);
     - ``resco:cologne8``, ``resco:grid4x4,interval=5``: a network of the RESCO benchmark from an installed sumo-rl, with
       the settings of `factorax.problems.traffic.city.CityEnv`;
-    - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network read from it (extra ``rddl``);
+    - ``rddl:UAV_ippc2023/4``: an RDDL model of rddlrepository, with the network derived from it (extra ``rddl``);
     - ``gymnax:CartPole-v1``, ``jaxmarl:MPE_simple_spread_v3``, ``brax:ant``, ``playground:CartpoleBalance``,
       ``jumanji:Snake-v1``: a JAX environment of another package, with settings after commas, as in
       ``jaxmarl:MPE_simple_spread_v3,num_agents=5`` (extra ``jax-envs``);
-    - ``prefix:text``: a family of your own, see `register`;
-    - ``CartPole-v1``, ``factorax/SearchBandit-v0``: an environment that Gymnasium knows;
-    - ``package.module:function``: what that function returns, a `Problem` or a Gymnasium environment.
+    - ``prefix:text``: a registered family, see `register`;
+    - ``CartPole-v1``, ``factorax/SearchBandit-v0``: an environment registered with Gymnasium;
+    - ``package.module:function``: the result of that function, a `Problem` or a Gymnasium environment.
 
     >>> find_problem("chain:5").network.shape
     (5, 5)
@@ -87,20 +87,18 @@ def find_problem(name: str) -> Any:
     if text:
         return _from_module(name, prefix, text)
     if name in gym.registry:
-        return partial(gym.make, gym.spec(name))  # a worker need not know its name
+        return partial(gym.make, gym.spec(name))  # the spec, because workers may not have registered the name
     raise ValueError(
-        f"problem: got {name!r}, want one of {', '.join(_FAMILIES)} (with a size, as in queues:4x4), a name that "
+        f"problem: got {name!r}, want one of {', '.join(_FAMILIES)} (with a size, as in queues:4x4), an id that "
         f"Gymnasium knows, or package.module:function{did_you_mean(name, [*_FAMILIES, *gym.registry])}"
     )
 
 
 def leads_to(name: str) -> str:
-    """Return what finding this problem leads to outside of factorax and Gymnasium.
+    """Return what loading this problem requires outside of factorax and Gymnasium.
 
-    That is ``"code to be run"``, ``"files to be read"``, or nothing, an empty text. A name in a file from someone else
-    is used only if it leads to nothing.
-
-    Registered families are code as well: they were not written for text from strangers.
+    The result is ``"code to be run"``, ``"files to be read"``, or an empty text. A name from an untrusted file is used
+    only if the result is empty. Registered families count as code, since they were not written for untrusted text.
 
     >>> leads_to("traffic:3x3"), leads_to("package.module:function"), leads_to("sumo:town.net.xml,town.rou.xml")
     ('', 'code to be run', 'files to be read')
@@ -154,7 +152,7 @@ def _from_module(name: str, module: str, function: str) -> Any:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     make = _import(name, module, function)
     if not callable(make):
-        raise ValueError(f"problem: got {name!r}, which is {shown(make)}; want a function that makes a problem")
+        raise ValueError(f"problem: got {name!r}, which is {shown(make)}; want a function that returns a problem")
     problem: Any = make()
     if isinstance(problem, Problem):
         return problem

@@ -1,6 +1,6 @@
-"""The best action of a search bandit with an ℓ₂ penalty, in closed form, for every weight λ ≥ 0 (Sec. 5.1).
+"""The optimal action of a search bandit with an ℓ₂ penalty, in closed form, for every weight λ ≥ 0 (Sec. 5.1).
 
-The paper allows any λ ≥ 0. Up to λ = 1 the centre itself is best; above it, the penalty pulls actions towards zero.
+The paper allows any λ ≥ 0. Up to λ = 1 the centre is optimal; above it, the penalty pulls actions towards zero.
 """
 
 from typing import Any
@@ -10,15 +10,15 @@ from array_api_compat import array_namespace, is_jax_array
 
 
 def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
-    """Return the action that minimises ‖a − c‖ₚ + λ ‖(a₁ … a_k)‖₂, p being `norm`, shape ``(n,)``.
+    """Return the action that minimises ‖a − c‖ₚ + λ ‖(a₁ … a_k)‖₂ with p = `norm`, shape ``(n,)``.
 
-    For p = 1 the first k actions are those of the centre clipped to [−t, t]. An action inside the bounds has to balance
+    For p = 1 the first k actions are those of the centre, clipped to [−t, t]. An action inside the bounds must balance
     the slope 1 of its distance against that of the penalty, λ|aᵢ|/r ≤ 1 with r = ‖(a₁ … a_k)‖₂, so that t = r/λ:
 
         Σᵢ min(|cᵢ|, t)² = λ² t².
 
-    With |c| in rising order, Σᵢ min(|cᵢ|/t, 1)² falls as t grows, so that the number j of actions that stay at the
-    centre can be counted; then t² = Σᵢ≤ⱼ cᵢ² / (λ² − (k − j)). All are zero where λ² exceeds the number of cᵢ ≠ 0.
+    With |c| in ascending order, Σᵢ min(|cᵢ|/t, 1)² decreases in t, so the number j of actions that stay at the centre
+    can be counted; then t² = Σᵢ≤ⱼ cᵢ² / (λ² − (k − j)). All are zero if λ² exceeds the number of cᵢ ≠ 0.
 
     For p = 2 the first k actions are those of the centre up to λ = 1, and zero above.
 
@@ -39,11 +39,11 @@ def best_action(centre: Any, *, k: int, penalty: float, norm: int = 1) -> Any:
         return xp.concatenate([xp.zeros_like(first), rest])
     squares = xp.sort(first**2)
     total = xp.cumsum(squares)
-    clipped = xp.arange(k - 1, -1, -1)  # how many lie above each
+    clipped = xp.arange(k - 1, -1, -1)  # number of larger entries for each
     # At t = |cᵢ|; zeros stay at the centre for every t.
     level = xp.where(squares > 0, total / xp.where(squares > 0, squares, 1.0) + clipped, xp.inf)
     j = (level >= penalty**2).sum()
     kept = xp.where(j > 0, total[xp.maximum(j - 1, 0)], 0.0)
     excess = penalty**2 - (k - j)
     t = xp.sqrt(kept / xp.where(excess > 0, excess, 1.0))
-    return xp.concatenate([xp.clip(first, -t, t) + 0.0, rest])  # no −0
+    return xp.concatenate([xp.clip(first, -t, t) + 0.0, rest])  # adding 0 removes −0

@@ -1,6 +1,6 @@
-"""The search bandit with states: in every state s another point π*(s) is to be found (App. D, "Implications for MDPs").
+"""The search bandit with states: in each state s another point π*(s) must be found (App. D, "Implications for MDPs").
 
-The paper reads an MDP as a set of bandits, one for every state, with Cost(a) = ‖a − π*(s)‖ₚ, p ≥ 1.
+The paper treats an MDP as a set of bandits, one per state, with Cost(a) = ‖a − π*(s)‖ₚ, p ≥ 1.
 """
 
 from typing import Any, Literal
@@ -18,16 +18,17 @@ _SIZES = {"n": Count, "features": Count, "seed": Seed}
 
 
 def draw_targets(n: int, features: int, seed: Any = 0) -> np.ndarray:
-    """Return W of π*(s) = W s, shape ``(n, features)``: such that π*(s) has the variance of the bandit's centres."""
+    """Return W of π*(s) = W s, shape ``(n, features)``, scaled so that π*(s) has the variance of the bandit's
+    centres."""
     return draw_centre(n * features, seed).reshape(n, features) / np.sqrt(features)
 
 
 def contextual_search(n: int = 8, *, features: int = 4, norm: Literal[1, 2] = 1, seed: int = 0) -> Problem:
-    """Find the point π*(s) = W s in ℝⁿ, where s is drawn from N(0, I) in every episode of one step.
+    """Return the problem of finding π*(s) = W s in ℝⁿ, with s drawn from N(0, I) in each episode of one step.
 
     - **Observation**: s, shape ``(features,)``.
     - **Action**: ``Box`` of shape ``(n,)``, unbounded.
-    - **Targets**: ψᵢ = −|aᵢ − π*ᵢ(s)| / n; with `norm` 2 a single one, −‖a − π*(s)‖₂ / n, of all actions.
+    - **Targets**: ψᵢ = −|aᵢ − π*ᵢ(s)| / n; with `norm` 2 a single target of all actions, −‖a − π*(s)‖₂ / n.
     - **End**: every step is terminal.
 
     >>> contextual_search(5).network, contextual_search(5, norm=2).network.shape

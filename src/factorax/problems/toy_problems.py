@@ -1,4 +1,4 @@
-"""Three toy problems with known structure, for examples and tests: a contextual bandit, a chain, queues on a grid."""
+"""Three toy problems with known structure for examples and tests: a contextual bandit, a chain, queues on a grid."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ _SIZES = dict.fromkeys(("n", "delay", "rows", "columns", "horizon"), Count) | {"
 
 
 def contextual_bandit(n: int = 8) -> Problem:
-    """n switches, each to be set as its own light says: one step an episode, K = I.
+    """Return the problem of setting n switches to match their lights: one step per episode, K = I.
 
     - **Observation**: n lights, −1 or 1.
     - **Action**: ``MultiBinary(n)``.
@@ -49,13 +49,16 @@ def contextual_bandit(n: int = 8) -> Problem:
 
 @dataclass(frozen=True, eq=False)
 class Chain(Problem):
-    """The problem of `chain`, with presets of networks to train it with."""
+    """The problem created by `chain`, with preset networks."""
 
     delay: int = 3
 
     def influence(self, preset: str, **options: Any) -> InfluenceNetwork | LaggedNetwork:
-        """``"near"``, every action its own target alone, which leaves a true edge out; or ``"lagged"``, the network of
-        returns by lag: everything after `delay` steps."""
+        """Return a preset network: ``"near"`` or ``"lagged"``.
+
+        ``"near"`` has only the edges from each action to its own target and thus misses true edges; ``"lagged"`` is the
+        network of returns by lag, with all edges after `delay` steps.
+        """
         if preset not in ("near", "lagged") or options:
             raise ValueError(f"network: got {preset!r}{f' with {options}' if options else ''}, want 'near' or 'lagged'")
         return InfluenceNetwork.identity(self.network.shape[0]) if preset == "near" else self._by_lag
@@ -66,14 +69,16 @@ class Chain(Problem):
 
 
 def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
-    """n parcels on their way: what is sent now pays `delay` steps later, at its own end and at the next.
+    """Return the problem of sending n parcels: what is sent now pays `delay` steps later, at its own end and at the
+    next.
 
-    Every action enters a queue of length `delay`; when it arrives, target i is paid by parcels i and i − 1. So no
-    action influences a target in the same step, and the network of *returns* is banded: aᵢ → ψᵢ, ψᵢ₊₁.
+    Each action enters a queue of length `delay`; when it arrives, target i depends on parcels i and i − 1. No action
+    therefore influences a target in the same step, and the network of *returns* is banded: aᵢ → ψᵢ, ψᵢ₊₁.
 
-    - **Observation**: for each i what it should send, a number in (−1, 1) drawn at every step; and the time left.
-    - **Action**: ``Box(n)``, what is sent.
-    - **Targets**: ψᵢ = −(errorᵢ)² − ½ (errorᵢ₋₁)², of the parcels that arrive.
+    - **Observation**: for each i the number that it should send, in (−1, 1), drawn in each step; and the remaining
+      time.
+    - **Action**: ``Box(n)``, the numbers that are sent.
+    - **Targets**: ψᵢ = −(errorᵢ)² − ½ (errorᵢ₋₁)² of the arriving parcels.
     - **End**: truncated after `horizon` steps.
     """
     check_each(_SIZES, n=n, delay=delay, horizon=horizon)
@@ -112,15 +117,15 @@ def chain(n: int = 8, *, delay: int = 3, horizon: int = 20) -> Chain:
 
 
 def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1) -> Problem:
-    """Return a grid of queues, each served from one of two sides; what is served moves on to the neighbour.
+    """Return a grid of queues, each served from one of two sides; served cars move on to the next node.
 
-    - **Observation**: the lengths of both queues of every node, over 10.
-    - **Action**: ``MultiDiscrete([2] * n)``, which of its two queues (from the west, from the north) a node serves.
+    - **Observation**: the lengths of both queues of each node, divided by 10.
+    - **Action**: ``MultiDiscrete([2] * n)``, which of its two queues (from the west, from the north) each node serves.
     - **Targets**: ψᵢ = −(cars waiting at node i) / 10.
     - **End**: truncated after `horizon` steps.
 
-    A node's choice reaches all nodes downstream after some steps, so that a K short of that is an approximation; `hops`
-    says how far along the grid the network reaches.
+    The choice of a node reaches all nodes downstream after some steps, so a K with fewer edges is an approximation;
+    `hops` is the distance that the network covers.
     """
     check_each(_SIZES, rows=rows, columns=columns, horizon=horizon, hops=hops)
     n = rows * columns
@@ -139,7 +144,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         cars = state["cars"]
         serves = jax.nn.one_hot(action.reshape(rows, columns), 2)
         leaving = jnp.minimum(cars, 1.5 * serves)
-        east = jnp.pad(leaving[:, :-1, 0], ((0, 0), (1, 0)))  # from the west, on to the east
+        east = jnp.pad(leaving[:, :-1, 0], ((0, 0), (1, 0)))  # cars from the west continue to the east
         south = jnp.pad(leaving[:-1, :, 1], ((1, 0), (0, 0)))
         new = jax.random.bernoulli(key, arrivals).astype(jnp.float32)
         cars = jnp.minimum(cars - leaving + jnp.stack([east, south], axis=-1) + new, 20.0)
@@ -177,8 +182,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
 
 
 def downstream(n: int, edges: list[tuple[int, int]], hops: int) -> InfluenceNetwork:
-    """Return the network in which each of n nodes influences itself and the nodes at most `hops` directed edges after
-    it."""
+    """Return the network in which each of n nodes influences itself and the nodes up to `hops` directed edges away."""
     start, end = np.array(edges, int).reshape(-1, 2).T
     step = sparse.csr_array((np.ones(len(start) + n), (np.append(start, range(n)), np.append(end, range(n)))), (n, n))
     reach = sparse.eye_array(n, format="csr")

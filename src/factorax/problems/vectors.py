@@ -1,4 +1,4 @@
-"""What a Gymnasium vector environment says about itself, and about the environments it holds."""
+"""Properties of a Gymnasium vector environment and of its sub-environments."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import gymnasium as gym
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 SEED_PER_ENV = "seed_per_env"
-"""Key of `metadata`: whether ``reset(seed=[…], options={"reset_mask": mask})`` resets the marked environments, each
-with its own seed, and nothing else."""
+"""Key of `metadata`: whether ``reset(seed=[…], options={"reset_mask": mask})`` resets exactly the marked environments,
+each with its own seed."""
 
 
 def is_vector(env: Any) -> bool:
@@ -16,9 +16,9 @@ def is_vector(env: Any) -> bool:
 
 
 def autoreset_mode(env: VectorEnv) -> AutoresetMode:
-    """Return how a vector environment resets those of its environments that have ended, as its `metadata` says.
+    """Return how a vector environment resets ended sub-environments, according to its `metadata`.
 
-    Raises ValueError if it does not say.
+    Raises ValueError if the metadata have no such entry.
     """
     mode = (env.metadata or {}).get("autoreset_mode")
     try:
@@ -32,23 +32,22 @@ def autoreset_mode(env: VectorEnv) -> AutoresetMode:
 
 
 def takes_seeds(env: VectorEnv) -> bool:
-    """Return whether single environments of a vector can be reset with a seed each, so that all episodes can be
-    replayed.
+    """Return whether sub-environments can be reset with individual seeds, so that all episodes can be replayed.
 
-    Those of Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` can, whatever their autoreset mode; others say so by
+    This holds for Gymnasium's `SyncVectorEnv` and `AsyncVectorEnv` in any autoreset mode; others declare it by
     ``metadata["seed_per_env"]``.
     """
     inner = env.unwrapped
     if isinstance(inner, AsyncVectorEnv):
-        # Without shared memory its processes reset once more in the step after a reset with a mask.
+        # Without shared memory, its processes reset once more in the step after a reset with a mask.
         return inner.shared_memory is not False or autoreset_mode(env) is not AutoresetMode.NEXT_STEP
     return isinstance(inner, SyncVectorEnv) or bool((env.metadata or {}).get(SEED_PER_ENV, False))
 
 
 class OneOfMany:
-    """One environment of a vector, as `Spec` looks at environments: its spaces, its network, its λ.
+    """One sub-environment of a vector, with the attributes that `Spec` reads: its spaces, network and λ.
 
-    Attributes are those of the first environment of a `SyncVectorEnv` or `AsyncVectorEnv`; of any other vector
+    For a `SyncVectorEnv` or `AsyncVectorEnv` they are those of the first sub-environment; for any other vector
     environment they are its own.
     """
 
@@ -56,7 +55,7 @@ class OneOfMany:
         for name in ("single_observation_space", "single_action_space"):
             space = getattr(env, name, None)
             if not isinstance(space, gym.Space):
-                raise TypeError(f"problem: {type(env).__name__}.{name} is {space!r}, want a space of Gymnasium")
+                raise TypeError(f"problem: {type(env).__name__}.{name} is {space!r}, want a Gymnasium space")
         if not isinstance(getattr(env, "num_envs", None), int) or env.num_envs < 1:
             raise TypeError(
                 f"problem: {type(env).__name__}.num_envs is {getattr(env, 'num_envs', None)!r}, want 1 or more"
@@ -64,12 +63,12 @@ class OneOfMany:
         autoreset_mode(env)
         self.vector, self.num_envs = env, env.num_envs
         self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
-        # A process each: there is room for as many as the user has asked for.
+        # One process each: as many as the user requests can run.
         self.metadata = {name: value for name, value in (env.metadata or {}).items() if name != "one_per_process"}
         self.unwrapped = _described_by(env, self)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "vector":  # not there yet, or a copy
+        if name == "vector":  # not yet set, as while copying
             raise AttributeError(name)
         return getattr(self.vector.unwrapped, name)
 
@@ -82,7 +81,7 @@ def _described_by(env: VectorEnv, otherwise: OneOfMany) -> Any:
     inner = env.unwrapped
     if isinstance(inner, SyncVectorEnv):
         return inner.envs[0].unwrapped
-    if isinstance(inner, AsyncVectorEnv):  # its environments are in other processes; it makes one for itself, too
+    if isinstance(inner, AsyncVectorEnv):  # its environments are in other processes, so one is created here
         one = inner.env_fns[0]()
         one.close()
         return one.unwrapped

@@ -1,4 +1,4 @@
-"""Who steps a problem: the compiled program itself, this process, worker processes, or Ray."""
+"""Stepping a problem: in the compiled program, in this process, in worker processes, or by Ray actors."""
 
 from typing import TYPE_CHECKING
 
@@ -53,5 +53,5 @@ _HOMES = {
     "Transition": "transitions",
 }
 
-# Loaded when needed: worker processes have no use for JAX.
+# Loaded lazily: worker processes do not need JAX.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -13,38 +13,39 @@ from .transitions import Fragment, RunningEpisodes, Transition, side_by_side
 
 
 class LostWarning(UserWarning):
-    """An episode or a worker was lost in a rollout, and has been replaced."""
+    """Warns that an episode or a worker was lost in a rollout and has been replaced."""
 
 
 class Backend(ABC):
-    """Environments and a policy somewhere. For the same iterations all backends give bit-identical transitions."""
+    """Steps environments with a policy. All backends return bit-identical transitions for the same iterations."""
 
     episodes: Sequence[Episode] | None = None
-    """The episodes in progress after the last iteration; None before the first. May be set before the first: those
-    episodes are then replayed, and continued."""
+    """The episodes in progress after the last iteration; None before the first.
+
+    If set before the first iteration, these episodes are replayed and continued."""
 
     in_flight = False
-    """Whether fragments have been started and not yet been asked for."""
+    """Whether fragments have been started and not yet collected."""
 
     @abstractmethod
     def send(self, iteration: Iteration) -> None:
-        """Let all environments play a fragment with these parameters."""
+        """Start a fragment with these parameters in all environments."""
 
     @abstractmethod
     def fragments(self) -> list[Fragment]:
-        """Return the fragments, in the order of environments, once all are complete."""
+        """Wait until all fragments are complete, and return them in the order of the environments."""
 
     @abstractmethod
     def close(self) -> None:
-        """End all environments and workers."""
+        """Stop all environments and workers."""
 
     def begin(self, iteration: Iteration) -> None:
-        """Start a fragment in all environments, and return at once."""
+        """Start a fragment in all environments and return immediately."""
         self.send(iteration)
         self.in_flight = True
 
     def finish(self) -> Transition:
-        """Return the transitions of all environments, ``[T, B, ...]``, since `begin`; with a warning for every loss."""
+        """Return the transitions of all environments since `begin`, ``[T, B, ...]``, with a warning for each loss."""
         self.in_flight = False
         fragments = self.fragments()
         for fragment in fragments:
@@ -57,6 +58,6 @@ class Backend(ABC):
         return transitions
 
     def collect(self, iteration: Iteration) -> Transition:
-        """`begin` and `finish`."""
+        """Run `begin` and `finish`."""
         self.begin(iteration)
         return self.finish()

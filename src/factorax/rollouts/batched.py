@@ -1,9 +1,9 @@
-"""Vector environments side by side, each stepped with one call; the interface is that of `HostEnvironments`.
+"""Several vector environments, each stepped with one call, with the interface of `HostEnvironments`.
 
-A call of `step` gives a transition of every environment, with one exception: a vector that resets its environments in
-the call after their end (`Vector.skips`) gives none for those. It is stepped until each of its environments has made
-all transitions of the rollout. Some have then made more, of which nothing is learnt; they count in the returns and
-lengths of their episodes.
+A call of `step` returns one transition per environment, with one exception: a vector that resets its environments in
+the call after their end (`Vector.skips`) returns none for those. It is stepped until each of its environments has made
+all transitions of the rollout. Extra transitions of the other environments are not used for learning, but count in the
+returns and lengths of their episodes.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from .vector import Rows, Vector, check_multiple
 
 
 class BatchedEnvironments:
-    """B environments in vectors of n; each is reset when it ends, with a seed of its own if its vector takes one.
+    """B environments in vectors of n. Ended environments are reset, with their own seed if the vector supports it.
 
-    In messages they have the numbers `first`, `first` + 1, …. A vector that loses an episode (`EpisodeLost`) loses
-    those of all its environments, since what has happened to the others is not known.
+    In messages they are numbered `first`, `first` + 1, …. If a vector loses an episode (`EpisodeLost`), the episodes
+    of all its environments are lost, because their states are unknown.
     """
 
     def __init__(
@@ -56,21 +56,21 @@ class BatchedEnvironments:
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
-        """Seeds of the episodes in progress; for vectors that draw their own, the seed of their first reset."""
+        """Seeds of the episodes in progress; for vectors that draw their own seeds, the seed of their first reset."""
         self.began = np.full(n_envs, -1)
         self.rngs: list[np.random.Generator] = []
         """Generators for the seeds of later episodes, one per environment."""
         self.finished: list[tuple[int, np.ndarray]] = []
         """Environment and targets of all episodes that ended in the last rollout."""
         self.calls: np.ndarray | None = None
-        """The call of every transition of the last rollout, ``[T, B]``, if that is not its own number."""
+        """The call of each transition of the last rollout, ``[T, B]``, if it differs from the step."""
         self.at = 0
-        """The vector that is being called, for messages."""
+        """The vector that is currently called, for messages."""
 
     def _made(self) -> Vector:
         like = self.vectors[0].env.single_action_space if hasattr(self, "vectors") else None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StructureWarning)  # shown when the first environment was made
+            warnings.simplefilter("ignore", StructureWarning)  # already shown when the first environment was created
             env = self.factory()
         try:
             return Vector(env, self.space, self.n_targets, self.n_factors, like)
@@ -79,12 +79,12 @@ class BatchedEnvironments:
 
     @property
     def local(self) -> Any:
-        """What factors see, as the environments have it themselves."""
+        """The function `local` of the environments, which returns local observations; None if there is none."""
         return self.vectors[0].one.unwrapped.local
 
     @property
     def calls_per_step(self) -> int:
-        """How many actions a step may need at most."""
+        """Maximum number of calls per step."""
         return 2 if self.vectors[0].skips else 1
 
     def init(self, seed: int) -> None:
@@ -94,7 +94,7 @@ class BatchedEnvironments:
         self.begin([seed + i for i in numbers])
 
     def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
-        """Start an episode in every environment, each with its seed."""
+        """Start an episode in each environment with its seed."""
         self.seeds = [int(seed) for seed in seeds]
         self.obs = np.zeros((self.n_envs, self.vectors[0].size), np.float32)
         for v, vector in enumerate(self.vectors):
@@ -107,15 +107,15 @@ class BatchedEnvironments:
     def collect(
         self, act: Callable[[np.ndarray], np.ndarray], n_steps: int, lost: dict[int, EpisodeLost] | None = None
     ) -> Transition:
-        """`n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the vector that raised them.
+        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the vector that raised them.
 
-        A vector that loses its episodes is closed, and its first environment entered in `lost` if that is given; its
-        transitions are zeros then, and the caller must replace it (see `adopt`).
+        A vector that loses its episodes is closed, and the index of its first environment is added to `lost` if given.
+        Its transitions are then zeros, and the caller must replace it (see `adopt`).
         """
         assert self.obs is not None
         now = self.obs.copy()
         record = Calls(n_steps * self.calls_per_step, self.n_envs, now.shape[1], len(self.space), self.n_targets)
-        made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # of policies that remember
+        made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # recurrent policies have it
         playing = [v for v in range(len(self.vectors)) if lost is None or v * self.together not in lost]
         while playing:
             chosen = act(now)
@@ -138,8 +138,7 @@ class BatchedEnvironments:
         return transitions
 
     def _following(self, v: int, got: Rows) -> np.ndarray:
-        """Return the observations that the next actions of a vector depend on; resets environments where that is for
-        us."""
+        """Return the observations for the next actions of a vector; reset ended environments if that is our task."""
         over = got.terminated | got.truncated
         vector = self.vectors[v]
         if not over.any() or vector.skips:
@@ -164,7 +163,7 @@ class BatchedEnvironments:
         return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
 
     def restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
-        """Replay all episodes up to where they were; vectors in which one turns out differently are lost."""
+        """Replay all episodes to their current step; vectors with an episode that does not repeat are lost."""
         self.obs = np.stack([episode.obs for episode in episodes])
         self.seeds = [episode.seed for episode in episodes]
         for v, vector in enumerate(self.vectors):
@@ -174,7 +173,7 @@ class BatchedEnvironments:
                 self.episodes[0][rows], self.episodes[1][rows] = totals, lengths
 
     def adopt(self, i: int, other: "BatchedEnvironments") -> None:
-        """Replace the vector that begins with environment i by the only one of another row, with its episodes."""
+        """Replace the vector that starts with environment i by the only one of `other`, with its episodes."""
         assert self.obs is not None
         assert other.obs is not None
         rows = slice(i, i + self.together)
@@ -184,7 +183,7 @@ class BatchedEnvironments:
             ours[rows] = theirs
 
     def restart(self, i: int) -> None:
-        """Replace the vector that begins with environment i, which was lost, by a new one with new episodes."""
+        """Replace the lost vector that starts with environment i by a new one with new episodes."""
         row = BatchedEnvironments(
             factory=self.factory,
             n_envs=self.together,
@@ -202,7 +201,7 @@ class BatchedEnvironments:
             vector.close()
 
     def where(self, v: int | None = None) -> str:
-        """Return which environments a vector holds, and which step it is in, for messages."""
+        """Return the environments of a vector and its current step, for messages."""
         v = self.at if v is None else v
         begin = self.first + v * self.together
         vector = self.vectors[v]
@@ -210,7 +209,7 @@ class BatchedEnvironments:
 
     @contextlib.contextmanager
     def _watching(self, v: int, lost: dict[int, EpisodeLost] | None, doing: str = "") -> Iterator[None]:
-        """Add to errors which vector they came from; enter one that lost its episodes in `lost`, and close it."""
+        """Add the vector to errors; add a vector that lost its episodes to `lost` and close it."""
         self.at = v
         try:
             yield
@@ -227,7 +226,7 @@ class BatchedEnvironments:
             raise
 
     def _check_finite(self, record: Calls) -> None:
-        """Raise at the first non-finite value of the targets or of the observations after them."""
+        """Raise FloatingPointError at the first non-finite target or following observation."""
         bad = record.first_not_finite()
         if bad is not None:
             step, i, what = bad

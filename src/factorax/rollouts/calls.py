@@ -1,4 +1,4 @@
-"""A record of the calls of vector environments, and the transitions in it."""
+"""A record of calls of vector environments, and its transitions."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from .transitions import OPTIONAL, Transition
 from .vector import Rows
 
 Episodes = tuple[np.ndarray, np.ndarray]
-"""Targets of the episodes in progress, summed, ``(B, m)``; and their lengths, ``(B,)``."""
+"""Summed targets ``(B, m)`` and lengths ``(B,)`` of the episodes in progress."""
 
 
 class Calls:
-    """What at most C calls of B environments gave, ``[C, B, ...]``. A call may be no transition of some of them."""
+    """The results of at most C calls of B environments, ``[C, B, ...]``. Some calls only reset an environment."""
 
     def __init__(self, most: int, n_envs: int, n_inputs: int, n_components: int, n_targets: int):
         shape = self.shape = most, n_envs
@@ -23,7 +23,7 @@ class Calls:
         self.count = 0
 
     def write(self, rows: slice, obs: np.ndarray, action: np.ndarray, got: Rows) -> None:
-        """Record what a call of some environments gave; copies, since environments may change what they returned."""
+        """Record the result of a call of some environments, as copies, since environments may modify their arrays."""
         c = self.count
         self.obs[c, rows], self.action[c, rows], self.next_obs[c, rows] = obs, action, got.next_obs
         self.psi[c, rows], self.terminated[c, rows], self.truncated[c, rows] = got.psi, got.terminated, got.truncated
@@ -34,11 +34,11 @@ class Calls:
             self.optional[name][c, rows][there] = entries[there]
 
     def next(self) -> None:
-        """Go on to the next call."""
+        """Advance to the next call."""
         self.count += 1
 
     def first_not_finite(self) -> tuple[int, int, str] | None:
-        """Return the first call and environment with a number that is not finite, and what it is."""
+        """Return the first call and environment with a non-finite number, and a description of it."""
         psi, obs = self.psi[: self.count], self.next_obs[: self.count]
         bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
         if not bad.any():
@@ -51,11 +51,11 @@ class Calls:
     def transitions(
         self, n_steps: int, episodes: Episodes
     ) -> tuple[Transition, np.ndarray | None, np.ndarray, list[tuple[int, np.ndarray]]]:
-        """Return the first `n_steps` transitions of every environment, ``[T, B, ...]``; the call of each, if they
-        differ; the step before which the episodes in progress began, −1 if that was earlier; and all episodes that
-        ended.
+        """Return the first `n_steps` transitions of each environment, and what else is needed of the calls.
 
-        `episodes` are those in progress before, and are brought up to date.
+        The results are the transitions ``[T, B, ...]``; the call of each transition if it differs from the step; the
+        step before which the episodes in progress began, −1 if earlier; and all episodes that ended. `episodes` are
+        the episodes in progress before these calls, and are updated.
         """
         returns, lengths, finished, last = self._ended(episodes)
         names = ("obs", "action", "psi", "next_obs", "terminated", "truncated")
@@ -63,7 +63,7 @@ class Calls:
         fields |= self.optional | {"episode_psi": returns, "episode_length": lengths}
         calls = None
         if self.count != n_steps or not self.real[: self.count].all():
-            # Environments that were lost have made too few: the others are zeros.
+            # Lost environments have made too few transitions; the missing ones stay zeros.
             calls = np.argsort(~self.real, axis=0, kind="stable")[:n_steps]
             columns = np.arange(self.shape[1])
             fields = {name: None if array is None else array[calls, columns] for name, array in fields.items()}
@@ -76,8 +76,11 @@ class Calls:
         return Transition(**fields), calls, last, finished
 
     def _ended(self, episodes: Episodes) -> tuple[np.ndarray, np.ndarray, list[tuple[int, np.ndarray]], np.ndarray]:
-        """Return targets ``[C, B, m]`` and lengths ``[C, B]`` where an episode ended, else zeros; summed in 64 bits, in
-        the order in which `HostEnvironments` does. And the last call in which one of each environment ended, or −1."""
+        """Return targets ``[C, B, m]`` and lengths ``[C, B]`` where an episode ended, and zeros elsewhere.
+
+        Sums are in 64 bits, in the same order as in `HostEnvironments`. Also returns the last call in which an episode
+        of each environment ended, or −1.
+        """
         total, length = episodes
         returns, lengths = np.zeros(self.psi.shape), np.zeros(self.shape, np.int64)
         begun, last = np.zeros(self.shape[1], np.int64), np.full(self.shape[1], -1)

@@ -1,8 +1,7 @@
-"""How the driver and a worker process reach each other.
+"""The connection between the driver and a worker process.
 
-Where processes inherit file descriptors, the worker inherits a socket and the shared memory. On Windows they inherit
-none: there the worker reads from its standard input a port of this machine, a token that identifies it, and the file
-that holds the shared memory.
+On systems where processes inherit file descriptors, the worker inherits a socket and the shared memory. On Windows the
+worker reads from standard input a port on this machine, a token that identifies it, and the file of the shared memory.
 """
 
 import contextlib
@@ -28,12 +27,12 @@ INHERITS = hasattr(os, "fork")
 """Whether processes inherit file descriptors: on POSIX, where they are forked."""
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.2
-_TOKEN_SECONDS = 5.0  # any program of this machine may connect to the port, and say nothing
+_TOKEN_SECONDS = 5.0  # another program on this machine may connect to the port and send nothing
 _COMMAND = (sys.executable, "-m", "factorax.rollouts.worker")
 
 
 def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.Popen, Connection]:
-    """Return a worker process with these environment variables, and the connection to it. May raise `WorkerDied`."""
+    """Start a worker process with these environment variables; return it and the connection. May raise `WorkerDied`."""
     if memory.path is None:
         ours, theirs = socket.socketpair()
         with theirs:
@@ -43,7 +42,7 @@ def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.P
                 pass_fds=handles,
                 stdin=subprocess.DEVNULL,
                 env=environment,
-                process_group=0,  # its own, with all that its simulators start
+                process_group=0,  # a new group, which includes all processes started by its simulators
             )
         return process, Connection(ours.detach())
     token = secrets.token_bytes(32)
@@ -52,9 +51,9 @@ def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.P
         process = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, env=environment)
         assert process.stdin is not None
         try:
-            with contextlib.suppress(BrokenPipeError):  # a worker that has ended is noticed below
+            with contextlib.suppress(BrokenPipeError):  # a worker that has ended is detected below
                 process.stdin.write(json.dumps(told).encode() + b"\n")
-                process.stdin.flush()  # and stays open: its end tells the worker that the driver is no more
+                process.stdin.flush()  # stays open: end of file tells the worker that the driver has ended
             return process, Connection(_accepted(server, token, process).detach())
         except BaseException:
             process.kill()
@@ -63,7 +62,7 @@ def launch(memory: Memory, environment: Mapping[str, str]) -> tuple[subprocess.P
 
 
 def kill(process: subprocess.Popen) -> None:
-    """End a worker at once, and on POSIX the processes that its simulators have started, even if it has ended."""
+    """Kill a worker and, on POSIX, the processes that its simulators have started, even if the worker has ended."""
     if not INHERITS:
         process.kill()
         return
@@ -72,24 +71,24 @@ def kill(process: subprocess.Popen) -> None:
 
 
 def release(process: subprocess.Popen) -> None:
-    """Wait for the end of a process, and close what leads to it."""
+    """Wait for a process to end, and close its pipes."""
     process.wait()
     if process.stdin is not None:
-        with contextlib.suppress(OSError):  # what was not written is for nobody
+        with contextlib.suppress(OSError):  # unwritten data has no reader any more
             process.stdin.close()
 
 
 def join() -> tuple[Connection, int | str]:
-    """In a worker: the connection to its driver, and the handle or file of the shared memory.
+    """Return, in a worker, the connection to its driver and the handle or file of the shared memory.
 
-    From then on the worker ends soon after its driver, even if its environments hang.
+    The worker then ends soon after its driver, even if its environments hang.
     """
     if len(sys.argv) > 1:
         _watch(partial(_until_orphaned, os.getppid()))
         return Connection(int(sys.argv[1])), int(sys.argv[2])
     driver = os.fdopen(os.dup(0), "rb")
     with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)  # environments that read the standard input do not read the driver's
+        os.dup2(nothing.fileno(), 0)  # environments must not read the driver's standard input
     told = json.loads(driver.readline())
     _watch(driver.read)
     connected = socket.create_connection((HOST, told["port"]), timeout=START_SECONDS)
@@ -99,12 +98,12 @@ def join() -> tuple[Connection, int | str]:
 
 
 def shared(plan: Plan, memory: int | str) -> Memory:
-    """In a worker: the shared memory that `join` named."""
+    """Return, in a worker, the shared memory named by `join`."""
     return Memory(plan, path=memory) if isinstance(memory, str) else Memory(plan, memory)
 
 
 def _accepted(server: socket.socket, token: bytes, process: subprocess.Popen) -> socket.socket:
-    """Return the socket of the worker. It alone knows the token; nothing is unpickled that anybody else sends."""
+    """Return the socket of the worker, identified by its token; data from others is never unpickled."""
     server.settimeout(_POLL_SECONDS)
     end = time.monotonic() + START_SECONDS
     while process.poll() is None:
@@ -120,7 +119,7 @@ def _accepted(server: socket.socket, token: bytes, process: subprocess.Popen) ->
 
 
 def _has_sent(candidate: socket.socket, token: bytes) -> bool:
-    """Return whether the first bytes of this socket are the token; if not, it is closed."""
+    """Return whether the first bytes of this socket are the token; if not, close it."""
     received = b""
     with contextlib.suppress(OSError):
         while len(received) < len(token) and (more := candidate.recv(len(token) - len(received))):
@@ -132,12 +131,12 @@ def _has_sent(candidate: socket.socket, token: bytes) -> bool:
 
 
 def _watch(until_gone: Callable[[], object]) -> None:
-    """End this process when the function returns: a simulator that hangs does not notice that the driver was killed."""
+    """End this process when the function returns: a hanging simulator does not notice that the driver was killed."""
 
     def end() -> None:
         until_gone()
         if INHERITS and os.getpgrp() == os.getpid():
-            os.killpg(os.getpid(), signal.SIGKILL)  # and its simulators with it
+            os.killpg(os.getpid(), signal.SIGKILL)  # together with its simulators
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()

@@ -1,4 +1,4 @@
-"""`check_problem`: everything that is wrong with a problem, found by stepping it, and how to fix it."""
+"""`check_problem`: find all faults of a problem by stepping it, with suggestions for fixes."""
 
 from typing import Any
 
@@ -17,18 +17,19 @@ from .seeding import observed, warn_if_seed_ignored
 
 
 class ProblemError(ValueError):
-    """A problem that cannot be trained on; the message lists everything that is wrong."""
+    """Raised for a problem that cannot be trained on; the message lists all faults."""
 
 
 def check_problem(problem: Any, network: Any = None, *, weights: Any = None, steps: int = 100, seed: int = 0) -> None:
-    """Step a problem with random actions; raise `ProblemError` with everything that is wrong with it.
+    """Step a problem with random actions; raise `ProblemError` with a list of all faults.
 
-    - `problem`: a JAX `Problem`, or a function that makes a Gymnasium environment or vector environment.
-    - `network`, `weights`: as for `FactoredPPO`; the problem's own if left out.
+    - `problem`: a JAX `Problem`, or a function that returns a Gymnasium environment or vector environment.
+    - `network`, `weights`: as for `FactoredPPO`; by default those of the problem.
+    - `steps`: the number of steps; `seed`: the seed of the first reset.
 
     Checks the shapes of observations and targets, that numbers are finite, that the scalar reward equals
     ``weights @ vector_reward``, that flags are booleans, the lengths of masks, and that a JAX problem keeps the shapes
-    of its state. A `SeedWarning` is given if an environment behaves differently after a reset with the same seed.
+    of its state. Issues a `SeedWarning` if an environment behaves differently after a reset with the same seed.
 
     >>> from factorax import check_problem
     >>> from factorax.problems import queues
@@ -36,7 +37,7 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     """
     check_each({"steps": Count, "seed": Seed}, steps=steps, seed=seed)
     try:
-        adaptive = isinstance(network, str) and network == "adaptive"  # of the same shape as the problem's own
+        adaptive = isinstance(network, str) and network == "adaptive"  # has the shape of the problem's own network
         spec = Spec.of(problem, None if adaptive else network, weights=weights)
     except (TypeError, ValueError) as error:
         raise ProblemError(str(error)) from error
@@ -51,7 +52,7 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
 
 
 def _check_seed(problem: Any) -> None:
-    """Warn if an environment does not repeat itself."""
+    """Warn if an environment is not reproducible."""
     env = problem()
     try:
         warn_if_seed_ignored(env, observed(env, 0), observed(env, 0))
@@ -62,7 +63,7 @@ def _check_seed(problem: Any) -> None:
 
 
 def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:
-    """Return what is wrong with an observation and a vector of targets."""
+    """Return the faults of an observation and a vector of targets."""
     faults, m = [], spec.n_targets
     psi = np.asarray(psi)
     try:
@@ -70,11 +71,11 @@ def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:
     except Misfit as error:
         return [str(error)]
     if psi.shape != (m,):
-        faults.append(f"targets: got shape {psi.shape}, want ({m},), one for each column of the influence network")
+        faults.append(f"targets: got shape {psi.shape}, want ({m},), one per column of the influence network")
     for name, values in (("observation", obs), ("targets", psi)):
         if not np.isfinite(np.asarray(values, float)).all():
             bad = int(np.flatnonzero(~np.isfinite(np.asarray(values, float).ravel()))[0])
-            faults.append(f"{name}: entry {bad} is not finite {where}; clip it, or end the episode before")
+            faults.append(f"{name}: entry {bad} is not finite {where}; clip it, or end the episode earlier")
     return faults
 
 
@@ -86,12 +87,12 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
     n, m = spec.n_factors, spec.n_targets
     try:
         out = jax.eval_shape(problem.step, key, state, space.to_environment(jnp.zeros(len(space)), jnp))
-    except Exception as error:  # whatever the user's function raises
+    except Exception as error:  # any error of the user's function
         return [f"step: cannot be traced by JAX ({type(error).__name__}: {str(error).splitlines()[0]})"]
     faults = []
     shapes = [jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree) for tree in (state, out.state)]
     if jax.tree.structure(state) != jax.tree.structure(out.state) or shapes[0] != shapes[1]:
-        faults.append("step: the new state has another structure, shape or dtype than the old; keep them the same")
+        faults.append("step: the structure, shapes or dtypes of the state change; want the same as after a reset")
     if jnp.shape(obs) != out.obs.shape:
         faults.append(f"step: the observation has shape {out.obs.shape}, after a reset {jnp.shape(obs)}; want the same")
     for name in ("terminated", "truncated"):
@@ -103,10 +104,10 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
         if mask is not None and mask.shape != (size,):
             faults.append(f"{name}: got shape {mask.shape}, want ({size},)")
     if problem.local is not None and problem.local(obs).shape[:-1] not in ((n,), (len(space),)):
-        components = f", or ({len(space)}, …), a row for every component" if len(space) != n else ""
-        faults.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), a row for every factor{components}")
+        components = f", or ({len(space)}, …), one row per component" if len(space) != n else ""
+        faults.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), one row per factor{components}")
     if out.psi.shape != (m,):
-        faults.append(f"targets: got shape {out.psi.shape}, want ({m},), one for each column of the influence network")
+        faults.append(f"targets: got shape {out.psi.shape}, want ({m},), one per column of the influence network")
     if faults:
         return faults
     step = jax.jit(problem.step)
@@ -122,9 +123,9 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
 
 
 def _check_kinds(returned: Any, sizes: dict[str, int], *, compound: bool) -> None:
-    """Raise `Misfit` for what no step can return, before its shapes and values are looked at.
+    """Raise `Misfit` for values that a step cannot return, before their shapes and values are checked.
 
-    `compound`: whether observations have several parts, each of which `_check_numbers` looks at.
+    `compound`: whether observations have several parts, which `_check_numbers` checks one by one.
     """
     check_step(returned)
     obs, reward, terminated, truncated, info = returned
@@ -167,7 +168,7 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
         if psi is None:
             if m > 1:
                 faults.append(
-                    f"info: has no 'vector_reward', and the network has {counted(m, 'target')}; put the vector of "
+                    f"info: has no 'vector_reward', but the network has {counted(m, 'target')}; want the vector of "
                     "targets there"
                 )
                 break
@@ -175,11 +176,11 @@ def _check_host(spec: Spec, steps: int, seed: int) -> list[str]:
         faults += _check_numbers(spec, obs, psi, f"in step {t}")
         psi = np.asarray(psi, float)
         if psi.shape == (m,) and np.isfinite(psi).all():
-            whole = float(spec.weights @ psi)
-            if not np.isclose(whole, float(np.sum(reward)), rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi).max())):
+            scalar = float(spec.weights @ psi)
+            if not np.isclose(scalar, float(np.sum(reward)), rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi).max())):
                 faults.append(
-                    f"reward: got {float(np.sum(reward)):.6g} in step {t}, want weights @ vector_reward = {whole:.6g}; "
-                    "the parts must add up to the scalar, or the weights are not those of the problem"
+                    f"reward: got {float(np.sum(reward)):.6g} in step {t}, want weights @ vector_reward = "
+                    f"{scalar:.6g}; the targets must add up to the scalar reward, with the weights of the problem"
                 )
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):

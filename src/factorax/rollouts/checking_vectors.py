@@ -1,4 +1,4 @@
-"""`check_problem` for vector environments: everything that is wrong with one, found by stepping it."""
+"""`check_problem` for vector environments: find all faults by stepping them."""
 
 from typing import Any
 
@@ -10,8 +10,7 @@ from .vector import Vector
 
 
 def check_vector(spec: Spec, steps: int, seed: int) -> list[str]:
-    """Return what is wrong with the vector environment that a problem makes, after so many steps with random
-    actions."""
+    """Return the faults of the vector environment of a problem, found in `steps` steps with random actions."""
     make: Any = spec.problem
     env = make()
     try:
@@ -41,7 +40,7 @@ def _faults(vector: Vector, weights: np.ndarray, steps: int, seed: int) -> list[
                 i, k = bad[0]
                 faults.append(
                     f"{name}: entry {k} of environment {i} is not finite in step {t}; clip it, or end the episode "
-                    "before"
+                    "earlier"
                 )
         faults += _sums(weights, got.psi, returned[1], real, t)
         over = got.terminated | got.truncated
@@ -57,11 +56,11 @@ def _sums(weights: np.ndarray, psi: np.ndarray, reward: Any, real: np.ndarray, t
     rewards = np.asarray(reward, float)
     if rewards.shape != (len(psi),) or not np.isfinite(psi).all():
         return []
-    whole = psi @ weights
-    near = np.isclose(whole, rewards, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi).max()))
+    scalar = psi @ weights
+    near = np.isclose(scalar, rewards, rtol=1e-3, atol=1e-3 * max(1.0, np.abs(psi).max()))
     wrong = np.flatnonzero(~near & real)
     return [
-        f"reward: got {rewards[i]:.6g} for environment {i} in step {t}, want weights @ vector_reward = {whole[i]:.6g}; "
-        "the parts must add up to the scalar, or the weights are not those of the problem"
+        f"reward: got {rewards[i]:.6g} for environment {i} in step {t}, want weights @ vector_reward = "
+        f"{scalar[i]:.6g}; the targets must add up to the scalar reward, with the weights of the problem"
         for i in wrong[:1]
     ]

@@ -1,4 +1,4 @@
-"""`Collector`: who steps the environments of a rollout. What comes back is the same `Transition` for all of them."""
+"""`Collector`: the interface for rollouts. All collectors return the same `Transition`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,11 +17,12 @@ class Behaviour(NamedTuple):
     """The policy that acts in a rollout, in the forms that collectors need."""
 
     act: Any
-    """``act(key, obs, deterministic=False)``, from raw observations ``(B, d)`` to flat actions ``(B, c)``: a JAX
-    function with its parameters, a `jax.tree_util.Partial`. Of a recurrent policy ``act(key, obs, memory, …)``, to
-    actions and memory."""
+    """A JAX function with its parameters, a `jax.tree_util.Partial`: ``act(key, obs, deterministic=False)`` maps raw
+    observations ``(B, d)`` to flat actions ``(B, c)``. A recurrent policy is ``act(key, obs, memory, …)`` and also
+    returns
+    its memory."""
     arrays: Callable[[], PolicyArrays | ModuleArrays]
-    """The same policy for workers."""
+    """The same policy in a form for workers."""
     timesteps: Any
     """Environment steps made before this rollout, a scalar."""
 
@@ -29,38 +30,43 @@ class Behaviour(NamedTuple):
 class Collector(ABC):
     """Steps the environments of a problem with a policy.
 
-    `collect` gives the transitions of one rollout, ``[T, B, ...]``. A collector whose `traced` is true may be called
-    inside a compiled JAX program; the state of its environments is then a pytree that is handed in and out.
+    `collect` returns the transitions of one rollout, ``[T, B, ...]``. A collector with `traced` true may be called
+    inside a compiled JAX program; the state of its environments is then a pytree that is passed in and out.
     """
 
     traced: bool
 
     @property
     def episodes(self) -> Sequence[Episode] | None:
-        """The episodes in progress after the last rollout, where the collector itself holds them. May be set before the
-        first rollout: those episodes are then replayed, and continued."""
+        """The episodes in progress after the last rollout, if the collector stores them.
+
+        If set before the first rollout, these episodes are replayed and continued.
+        """
         return None
 
     @episodes.setter
     def episodes(self, episodes: Sequence[Episode] | None) -> None:
-        """Ignored where the state of the environments is handed in and out."""
+        """Do nothing if the state of the environments is passed in and out."""
         return
 
     @abstractmethod
     def init(self, key: Any) -> Any:
-        """Return the state of the environments before the first step; None if the collector holds it."""
+        """Return the state of the environments before the first step; None if the collector stores it."""
 
     @abstractmethod
     def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
-        """Return one rollout: the state of the environments after it, the key to continue with, and the transitions."""
+        """Run one rollout; return the new state of the environments, the key to continue with, and the transitions."""
 
     @abstractmethod
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
-        """Return the targets summed over whole episodes, ``(episodes, m)``, in separate environments."""
+        """Return the targets summed over complete episodes, ``(episodes, m)``, in separate environments."""
 
     def compiled_act(self, behaviour: Behaviour, deterministic: bool) -> Callable[..., Any]:
-        """Return the policy for a loop on the host: from the data of a key and raw observations ``(B, d)`` to flat
-        actions; of a recurrent policy from its memory ``(B, h)`` as well, to actions and memory."""
+        """Return the compiled policy for a loop on the host.
+
+        It maps the data of a key and raw observations ``(B, d)`` to flat actions; a recurrent policy also takes and
+        returns its memory ``(B, h)``.
+        """
         import jax
 
         return lambda key, obs, *memory: jax.tree.map(
@@ -69,8 +75,9 @@ class Collector(ABC):
 
     @cached_property
     def _act(self) -> Callable[..., Any]:
-        # One function for all parameters: JAX compiles it once per shape. It is this object's own, so that what it
-        # compiled can be released with it.
+        # One function for all parameters: JAX compiles it once per shape. It belongs to this object, so that its
+        # compiled
+        # programs are released together.
         import jax
 
         def act(act: Any, key: Any, obs: Any, memory: Any, deterministic: bool) -> Any:
@@ -79,20 +86,20 @@ class Collector(ABC):
         return jax.jit(act, static_argnums=4)
 
     def share(self, other: "Collector") -> None:
-        """Use the compiled policy of another collector, for the same kind of policy."""
+        """Use the compiled policy of another collector with the same kind of policy."""
         self._act = other._act
 
     def metrics(self) -> dict[str, Any]:
-        """Return what is worth logging of the last rollout."""
+        """Return metrics of the last rollout."""
         return {}
 
     @abstractmethod
     def close(self) -> None:
-        """Release environments and workers; the next rollout starts them again."""
+        """Release environments and workers; the next rollout restarts them."""
 
 
 class CollectorSettings(Protocol):
-    """The settings of `factorax.learning.Config` that say who steps the environments."""
+    """The fields of `factorax.learning.Config` that define how environments are stepped."""
 
     @property
     def seed(self) -> int: ...  # noqa: D102
@@ -121,7 +128,7 @@ class CollectorSettings(Protocol):
 
 
 class SteppedEnvironments(Protocol):
-    """Environments side by side that are stepped with given actions; each is reset when its episode ends."""
+    """Environments that are stepped with given actions; each is reset when its episode ends."""
 
     @property
     def obs(self) -> Any:

@@ -1,4 +1,4 @@
-"""Episodes in progress: what it takes to replay them, in memory and in a file."""
+"""Episodes in progress: the data to replay them, in memory and in files."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,15 +14,15 @@ class Episode(NamedTuple):
     seed: int
     """Seed of its reset."""
     actions: tuple[np.ndarray, ...]
-    """Flat, ``(steps, c)`` for every rollout that had a part of it."""
+    """Flat actions, ``(steps, c)`` for each rollout that contains a part of the episode."""
     obs: np.ndarray
     """Its last observation, ``(d,)``."""
     memory: np.ndarray | None = None
-    """What a recurrent policy remembers of it, ``(h,)``."""
+    """Memory of a recurrent policy, ``(h,)``."""
 
     @property
     def length(self) -> int:
-        """Steps so far."""
+        """Number of steps so far."""
         return sum(map(len, self.actions))
 
 
@@ -38,7 +38,7 @@ def continued(before: Sequence[Episode] | None, transitions: Transition, running
 
 
 def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
-    """As arrays by name, for a file."""
+    """Return episodes as arrays by name, for a file."""
     parts = [(i, len(part)) for i, episode in enumerate(episodes) for part in episode.actions]
     memories = [episode.memory for episode in episodes if episode.memory is not None]
     remembered = {"memory": np.stack(memories)} if memories else {}
@@ -53,11 +53,11 @@ def to_arrays(episodes: Sequence[Episode]) -> dict[str, np.ndarray]:
 def from_arrays(
     arrays: dict[str, np.ndarray], n_envs: int, n_inputs: int, n_components: int, memory: int = 0
 ) -> list[Episode]:
-    """Make one from the arrays of a file, which may come from anyone; raises ValueError if they do not fit."""
+    """Create episodes from the arrays of an untrusted file; raise ValueError if they do not fit."""
     try:
         seed, obs, actions, parts = (arrays[name] for name in ("seed", "obs", "actions", "parts"))
     except KeyError as error:
-        raise ValueError(f"episodes: got no {error}") from None
+        raise ValueError(f"episodes: got no entry {error}, want all entries of to_arrays") from None
     want = {
         "seed": ((n_envs,), np.int64),
         "obs": ((n_envs, n_inputs), np.float32),
@@ -76,7 +76,7 @@ def from_arrays(
     of, lengths = parts.T
     fits = (of >= 0) & (of < n_envs) & (lengths >= 0) & (lengths <= len(actions))
     if not fits.all() or lengths.sum() != len(actions) or (np.diff(of) < 0).any() or (seed < 0).any():
-        raise ValueError("episodes: their parts do not add up")
+        raise ValueError("episodes: the lengths of their parts do not add up")
     ends = np.cumsum(lengths)
     actions_of: list[list[np.ndarray]] = [[] for _ in range(n_envs)]
     for i, length, end in zip(of, lengths, ends, strict=True):

@@ -1,4 +1,4 @@
-"""Who steps a problem, chosen by what it is: a JAX problem, or an environment on the host."""
+"""Choice of the collector for a problem: in JAX, or on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,24 +17,24 @@ from .transitions import Transition
 def collector_for(
     spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0
 ) -> Collector:
-    """Return the collector for a problem: inside the compiled program for a JAX problem, else on the host.
+    """Return the collector for a problem: in the compiled program for a JAX problem, otherwise on the host.
 
-    - `network`: the policy's network as workers compute it with JAX; None for layers of ours, in NumPy.
-    - `memory`: numbers that a recurrent policy remembers of an episode.
+    - `network`: the policy network that workers evaluate with JAX; None for our own layers, evaluated with NumPy.
+    - `memory`: size of the memory of a recurrent policy.
     """
     if not spec.is_jax:
         return HostCollector(spec, settings, network, memory)
     if settings.overlap or settings.rollouts != "inline":
         name = "overlap" if settings.overlap else "rollouts"
         raise ValueError(
-            f"{name}: got {getattr(settings, name)!r}, and the problem is a JAX problem, which the learner steps on "
-            "its own devices; leave it out"
+            f"{name}: got {getattr(settings, name)!r} with a JAX problem, which the learner steps on its own devices; "
+            "want the default"
         )
     return JaxCollector(spec, settings, memory)
 
 
 def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
-    """`n_envs` environments of a problem in this process."""
+    """Create `n_envs` environments of a problem in this process."""
     if spec.is_jax:
         make: Any = spec.problem
         return SteppedJaxEnvironments(make, n_envs, spec.components)
@@ -42,10 +42,9 @@ def environments_for(spec: Spec, n_envs: int) -> SteppedEnvironments:
 
 
 def play(spec: Spec, act: Callable[[Any, Any], Any], *, n_envs: int, n_steps: int, seed: int) -> Transition:
-    """`n_steps` transitions of `n_envs` new environments, ``[T, B, ...]``, as NumPy arrays.
+    """Return `n_steps` transitions of `n_envs` new environments, ``[T, B, ...]``, as NumPy arrays.
 
-    `act` goes from a JAX key and raw observations ``(B, d)`` to flat actions ``(B, c)``; JAX traces it for a JAX
-    problem.
+    `act` maps a JAX key and raw observations ``(B, d)`` to flat actions ``(B, c)``; JAX traces it for a JAX problem.
     """
     make: Any = spec.problem
     if spec.is_jax:

@@ -1,4 +1,4 @@
-"""Gymnasium environments side by side, stepped by this process."""
+"""Gymnasium environments that are stepped one after another in this process."""
 
 import contextlib
 import warnings
@@ -31,14 +31,14 @@ _NOTHING = object()
 
 
 class HostEnvironments:
-    """B Gymnasium environments in this process; each is reset in the step in which it ends, with a seed of its own.
+    """B Gymnasium environments in this process; each is reset in the step in which it ends, with its own seed.
 
-    In messages they have the numbers `first`, `first` + 1, …. What they return is checked, and errors name the
-    environment, its episode and the step.
+    In messages they are numbered `first`, `first` + 1, …. Return values are checked, and errors name the environment,
+    its episode and the step.
     """
 
     together = calls_per_step = 1
-    """How many environments are replaced together, and how many actions a step needs at most."""
+    """Number of environments replaced together, and maximum number of actions per step."""
     calls = None
 
     def __init__(
@@ -52,7 +52,7 @@ class HostEnvironments:
         first: int = 0,
     ):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", StructureWarning)  # shown when the first environment was made
+            warnings.simplefilter("ignore", StructureWarning)  # already shown when the first environment was created
             self.envs: list[Any] = [factory() for _ in range(n_envs)]
         self.factory, self.n_envs, self.space, self.n_targets, self.first = factory, n_envs, space, n_targets, first
         self.n_factors = n_factors
@@ -62,7 +62,7 @@ class HostEnvironments:
                 check_spaces(env, self._action_space)
         self._observations = ObservationSpace.of(self.envs[0].observation_space)
         self._size = self._observations.size
-        self._dtypes: tuple[np.dtype | None, np.dtype | None] = None, None  # of what was real numbers last
+        self._dtypes: tuple[np.dtype | None, np.dtype | None] = None, None  # last dtypes seen that are real numbers
         self.obs: np.ndarray | None = None
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         self.seeds: list[int] = [0] * n_envs
@@ -78,16 +78,17 @@ class HostEnvironments:
         self.begin([seed + i for i in numbers])
 
     def begin(self, seeds: Sequence[int], lost: dict[int, EpisodeLost] | None = None) -> None:
-        """Start an episode in every environment, each with its seed."""
+        """Start an episode in each environment with its seed."""
         self.obs = np.stack([self._reset(i, s, lost) for i, s in enumerate(seeds)])
 
     def collect(
         self, act: Callable[[np.ndarray], np.ndarray], n_steps: int, lost: dict[int, EpisodeLost] | None = None
     ) -> Transition:
-        """`n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the environment that raised them.
+        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. Errors name the environment that raised
+        them.
 
-        An environment that loses its episode is closed, and entered in `lost` if that is given; a stand-in returns
-        zeros for it, and the caller must replace both (see `adopt`).
+        An environment that loses its episode is closed and added to `lost` if given. A stand-in returns zeros for it,
+        and the caller must replace both (see `adopt`).
         """
         assert self.obs is not None
         now = first = self.obs
@@ -99,10 +100,10 @@ class HostEnvironments:
         optional: dict[str, Any] = dict.fromkeys(OPTIONAL)
         ends: list[tuple[int, int]] = []
         begun: list[tuple[int, int, np.ndarray]] = []
-        restart = getattr(act, "restart", None)  # of policies that remember
-        array, no = np.ndarray, np.False_  # NumPy has one False, and one dtype of a kind, so that `is` finds them
+        restart = getattr(act, "restart", None)  # recurrent policies have it
+        array, no = np.ndarray, np.False_  # NumPy has one False and one object per dtype, so `is` works and is fastest
         obs_dtype, vector_dtype = self._dtypes
-        # A simulator evicts this loop from the CPU caches: every call in it costs as if it were the first.
+        # A simulator evicts this loop from the CPU caches: each call in it costs as much as its first call.
         for t in range(n_steps):
             actions[t] = chosen = act(now)
             last, now, parts, ended_before = now, next_obs[t], psi[t], len(ends)
@@ -112,7 +113,7 @@ class HostEnvironments:
                     returned = envs[i].step(action)
                     observed, reward, ended, cut, info = returned
                     vector = info.get("vector_reward", reward)
-                    # Copied at once: some environments change what they returned.
+                    # Copied at once: some environments modify the arrays that they returned.
                     if type(observed) is array and observed.dtype is obs_dtype and observed.shape == row:
                         now[i] = observed
                     else:
@@ -144,7 +145,7 @@ class HostEnvironments:
             self.obs = now
         self._dtypes = obs_dtype, vector_dtype
         obs = before(first, next_obs, begun)
-        self.obs = now.copy()  # the caller owns the transitions and may change them
+        self.obs = now.copy()  # the caller owns the transitions and may modify them
         self._check_finite(psi, next_obs, ends)
         self.began[:] = -1
         for t, i in ends:
@@ -168,7 +169,7 @@ class HostEnvironments:
 
     @property
     def local(self) -> Any:
-        """What factors see, as the environments have it themselves."""
+        """The function `local` of the environments, which returns local observations; None if there is none."""
         return self.envs[0].unwrapped.local
 
     @property
@@ -178,7 +179,7 @@ class HostEnvironments:
         return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
 
     def adopt(self, i: int, other: "HostEnvironments") -> None:
-        """Replace environment i by the only one of another row, with its episode."""
+        """Replace environment i by the only one of `other`, with its episode."""
         assert self.obs is not None
         assert other.obs is not None
         self.envs[i], self.seeds[i], self.began[i], self.obs[i] = (
@@ -191,7 +192,7 @@ class HostEnvironments:
             ours[i] = theirs[0]
 
     def restart(self, i: int) -> None:
-        """Replace environment i, which was lost, by a new one at the start of an episode."""
+        """Replace the lost environment i by a new one at the start of an episode."""
         row = HostEnvironments(
             factory=self.factory,
             n_envs=1,
@@ -209,7 +210,8 @@ class HostEnvironments:
             env.close()
 
     def _episodes_that_ended(self, psi: np.ndarray, ends: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, else zeros; summed in 64 bits."""
+        """Return targets ``[T, B, m]`` and lengths ``[T, B]`` where an episode ended, and zeros elsewhere; 64-bit
+        sums."""
         total, length = self.episodes
         returns, lengths = np.zeros(psi.shape), np.zeros(psi.shape[:2], np.int64)
         begun = np.zeros(self.n_envs, np.int64)
@@ -223,7 +225,7 @@ class HostEnvironments:
         return returns, lengths
 
     def where(self, i: int, t: int | None = None, ends: Sequence[tuple[int, int]] = ()) -> str:
-        """Return which environment this is, and which step of its episode if t is one of the rollout, for messages."""
+        """Return the environment, and the step of its episode if t is a step of the rollout, for messages."""
         name = f"environment {self.first + i} ({name_of(self.envs[i])})"
         if t is None:
             return name
@@ -232,7 +234,7 @@ class HostEnvironments:
 
     @contextlib.contextmanager
     def _naming(self, i: int, when: str = "") -> Iterator[None]:
-        """Add the environment to an error about what it returned, or what it is."""
+        """Add the environment to an error about its return values or spaces."""
         try:
             yield
         except Misfit as error:
@@ -247,25 +249,25 @@ class HostEnvironments:
         lost: dict[int, EpisodeLost] | None,
         where: str,
     ) -> None:
-        """Put a stand-in for an environment that lost its episode; any other error is raised, with where it arose."""
+        """Replace an environment that lost its episode by a stand-in; raise any other error with its location."""
         if isinstance(error, EpisodeLost) and lost is not None:
             self.lose(i, error, lost)
             return
         if isinstance(error, Misfit):
             raise ValueError(f"{where}: {error}") from None
-        if returned is _NOTHING:  # of the environment itself
+        if returned is _NOTHING:  # the error was raised by the environment itself
             if not np.isfinite(last).all():
-                raise FloatingPointError(f"{where}: the observation before it is not finite") from error
+                raise FloatingPointError(f"{where}: the previous observation is not finite") from error
             error.add_note(f"in {where}")
             raise error
         try:
             check_step(returned)
         except Misfit as misfit:
             raise ValueError(f"{where}: {misfit}") from None
-        raise ValueError(f"{where}: step returned what cannot be used ({error})") from error
+        raise ValueError(f"{where}: step returned values that cannot be used ({error})") from error
 
     def _note(self, optional: dict[str, Any], shape: tuple[int, int], t: int, i: int, info: dict[str, Any]) -> None:
-        """Store the optional entries of an `info`; the array ``[T, B, ...]`` is made, with defaults, at the first."""
+        """Store the optional entries of an `info`; the first one creates the array ``[T, B, ...]`` with defaults."""
         for name in _KNOWN:
             value = info.get(name)
             if value is None:
@@ -279,7 +281,7 @@ class HostEnvironments:
             array[t, i] = value
 
     def _check_finite(self, psi: np.ndarray, obs: np.ndarray, ends: Sequence[tuple[int, int]]) -> None:
-        """Raise at the first non-finite value of the targets or of the observations after them, ``[T, B, ...]``."""
+        """Raise FloatingPointError at the first non-finite target or following observation, ``[T, B, ...]``."""
         bad = ~(np.isfinite(psi).all(axis=-1) & np.isfinite(obs).all(axis=-1))
         if bad.any():
             t, i = map(int, np.argwhere(bad)[0])
@@ -302,34 +304,34 @@ class HostEnvironments:
             observed = first_observation(returned, self._observations)
         if self.first + i == 0 and "action_mask" in returned[1] and not self._sees_mask:
             warn(
-                "info['action_mask']: is not looked at, and the policy may choose what it forbids; "
-                "fx.wrap(make, network, observe=['action_mask']) puts it where policies see it"
+                "info['action_mask']: is ignored, so the policy may choose invalid actions; "
+                "fx.wrap(make, network, observe=['action_mask']) makes it part of the observation"
             )
         return observed
 
     @property
     def _sees_mask(self) -> bool:
-        """Whether a mask of valid actions is a part of observations."""
+        """Whether a mask of valid actions is part of the observations."""
         names = [name for name, _, _ in getattr(self.envs[0].unwrapped, "observed_info", ())]
         return "action_mask" in names or any(part.where == "['action_mask']" for part in self._observations.parts)
 
     def lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
         """Close environment i; a stand-in takes its place until it is replaced."""
         lost[i] = error
-        with contextlib.suppress(Exception):  # it is lost anyway
+        with contextlib.suppress(Exception):  # it is lost in any case
             self.envs[i].close()
         self.envs[i] = _StandIn(np.zeros(self._size, np.float32), np.zeros(self.n_targets))
 
 
 class _StandIn:
-    """Stands in for a lost environment until the end of the rollout."""
+    """Replaces a lost environment until the end of the rollout."""
 
     def __init__(self, observed: np.ndarray, psi: np.ndarray):
         self.observed, self.psi = observed, psi
 
     def step(self, action: Any) -> Any:
-        """Nothing happens."""
+        """Return the last observation and zeros."""
         return self.observed, 0.0, False, False, {"vector_reward": self.psi}
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Rollouts of a JAX problem, inside the compiled program."""
+"""Rollouts of a JAX problem inside the compiled program."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +17,11 @@ from .collector import Behaviour, Collector, CollectorSettings
 from .transitions import Transition
 
 CHUNK = 64
-"""Steps of an evaluation in one call of a compiled program."""
+"""Number of evaluation steps per call of a compiled program."""
 LONGEST = 10_000
-"""Calls of an evaluation before it is given up."""
+"""Maximum number of calls of an evaluation."""
 FIRST_STATES = 2**22
-"""Bytes of first states that a rollout computes in one go."""
+"""Maximum number of bytes of initial states that a rollout computes at once."""
 
 
 class EpisodeSums(NamedTuple):
@@ -34,19 +34,19 @@ class EpisodeSums(NamedTuple):
 
 
 Act = Callable[..., Any]
-"""From a key and raw observations ``(B, d)`` to flat actions ``(B, c)``; of a policy that remembers, from its memory
-``(B, h)`` as well, to actions and memory."""
+"""Maps a key and raw observations ``(B, d)`` to flat actions ``(B, c)``; a recurrent policy also takes and returns its
+memory ``(B, h)``."""
 
 
 class JaxEnvironments:
-    """B episodes of a JAX problem side by side; each is reset when it ends.
+    """B episodes of a JAX problem in parallel; each is reset when it ends.
 
-    In states the axis of episodes is the last one, ``(..., B)``: one episode has little data, and loops over long rows
-    are fast on every device.
+    States have the axis of episodes last, ``(..., B)``: one episode has little data, and loops over long rows are fast
+    on all devices.
     """
 
     def __init__(self, problem: Any, n_envs: int, components: ActionSpace, memory: int = 0):
-        """`memory`: numbers that a recurrent policy remembers of an episode."""
+        """Create the environments; `memory` is the size of the memory of a recurrent policy."""
         self.problem: Problem = problem
         self.n_envs, self.components, self.memory = n_envs, components, memory
         self.observations = ObservationSpace.of(self.problem.observation_space)
@@ -67,13 +67,13 @@ class JaxEnvironments:
         return obs if self.observations.is_plain and obs.ndim == 1 else self.observations.row(obs, jnp)
 
     def init(self, key: jax.Array) -> Any:
-        """States, observations, empty sums, and the memory of a policy, None if it has none."""
+        """Return states, observations, empty sums, and the memory of the policy (None if it has none)."""
         states, obs = self.reset(jax.random.split(key, self.n_envs))
         sums = EpisodeSums(jnp.zeros((self.n_envs, self.n_targets)), jnp.zeros(self.n_envs, jnp.int32))
         return states, obs, sums, jnp.zeros((self.n_envs, self.memory)) if self.memory else None
 
     def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
-        """`n_steps` transitions of all environments, ``[T, B, ...]``. Pure: it may be compiled with what follows."""
+        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. A pure function."""
 
         def step(state: Any, keys: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Any, Transition]:
             states, obs, sums, memory = state
@@ -106,11 +106,11 @@ class JaxEnvironments:
             memory = None if memory is None else jnp.where(ended[:, None], 0.0, memory)
             return (states, jnp.where(ended[:, None], first, new.obs), running, memory), transition
 
-        # All keys at once: a split in every step is a loop of small operations, which small problems feel.
+        # Split all keys at once: a split in every step is a loop of small operations, which slows down small problems.
         by_step = jax.vmap(lambda key: jax.random.split(key, 3))(jax.random.split(key, n_steps))
         by_environment = jax.vmap(lambda key: jax.random.split(key, self.n_envs))
         for_resets: Any = by_environment(by_step[:, 2])
-        # So are first states, where they are small: random numbers in every step are many small operations, too.
+        # The same holds for initial states, as long as they fit into little memory.
         sizes = jax.eval_shape(jax.vmap(self.reset), for_resets)
         beforehand = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sizes)) <= FIRST_STATES
         if beforehand:
@@ -119,7 +119,7 @@ class JaxEnvironments:
 
 
 class SteppedJaxEnvironments:
-    """Environments of a JAX problem that are stepped one transition at a time, with given actions."""
+    """Environments of a JAX problem that are stepped one transition at a time with given actions."""
 
     def __init__(self, problem: Any, n_envs: int, components: ActionSpace):
         environments = self._environments = JaxEnvironments(problem, n_envs, components)
@@ -144,7 +144,7 @@ class SteppedJaxEnvironments:
         return jax.tree.map(np.asarray, transitions)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class JaxCollector(Collector):
@@ -158,17 +158,17 @@ class JaxCollector(Collector):
         self._evaluations: Recent[_Evaluation] = Recent(4)
 
     def init(self, key: Any) -> Any:
-        """States, observations and empty sums of all environments."""
+        """Return states, observations and empty sums of all environments."""
         return self.environments.init(key)
 
     def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
-        """Return one rollout. Pure."""
+        """Return one rollout. A pure function."""
         key, for_rollout = jax.random.split(key)
         environments, transitions = self.environments.collect(environments, behaviour.act, for_rollout, self.n_steps)
         return environments, key, transitions
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
-        """Return all episodes side by side, in a program that is compiled once for their number."""
+        """Play all episodes in parallel, in a program that is compiled once per number of episodes."""
         environments = self.environments
         evaluation = self._evaluations.get(
             (episodes, deterministic),
@@ -182,18 +182,20 @@ class JaxCollector(Collector):
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
             state, transitions = evaluation.play(behaviour.act, state, for_chunk)
-            _keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
+            keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
             if ended.all():
-                _check_finite(returns)
+                check_finite(returns)
                 return returns
-        raise TimeoutError(f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps")
+        raise TimeoutError(
+            f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps; want a problem whose episodes end"
+        )
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class _Evaluation:
-    """The programs of an evaluation of a number of episodes."""
+    """The compiled programs of an evaluation."""
 
     def __init__(self, environments: JaxEnvironments, deterministic: bool):
         note_new_program()
@@ -201,18 +203,19 @@ class _Evaluation:
         def play(act: Any, state: Any, key: jax.Array) -> Any:
             return environments.collect(state, partial(act, deterministic=deterministic), key, CHUNK)
 
-        self.init, self.play = environments.init, OwnJit(play)
+        self.init, self.play = OwnJit(environments.init), OwnJit(play)
 
 
-def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
-    """Fill in the first episode of every environment that has not ended one yet."""
+def keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
+    """Store the first episode of each environment for which none is stored yet."""
     for i in np.flatnonzero(~ended):
         ends = np.flatnonzero(length[:, i])
         if len(ends):
             returns[i], ended[i] = psi[ends[0], i], True
 
 
-def _check_finite(returns: np.ndarray) -> None:
+def check_finite(returns: np.ndarray) -> None:
+    """Raise at the first target of an episode, ``(episodes, m)``, that is not finite."""
     bad = np.argwhere(~np.isfinite(returns))
     if len(bad):
         i, j = map(int, bad[0])

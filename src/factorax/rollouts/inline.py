@@ -1,4 +1,4 @@
-"""The backend in this process: nothing to start, nothing to send."""
+"""The backend that steps environments in this process."""
 
 import math
 
@@ -9,7 +9,10 @@ from .watchdog import watched
 
 
 class Inline(Backend):
-    """All environments in this process and thread. After `seconds` without a fragment a message says where it is."""
+    """Steps all environments in this process and thread.
+
+    Reports where it is if a fragment takes more than `seconds`.
+    """
 
     def __init__(self, plan: Plan, seconds: float = math.inf):
         self.seconds = seconds
@@ -18,11 +21,11 @@ class Inline(Backend):
         self._fresh = True
 
     def send(self, iteration: Iteration) -> None:
-        """Remember the iteration; the fragment is played when it is asked for."""
+        """Store the iteration; the fragment is played when it is collected."""
         self._next = iteration
 
     def fragments(self) -> list[Fragment]:
-        """Play one fragment, of all environments."""
+        """Play one fragment of all environments."""
         assert self._next is not None
         fresh, self._fresh = self._fresh, False
         with watched(self.seconds):

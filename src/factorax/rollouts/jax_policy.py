@@ -1,8 +1,8 @@
-"""Any other policy than layers of ours, with which rollout workers choose actions: JAX on the CPU of the worker.
+"""Policies that rollout workers evaluate with JAX on the CPU, used for all policies except our own layers.
 
-As with `NumpyPolicy`, the action of an environment depends only on its number, its observation and its random numbers,
-to the last bit: observations are padded to tiles of a fixed size, in which an environment always has the same place,
-and one compiled program is called for each tile.
+As with `NumpyPolicy`, the action of an environment depends only on its index, its observation and its random numbers,
+bit for bit: observations are padded to tiles of a fixed size, in which an environment always has the same position, and
+one compiled program is called per tile.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from .numpy_policy import TILE, log_prob_of_outputs
 
 
 class ModuleArrays(NamedTuple):
-    """The parameters of a policy that is computed by JAX."""
+    """The parameters of a policy that is evaluated with JAX."""
 
     leaves: tuple[np.ndarray, ...]
     log_std: np.ndarray
@@ -26,8 +26,8 @@ class ModuleArrays(NamedTuple):
 
 
 Network = Callable[[Sequence[Any], Any, Any, Any], tuple[Any, Any]]
-"""From the leaves of a policy, rows of observations ``(B, d)``, its memory ``(B, h)`` or None, and the function that
-gives every factor its local observation, or None, to the parameters ``(B, c, width)`` and the memory after them."""
+"""Maps the leaves of a policy, rows of observations ``(B, d)``, its memory ``(B, h)`` or None, and the function of
+local observations or None, to the parameters ``(B, c, width)`` and the new memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +37,13 @@ class JaxPolicy:
     space: ActionSpace
     network: Network
     local: Callable[[np.ndarray], Any] | None = None
-    """From observations ``(B, d)`` to what every factor observes, ``(B, n, l)``; None: each observes everything."""
+    """Maps observations ``(B, d)`` to local observations of the factors, ``(B, n, l)``; None if all observe
+    everything."""
     memory: int = 0
-    """Numbers that a recurrent policy remembers of an episode; 0 if it is not recurrent."""
+    """Size of the memory of a recurrent policy; 0 if it is not recurrent."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without what is compiled
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}  # without compiled functions
 
     def draw(self, rng: np.random.Generator, arrays: ModuleArrays, n_steps: int) -> np.ndarray:
         """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
@@ -56,11 +57,12 @@ class JaxPolicy:
         outputs: list[np.ndarray] | None = None,
         memory: np.ndarray | None = None,
     ) -> "Playing":
-        """As `NumpyPolicy.playing`; with the memory of every environment, ``(B, h)``, if the policy is recurrent."""
+        """Return the policy as a function, as `NumpyPolicy.playing` does; `memory` ``(B, h)`` is for recurrent
+        policies."""
         return Playing(self, arrays, first, noise, outputs, memory)
 
     def log_prob(self, arrays: ModuleArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """Return log π of every component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
+        """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
         return log_prob_of_outputs(self.space, arrays, outputs, action)
 
     @cached_property
@@ -73,14 +75,14 @@ class JaxPolicy:
         return jax.jit(apply)
 
     def on_cpu(self) -> Any:
-        """Return a context in which JAX computes on the CPU, where all workers get the same results."""
+        """Return a context in which JAX runs on the CPU, where all workers get the same results."""
         import jax
 
         return jax.default_device(jax.local_devices(backend="cpu")[0])
 
 
 class Playing:
-    """A policy in the middle of a fragment: a function from observations ``(B, d)`` to raw actions ``(B, c)``."""
+    """A policy during a fragment: a function from observations ``(B, d)`` to raw actions ``(B, c)``."""
 
     def __init__(
         self,
@@ -102,7 +104,7 @@ class Playing:
             self._leaves = jax.device_put(tuple(arrays.leaves))
         self._memory: np.ndarray | None = None
         self.memories: list[np.ndarray] = []
-        """The memory of every environment before each step, ``(B, h)``."""
+        """The memory of each environment before each step, ``(B, h)``."""
         if policy.memory:
             self._memory = np.zeros((self._tiles * TILE, policy.memory), np.float32)
             if memory is not None:
@@ -110,11 +112,11 @@ class Playing:
 
     @property
     def memory(self) -> np.ndarray | None:
-        """The memory of every environment now, ``(B, h)``."""
+        """The current memory of each environment, ``(B, h)``."""
         return None if self._memory is None else self._memory[self._rows].copy()
 
     def restart(self, i: int) -> None:
-        """Environment i has begun another episode, of which nothing is to be remembered."""
+        """Clear the memory of environment i, which has started another episode."""
         if self._memory is not None:
             self._memory[self._rows.start + i] = 0.0
 

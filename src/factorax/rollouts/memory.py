@@ -1,4 +1,4 @@
-"""Anonymous shared memory between the driver and its workers; it is freed when both have ended."""
+"""Anonymous shared memory between the driver and its workers, freed when both have ended."""
 
 import mmap
 import os
@@ -15,7 +15,7 @@ _ALIGN = 64
 
 
 def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return the shape and type of every array of an iteration, all environments together."""
+    """Return the shape and type of each array of an iteration, for all environments together."""
     steps, c = (plan.n_steps, plan.n_envs), len(plan.policy.space)
     return {
         "obs": ((*steps, plan.n_inputs), "f4"),
@@ -38,10 +38,10 @@ def layout(plan: Plan) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 class Memory:
-    """The arrays of an iteration in shared memory; every worker writes its own columns of them.
+    """The arrays of an iteration in shared memory; each worker writes its own columns.
 
-    handle: of memory that another process has made.
-    path: a file to share where a process cannot inherit a handle; it is made unless it is there.
+    - `handle`: the handle of memory that another process has created.
+    - `path`: a file to share if processes cannot inherit handles; it is created if missing.
     """
 
     def __init__(self, plan: Plan, handle: int | None = None, path: str | None = None):
@@ -58,7 +58,7 @@ class Memory:
         }
 
     def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Write a fragment into its columns; returns the fields it has, and its messages."""
+        """Write a fragment into its columns; return its fields and its messages."""
         for name, array in zip(Transition._fields, fragment.transitions, strict=True):
             if array is not None:
                 self.arrays[name][:, first:end] = array
@@ -70,7 +70,7 @@ class Memory:
         ), fragment.messages
 
     def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str, ...]) -> Fragment:
-        """Return the fragment in these columns, without a copy: valid until the next one is played."""
+        """Return the fragment in these columns without copying: it is valid until the next one is played."""
         fields: dict[str, Any] = {
             name: self.arrays[name][:, first:end] if name in has else None for name in Transition._fields
         }
@@ -79,7 +79,7 @@ class Memory:
         return Fragment(Transition(**fields), running, messages)
 
     def close(self) -> None:
-        """Release it; the memory is freed with the last array that lies in it."""
+        """Release the memory; it is freed with the last array that refers to it."""
         self.arrays = {}
         os.close(self.handle)
 
@@ -89,7 +89,7 @@ def _size(shape: tuple[int, ...], dtype: str) -> int:
 
 
 def _fill(file: IO[bytes], size: int) -> None:
-    """Make the file `size` bytes of zeros that are really allocated."""
+    """Fill the file with `size` zero bytes that are actually allocated."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
         return
@@ -100,19 +100,19 @@ def _fill(file: IO[bytes], size: int) -> None:
 
 
 def _reserve(size: int, path: str | None) -> int:
-    """Return a file of `size` bytes: the one at `path`, or an anonymous one, in memory if there is room."""
+    """Return a file of `size` bytes: the one at `path`, or an anonymous one, in memory if it fits."""
     if path is not None and os.path.exists(path):
         with open(path, "r+b") as file:
             return os.dup(file.fileno())
     for folder in ("/dev/shm", None):
         try:
             with tempfile.TemporaryFile(dir=folder) if path is None else open(path, "w+b") as file:
-                _fill(file, size)  # a full disk is noticed here, not in the middle of a write
+                _fill(file, size)  # detects a full disk here rather than in the middle of a write
                 return os.dup(file.fileno())
         except OSError as error:
             problem = error
     raise OSError(
         problem.errno,
-        f"rollouts: no room for {size:,} bytes that workers share ({problem.strerror}); free some, or take "
-        "fewer n_steps or n_envs",
+        f"rollouts: cannot allocate {size:,} bytes of memory shared with workers ({problem.strerror}); free some "
+        "memory, or want fewer n_steps or n_envs",
     )

@@ -1,9 +1,9 @@
 """The policy in NumPy, with which rollout workers choose actions; its parameters are plain arrays.
 
-It has the distribution of the learner's policy, up to rounding. The action of an environment depends only on its
-number, its observation and its random numbers, to the last bit: not on which other environments are stepped with it,
-and so not on how they are distributed over workers. BLAS rounds a row differently in batches of different sizes, so
-rows are multiplied in tiles of a fixed size.
+It has the same distribution as the learner's policy, up to rounding. The action of an environment depends only on its
+index, its observation and its random numbers, bit for bit: not on which other environments are stepped with it, and
+therefore not on how environments are distributed over workers. Rows are multiplied in tiles of a fixed size, because
+BLAS rounds a row differently in batches of different sizes.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ from ..observations import ObservationSpace
 from ..spaces import ActionMask, ActionSpace
 
 TILE = 8
-"""Rows of every matrix product. BLAS chooses the order of additions by the number of rows, so the same row in batches
-of different sizes may differ in the last bit. With a fixed number of rows, results are bit-identical with any number of
-workers."""
+"""Number of rows of each matrix product. BLAS chooses the order of additions by the number of rows, so the same row may
+differ in the last bit between batches of different sizes. With a fixed number of rows, results are bit-identical for
+any number of workers."""
 
 
 class PolicyArrays(NamedTuple):
@@ -28,16 +28,17 @@ class PolicyArrays(NamedTuple):
 
     kernels: tuple[np.ndarray, ...]
     biases: tuple[np.ndarray, ...]
-    """Of every layer, ``(i, o)`` and ``(o,)``; for independent policies with an axis of components in front."""
+    """Kernels and biases of each layer, ``(i, o)`` and ``(o,)``; independent policies have an axis of components
+    first."""
     identity: np.ndarray | None
-    """Features that tell a shared network which component it acts for, ``(c, k)``."""
+    """Features that tell a shared network for which component it acts, ``(c, k)``."""
     log_std: np.ndarray
     """log σ of Gaussian components, ``(c,)``."""
     colour: np.ndarray
-    """(I − W)⁻¹ of every factor with a covariance, ``(f, g, g)``."""
+    """(I − W)⁻¹ of each factor with a covariance, ``(f, g, g)``."""
     centre: np.ndarray | None = None
     scale: np.ndarray | None = None
-    """Mean and deviation of observations, ``(d,)``, if they are normalised."""
+    """Mean and standard deviation of observations, ``(d,)``, if they are normalised."""
     clip: float = 10.0
 
 
@@ -48,18 +49,18 @@ class NumpyPolicy:
     space: ActionSpace
     kind: Literal["joint", "shared", "independent"]
     factors: np.ndarray | None = None
-    """The factor of every component, ``(c,)``; None: each is its own."""
+    """The factor of each component, ``(c,)``; None if each component is a factor."""
     local: Callable[[np.ndarray], Any] | None = None
-    """From observations ``(B, d)`` to what every factor or component observes, ``(B, n or c, l)``; None: each observes
-    everything."""
+    """Maps observations ``(B, d)`` to local observations of the factors or components, ``(B, n or c, l)``; None if all
+    observe everything."""
     observations: ObservationSpace | None = None
-    """What networks see of rows of observations; None: the rows."""
+    """The encoding of rows of observations for the network; None if the network receives the rows."""
     activation: Literal["tanh", "relu"] = "tanh"
     mask: ActionMask | None = None
     by_choice: bool = False
-    """Whether the network scores one choice after another, from equal parts of what a component observes."""
+    """Whether the network scores each choice separately, from equal parts of the component's observation."""
     memory: ClassVar[int] = 0
-    """Layers remember nothing."""
+    """Size of the memory: these networks are not recurrent."""
 
     def draw(self, rng: np.random.Generator, arrays: PolicyArrays, n_steps: int) -> np.ndarray:
         """Draw the random part of `n_steps` actions of one environment, ``(T, c, width)``."""
@@ -70,9 +71,9 @@ class NumpyPolicy:
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function from observations ``(B, d)`` to raw actions ``(B, c)``, to be called once per step.
 
-        - `first`: the number of the first environment; the others follow.
-        - `noise`: what `draw` returned for every environment, ``(T, B, c, width)``.
-        - `outputs`: a list to which the network's output of every step is appended.
+        - `first`: the index of the first environment; the others follow.
+        - `noise`: the results of `draw` for each environment, ``(T, B, c, width)``.
+        - `outputs`: a list to which the network's output of each step is appended.
         """
         steps: Iterator[np.ndarray] = iter(noise)
         network, choose = self.network(arrays, noise.shape[1], first), self.space.choose
@@ -86,12 +87,13 @@ class NumpyPolicy:
         return act
 
     def log_prob(self, arrays: PolicyArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """Return log π of every component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
+        """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
         return log_prob_of_outputs(self.space, arrays, outputs, action)
 
     def network(self, arrays: PolicyArrays, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
-        """Return a function from raw observations ``(B, d)`` of environments `first`, … to the parameters of all
-        components' distributions, ``(B, c, width)``."""
+        """Return a function from raw observations ``(B, d)`` of environments `first`, … to the distribution parameters
+        of
+        all components, ``(B, c, width)``."""
         shape = n_envs, len(self.space), self.space.width
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
@@ -103,50 +105,49 @@ class NumpyPolicy:
             if centre is not None:
                 normalised = np.clip((obs - centre) / scale, -clip, clip)
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
-            seen = obs if see is None else see(obs)
+            inputs = obs if see is None else see(obs)
             if not self.by_choice:
-                return layers(seen)
-            return layers(seen.reshape(*outputs[:2], -1)).reshape(shape)
+                return layers(inputs)
+            return layers(inputs.reshape(*outputs[:2], -1)).reshape(shape)
 
         if self.mask is None:
             return network
         return lambda obs: self.mask.applied(network(obs), obs, np)  # pyright: ignore[reportOptionalMemberAccess]
 
     def see(self, obs: np.ndarray) -> np.ndarray:
-        """Return what every component observes, ``(B, c, l)``."""
+        """Return the observation of each component, ``(B, c, l)``."""
         if self.local is None:
             obs = self.encode(obs)
             return np.broadcast_to(obs[:, None], (len(obs), len(self.space), obs.shape[-1]))
         local = np.asarray(self.local(obs if self.observations is None else self.observations.structured(obs, np)))
         local = local.astype(np.float32, copy=False)
-        own = self.factors is None or local.shape[1] != self.factors.max() + 1  # a row for every component
-        return local if own else local[:, self.factors]
+        per_component = self.factors is None or local.shape[1] != self.factors.max() + 1  # one row per component
+        return local if per_component else local[:, self.factors]
 
     def encode(self, obs: np.ndarray) -> np.ndarray:
-        """Return observations ``(B, d)`` as the vectors that a network sees."""
+        """Return observations ``(B, d)`` as the input vectors of the network."""
         return obs if self.observations is None else self.observations.encoded(obs, np)
 
 
 def log_prob_of_outputs(space: ActionSpace, arrays: Any, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
-    """Return log π of every component, ``(..., c)``, for a network's outputs ``(..., c, width)``."""
+    """Return log π of each component, ``(..., c)``, for a network's outputs ``(..., c, width)``."""
     whiten = None if space.blocks is None else inverses(space.blocks, arrays.colour, len(space))
     return space.log_prob(outputs, Spread(arrays.log_std, None), action, whiten=whiten)
 
 
 class _Layers:
-    """The layers of a network, with activations between them, and buffers for their inputs and outputs.
+    """The layers of a network with activations between them, and buffers for their inputs and outputs.
 
-    A step of the environments starts as few NumPy operations as possible: biases are the last row of the kernels, and
-    inputs end in a one.
+    Each step uses as few NumPy calls as possible: biases are the last row of the kernels, and inputs end in a one.
     """
 
     def __init__(
         self, arrays: PolicyArrays, kind: str, shape: tuple[int, int, int], first: int, activation: str = "tanh"
     ):
-        """For environments `first`, `first` + 1, … and outputs of a shape ``(B, c, width)``.
+        """Create the layers for environments `first`, `first` + 1, … and outputs of shape ``(B, c, width)``.
 
-        A shared network has a matrix product for every environment, and the features of components in its inputs; the
-        others have a product for every tile of environments.
+        A shared network has one matrix product per environment, with the features of components among its inputs; the
+        others have one product per tile of environments.
         """
         n_envs, c, _ = self.shape = shape
         self.activation: Callable[..., np.ndarray] = np.tanh if activation == "tanh" else _relu
@@ -169,14 +170,14 @@ class _Layers:
         self.inputs = self._of_environments(inputs)
         matrices = [np.concatenate(pair, axis=-2) for pair in zip(kernels, biases, strict=True)]
         self.product: Callable[..., np.ndarray] = np.matmul
-        if matrices[0].ndim == 2 and leading[0] == 1:  # the same product, with less overhead in NumPy
+        if matrices[0].ndim == 2 and leading[0] == 1:  # the same product with less NumPy overhead
             self.product, buffers = np.dot, [buffer[0] for buffer in buffers]
         following = [buffer[..., :-1] for buffer in buffers[1:]]
         self.hidden = list(zip(buffers, matrices, following, strict=False))
         self.last = buffers[-1], matrices[-1]
 
     def _of_environments(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rows of our environments within their tiles, ``(B, ...)``, as a view."""
+        """Return the rows of these environments within their tiles, ``(B, ...)``, as a view."""
         if self.rows is None:
             return rows
         if rows.ndim == 3:

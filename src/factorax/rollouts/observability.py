@@ -1,7 +1,7 @@
-"""Do actions change later observations? A policy that reads them then responds, and carries influence that K may lack.
+"""Tests whether actions change later observations.
 
-A K that is sparse because the dynamics are is exact only with policies that see no more than their own part of the
-state.
+If they do, a policy that reads them responds to other actions and carries influence that K may lack. A K that is sparse
+because the dynamics are sparse is exact only with policies that observe no more than their own part of the state.
 """
 
 import copy
@@ -20,9 +20,9 @@ from .seeding import differ, observed, warn_if_seed_ignored
 def actions_reach_observations(problem: Any) -> bool:
     """Return whether later observations depend on actions.
 
-    For a JAX problem, whether they can at all, by the flow of data in its `step`. For a function that makes an
-    environment, whether they do in a few steps from the same seed with other actions; an environment that does not
-    repeat itself counts as one where they do not, with a `SeedWarning`.
+    For a JAX problem, the result is whether they can, by the data flow in its `step`. For an environment factory, it is
+    whether they do in a few steps from the same seed with different actions; for an environment that is not
+    reproducible, the result is False, with a `SeedWarning`.
 
     >>> from factorax.problems import chain, queues
     >>> actions_reach_observations(chain(3)), actions_reach_observations(queues(3))
@@ -55,11 +55,11 @@ def _can_reach(problem: Any) -> bool:
 
 
 def _dependent_outputs(program: Any, inputs: Sequence[bool]) -> list[bool]:
-    """Return which outputs of a jaxpr depend on the marked inputs, by the flow of data through it."""
+    """Return which outputs of a jaxpr depend on the marked inputs, by its data flow."""
     marked = {variable for variable, mark in zip(program.invars, inputs, strict=True) if mark}
 
     def is_marked(atom: Any) -> bool:
-        return not hasattr(atom, "val") and atom in marked  # literals have a value
+        return not hasattr(atom, "val") and atom in marked  # only literals have `val`
 
     for equation in program.eqns:
         arguments = [is_marked(atom) for atom in equation.invars]
@@ -84,7 +84,7 @@ def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
         stops = _dependent_outputs(_open(params["cond_jaxpr"]), [*arguments[:n_cond], *carry])
         return [True] * n_outputs if any(stops) else carry
     inner = next((params[key] for key in ("jaxpr", "call_jaxpr", "fun_jaxpr") if key in params), None)
-    # The inner program of a reduction is applied again to its own results, unlike that of a call.
+    # Unlike a call, a reduction applies its inner program again to the results.
     if inner is None or name.startswith("reduce"):
         return [True] * n_outputs
     if len(_open(inner).invars) != len(arguments) or len(_open(inner).outvars) != n_outputs:
@@ -102,10 +102,10 @@ def _equation_outputs(equation: Any, arguments: list[bool]) -> list[bool]:
 
 
 def _carry_of_scan(equation: Any, inner: Any) -> tuple[int, int]:
-    """Return where the carry of a scan begins and ends among its inputs, between constants and what is scanned over.
+    """Return where the carry of a scan starts and ends among its inputs, between constants and scanned arrays.
 
-    Worked out from the numbers of axes, because the parameters that say it differ between versions of JAX: what is
-    scanned over, and what is stacked, has one axis more outside than inside.
+    It is derived from the number of axes, because the parameters that define it differ between versions of JAX: scanned
+    and stacked arrays have one more axis outside than inside.
     """
 
     def n_stacked(outside: Sequence[Any], inside: Sequence[Any]) -> int:
@@ -116,7 +116,7 @@ def _carry_of_scan(equation: Any, inner: Any) -> tuple[int, int]:
 
 
 def _open(program: Any) -> Any:
-    """Return a jaxpr without its constants, from one with or without."""
+    """Return a jaxpr without its constants, from an open or closed one."""
     return getattr(program, "jaxpr", program)
 
 
@@ -140,12 +140,12 @@ def _does_reach(env: Any) -> bool:
 
 
 def warn_if_actors_respond(spec: Spec, policy: str) -> None:
-    """Warn of a sparse network whose policy reads the whole observation, unless no action changes it.
+    """Warn if the policy reads the full observation although the network is sparse, unless no action changes it.
 
-    - `policy`: its kind, as in `factorax.learning.Config`.
+    - `policy`: the kind of policy, as in `factorax.learning.Config`.
 
-    Environments that need a process each are not tried, and count as changed by actions. A target that no factor
-    influences cannot be reached by responses either, so its missing edges do not count.
+    Environments that need one process each are not tested and count as changed by actions. Missing edges to a target
+    that no factor influences do not count, because responses cannot reach it either.
     """
     edges = spec.network.static.to_dense() > 0
     lacking = int((~edges & edges.any(axis=0)).sum())
@@ -153,9 +153,9 @@ def warn_if_actors_respond(spec: Spec, policy: str) -> None:
         return
     if spec.one_per_process or actions_reach_observations(spec.problem):
         warn(
-            f"policy: all actors read the whole observation, and the network lacks {lacking:,} of {edges.size:,} "
-            "pairs. Where an actor responds to what another one changed, that carries influence, and without those "
-            "edges the gradient is biased. Use policy='shared' or 'independent' with local observations, a network "
-            "that has those edges (fx.discover(…, policy=model) finds them), or check_network=False to leave them out "
+            f"policy: all actors read the full observation, and the network lacks {lacking:,} of {edges.size:,} pairs. "
+            "If an actor responds to what another one changed, the response carries influence, and the gradient is "
+            "biased without these edges. Use policy='shared' or 'independent' with local observations, a network with "
+            "these edges (fx.discover(…, policy=model) finds them), or check_network=False to leave them out "
             "on purpose"
         )

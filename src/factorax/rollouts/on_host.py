@@ -27,19 +27,19 @@ from .vector import check_multiple
 
 
 def hosts_of(spec: Spec, n_envs: int) -> Hosts:
-    """`n_envs` environments of a problem in this process."""
+    """Create `n_envs` environments of a problem in this process."""
     make: Any = spec.problem
     kind = HostEnvironments if spec.num_envs is None else BatchedEnvironments
     return kind(factory=make, n_envs=n_envs, space=spec.components, n_targets=spec.n_targets, n_factors=spec.n_factors)
 
 
 class HostCollector(Collector):
-    """Rollouts on the host; a `Backend` does the stepping, and is started when the first rollout needs it."""
+    """Rollouts on the host. A `Backend` steps the environments and is started by the first rollout."""
 
     traced = False
 
     def __init__(self, spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0):
-        """`network`, `memory`: as for `collector_for`."""
+        """Create a collector; `network` and `memory` are as for `collector_for`."""
         check_multiple(settings.n_envs, spec.num_envs or 1)
         self.spec, self.settings, self._network, self._memory = spec, settings, network, memory
         self._backend: Backend | None = None
@@ -48,7 +48,7 @@ class HostCollector(Collector):
         self._began = False
 
     def init(self, key: Any) -> Any:
-        """Nothing: the environments hold their own state."""
+        """Return None: the environments store their own state."""
         return None
 
     @property
@@ -61,7 +61,8 @@ class HostCollector(Collector):
         self._restored = episodes
 
     def collect(self, behaviour: Behaviour, environments: Any, key: Any) -> tuple[Any, Any, Transition]:
-        """Return one rollout; with `overlap`, of the policy before the last update, while the next one is started."""
+        """Return one rollout; with `overlap`, that of the policy before the last update, while the next one is
+        started."""
         backend = self.backend
         if not self.settings.overlap:
             return None, key, backend.collect(self.iteration(behaviour, key))
@@ -73,16 +74,16 @@ class HostCollector(Collector):
         return None, key, transitions
 
     def iteration(self, behaviour: Behaviour, key: Any, ahead: int = 0) -> Iteration:
-        """Return what workers need to continue with this policy; `ahead` counts rollouts that are started early."""
+        """Return the data with which workers continue; `ahead` is the number of rollouts that are started early."""
         from jax import random
 
-        words = np.asarray(random.key_data(key)).ravel()  # different after every update
-        # A resumed run begins other episodes, and so does training that starts over with the same model.
+        words = np.asarray(random.key_data(key)).ravel()  # changes with every update
+        # A resumed run starts other episodes, and so does training that starts again with the same model.
         seed = None if self._began or int(behaviour.timesteps) else self.settings.seed
         return Iteration(behaviour.arrays(), (*(int(word) for word in words), ahead), seed)
 
     def metrics(self) -> dict[str, Any]:
-        """Return how many updates old the policy of the last rollout was, with `overlap`."""
+        """Return the age in updates of the policy of the last rollout, with `overlap`."""
         return {} if self._policy_lag is None else {"rollout/policy_lag": np.int32(self._policy_lag)}
 
     @property
@@ -95,7 +96,7 @@ class HostCollector(Collector):
 
     @cached_property
     def plan(self) -> Plan:
-        """What all workers have to know."""
+        """The data common to all workers."""
         spec, s = self.spec, self.settings
         looks = s.policy != "joint" or self._network is not None
         own_local = spec.local_is_own and looks
@@ -133,7 +134,7 @@ class HostCollector(Collector):
         if alone and s.n_envs > 1 and (s.rollouts == "inline" or 0 < s.workers < s.n_envs):
             got = f"rollouts: got {s.rollouts!r}" + (f" with {counted(s.workers, 'worker')}" if s.workers else "")
             raise ValueError(
-                f"{got} for {s.n_envs} environments, and a process has room for one of these; want 'processes' or "
+                f"{got} for {s.n_envs} environments, but a process can hold only one of these; want 'processes' or "
                 f"'ray' with workers={s.n_envs}, or n_envs=1"
             )
         if s.rollouts == "inline":
@@ -145,15 +146,16 @@ class HostCollector(Collector):
         return RayActors(self.plan, workers, s.fragment_seconds, address=s.ray_address, cpus=s.worker_cpus)
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
-        """In this process, up to `n_envs` environments side by side, each with its share of the episodes."""
+        """Play episodes in this process, in up to `n_envs` environments, each with its share of the episodes."""
         import jax
 
         count = 1 if self.spec.one_per_process else min(episodes, self.settings.n_envs)
-        count = self.spec.num_envs or count  # a vector of environments is one: those without a share play for nothing
+        count = self.spec.num_envs or count  # a vector is stepped as a whole, even if some environments have no share
         environments = hosts_of(self.spec, count)
         environments.init(seed)
         returns: list[list[np.ndarray]] = [[] for _ in range(count)]
-        share = [len(range(i, episodes, count)) for i in range(count)]  # the first to end are not the typical ones
+        # not the first episodes to end, which would be biased towards short ones
+        share = [len(range(i, episodes, count)) for i in range(count)]
         key, act = jax.random.key(seed + 1), self.compiled_act(behaviour, deterministic)
         remembering = Remembering(act, key, count, self._memory)
         while any(len(r) < s for r, s in zip(returns, share, strict=True)):
@@ -164,7 +166,7 @@ class HostCollector(Collector):
                 environments.restart(i)
                 remembering.restart(i)
             if isinstance(environments, BatchedEnvironments):
-                ended = environments.finished  # also in calls that are no step of the others
+                ended = environments.finished  # includes calls that are no transitions of other environments
             else:
                 ended = [(i, transitions.episode_psi[0, i]) for i in np.flatnonzero(transitions.episode_length[0])]
             for i, psi in ended:
@@ -173,7 +175,7 @@ class HostCollector(Collector):
         return np.concatenate([np.reshape(r[:s], (s, -1)) for r, s in zip(returns, share, strict=True) if s])
 
     def close(self) -> None:
-        """End all environments and workers. Set `episodes` to continue with those that were in progress."""
+        """Stop all environments and workers. Set `episodes` to continue with the episodes in progress."""
         backend, self._backend, self._restored = self._backend, None, None
         if backend is not None:
             self._began = True
@@ -181,14 +183,14 @@ class HostCollector(Collector):
 
 
 class Remembering:
-    """A compiled policy, with the memory of every environment if it is recurrent, from observations to actions."""
+    """A compiled policy from observations to actions, with the memory of each environment if it is recurrent."""
 
     def __init__(self, act: Any, key: Any, n_envs: int, memory: int):
         self.act, self.key = act, key
         self.memory = np.zeros((n_envs, memory), np.float32)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
-        """Return actions ``(B, c)``, each time drawn with another key."""
+        """Return actions ``(B, c)``, drawn with a new key in each call."""
         import jax
 
         self.key, for_step = jax.random.split(self.key)
@@ -200,5 +202,5 @@ class Remembering:
         return actions
 
     def restart(self, i: int) -> None:
-        """Environment i has begun another episode."""
+        """Clear the memory of environment i, which has started another episode."""
         self.memory[i] = 0.0

@@ -1,7 +1,7 @@
-"""What a worker does, in whichever process: play the fragments of some environments.
+"""The task of a worker in any process: play fragments of some environments.
 
-Everything random in an environment's fragment is drawn from one generator, seeded with the iteration's entropy and the
-environment's number. A fragment can therefore be replayed by any worker, any number of times, with the same result.
+All random numbers of an environment's fragment are drawn from one generator, seeded with the iteration's entropy and
+the environment's index. A fragment can therefore be replayed by any worker, any number of times, with the same result.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,16 +21,16 @@ from .numpy_policy import NumpyPolicy, PolicyArrays
 from .transitions import Fragment, Transition, side_by_side
 
 ATTEMPTS = 10
-"""How often a fragment may lose an episode before that is an error."""
+"""Maximum number of episodes that a fragment may lose before an error is raised."""
 Hosts = HostEnvironments | BatchedEnvironments
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Plan:
-    """What all fragments have in common."""
+    """The data common to all fragments."""
 
     make: Callable[[], Any]
-    """Makes a Gymnasium environment, or a vector environment."""
+    """Creates a Gymnasium environment or vector environment."""
     policy: NumpyPolicy | JaxPolicy
     n_envs: int
     n_steps: int
@@ -40,23 +40,24 @@ class Plan:
     log_probs: bool = False
     """Whether to return the log-probabilities of actions."""
     num_envs: int | None = None
-    """How many environments a vector environment holds; None if they are made one by one."""
+    """Number of sub-environments of a vector environment; None if environments are created one by one."""
     own_local: bool = False
-    """Whether local observations are made by the environment's own `local`, which then need not be sent to workers."""
+    """Whether local observations come from the environment's `local`, which then need not be sent to workers."""
 
 
 class Iteration(NamedTuple):
-    """What the fragments of one iteration have in common."""
+    """The data common to the fragments of one iteration."""
 
     parameters: PolicyArrays | ModuleArrays
     entropy: tuple[int, ...]
-    """What random numbers are seeded with, together with an environment's number."""
+    """Seed of all random numbers, together with an environment's index."""
     seed: int | None
-    """First episodes are seeded with this plus the environment's number; None: from the entropy, as all others."""
+    """The seed of the first episodes minus the environment's index; None if it is drawn from the entropy as for
+    others."""
 
 
 class Player:
-    """The environments from `first` to before `end`, and the policy for them."""
+    """The environments from `first` up to `end` (exclusive), and their policy."""
 
     def __init__(self, plan: Plan, first: int, end: int):
         self.plan, self.first = plan, first
@@ -66,8 +67,8 @@ class Player:
         self.memory = np.zeros((end - first, plan.policy.memory), np.float32)
         if plan.policy.memory and isinstance(self.hosts, BatchedEnvironments) and self.hosts.calls_per_step > 1:
             raise ValueError(
-                "architecture: got a policy that remembers, for a vector environment that resets itself in calls of "
-                "step that are no steps (AutoresetMode.NEXT_STEP); want one of AutoresetMode.SAME_STEP or DISABLED"
+                "architecture: got a recurrent policy with a vector environment that resets itself in the next call of "
+                "step (AutoresetMode.NEXT_STEP); want AutoresetMode.SAME_STEP or DISABLED"
             )
 
     def _row(self, make: Callable[[], Any], size: int, i: int) -> Any:
@@ -83,10 +84,10 @@ class Player:
         )
 
     def play(self, iteration: Iteration, episodes: Sequence[Episode] | None = None) -> Fragment:
-        """Return the fragments of all environments, continuing where they are, or where `episodes` say.
+        """Return the fragments of all environments, continuing their current episodes, or `episodes` if given.
 
-        If an environment loses its episode (`EpisodeLost`), its whole fragment is discarded; a new environment starts
-        an episode and plays the fragment again, with random numbers seeded by the entropy, its number and the attempt.
+        If an environment loses its episode (`EpisodeLost`), its whole fragment is discarded. A new environment starts
+        an episode and plays the fragment again, with random numbers seeded by the entropy, its index and the attempt.
         """
         lost: dict[int, EpisodeLost] = {}
         if episodes is not None:
@@ -143,11 +144,11 @@ class Player:
         if hosts.obs.shape[1] != self.plan.n_inputs:
             raise ValueError(
                 f"observations: got {counted(hosts.obs.shape[1], 'number')} from environment {hosts.first}, want "
-                f"{self.plan.n_inputs}, as its observation space says"
+                f"{self.plan.n_inputs}, as in its observation space"
             )
 
     def _again(self, iteration: Iteration, i: int, error: EpisodeLost) -> tuple[Transition, list[EpisodeLost]]:
-        """Return the lost fragment of environment i, repeated, ``[T, 1, ...]``, and every error on the way to it."""
+        """Return the repeated fragment of environment i, ``[T, 1, ...]``, and all errors up to it."""
         errors = [error]
         for attempt in range(1, ATTEMPTS):
             row, lost = self._row(self.plan.make, self.hosts.together, i), {}
@@ -157,17 +158,17 @@ class Player:
                 self.hosts.adopt(i, row)
                 return transitions, errors
             errors.append(lost[0])
-        raise EpisodeLost(f"{self._named(i)} lost {ATTEMPTS} episodes in a row, the last by: {errors[-1]}") from errors[
-            -1
-        ]
+        raise EpisodeLost(
+            f"{self._named(i)} lost {ATTEMPTS} episodes in a row, the last because of: {errors[-1]}"
+        ) from errors[-1]
 
     def _named(self, i: int) -> str:
-        """Environment i, or the vector that begins with it, for messages."""
+        """Return environment i, or the vector that starts with it, for messages."""
         number, n = self.first + i, self.plan.num_envs
         return f"environment {number}" if n is None else f"the vector of environments {number} to {number + n - 1}"
 
     def _restore(self, episodes: Sequence[Episode], lost: dict[int, EpisodeLost]) -> None:
-        """Replay all episodes up to where they were; those that turn out differently are lost."""
+        """Replay all episodes to their current step; episodes that do not repeat are lost."""
         hosts = self.hosts
         for i, episode in enumerate(episodes):
             self.memory[i] = 0.0 if episode.memory is None else episode.memory
@@ -187,9 +188,9 @@ class Player:
                     ended = ended or bool((replayed.terminated | replayed.truncated).any())
             if not gone and (ended or not np.array_equal(row.running.obs[0], episode.obs)):
                 gone[0] = EpisodeLost(
-                    f"with the seed {episode.seed} and the same {counted(episode.length, 'action')} it gave something "
-                    "else than before, so the episode cannot be continued where its worker left it; an environment "
-                    "should draw everything random from the seed of its reset"
+                    f"a replay with seed {episode.seed} and the same {counted(episode.length, 'action')} gave "
+                    "different observations, so the episode cannot be continued; want an environment that draws all "
+                    "random numbers from the seed of its reset"
                 )
                 row.lose(0, gone[0], gone)
             hosts.adopt(i, row)

@@ -1,4 +1,4 @@
-"""Rollouts in worker processes of this machine, each with environments of its own; a simulator each, if need be."""
+"""Rollouts in worker processes on this machine, each with its own environments and simulators."""
 
 import os
 import pickle
@@ -19,7 +19,7 @@ from .player import Iteration, Plan
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment
 
-_PATIENCE = 3.0  # seconds for all workers together to close their environments
+_PATIENCE = 3.0  # seconds for all workers to close their environments
 _GONE = (EOFError, ConnectionError)
 
 
@@ -29,14 +29,14 @@ class _Process(NamedTuple):
 
 
 class RemoteTraceback(Exception):
-    """Where in a worker an error arose."""
+    """The traceback of an error in a worker."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 class Processes(Supervised):
-    """Worker processes: spawned, not forked, with one thread for BLAS; fragments come by shared memory."""
+    """Worker processes, spawned (not forked), with one BLAS thread each; fragments are returned in shared memory."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
         super().__init__(plan, workers, seconds)
@@ -47,25 +47,25 @@ class Processes(Supervised):
         self._finalize = weakref.finalize(self, _end_all, self.workers, self._memory, self._folder)
 
     def start(self, worker: Worker) -> None:
-        """A process that has its plan and is at work to make its environments."""
-        # No worker may take an accelerator from the learner, or leave files behind when it is killed.
+        """Start a process that receives its plan and creates its environments."""
+        # Workers must not use the learner's accelerator, nor leave files behind when they are killed.
         environment = os.environ | ONE_THREAD | {"JAX_PLATFORMS": "cpu", "TMPDIR": str(self._folder.path)}
         worker.handle = _Process(*channel.launch(self._memory, environment))
         self._send(worker, pickle.dumps(sys.path), self._plan, pickle.dumps((worker.first, worker.end)))
 
     def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
-        """Send parameters and entropy."""
+        """Send parameters and entropy to a worker."""
         if self._iterations[0] is not iteration:  # pickled once for all workers
             self._iterations = iteration, pickle.dumps(iteration)
         self._send(worker, self._iterations[1], pickle.dumps(episodes))
 
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Return those whose sockets have something, or an end."""
+        """Return the workers whose sockets have data or are closed."""
         ready: Any = connection.wait([worker.handle.connection for worker in workers], max(seconds, 0.0))
         return [worker for worker in workers if worker.handle.connection in ready]
 
     def answer(self, worker: Worker) -> Fragment | None:
-        """From shared memory."""
+        """Return a fragment from shared memory."""
         try:
             kind, content = worker.handle.connection.recv()
         except _GONE:
@@ -78,16 +78,16 @@ class Processes(Supervised):
         return self._memory.read(worker.first, worker.end, *content)
 
     def kill(self, worker: Worker) -> None:
-        """By SIGKILL, with the processes of its simulators."""
+        """Kill a worker and the processes of its simulators with SIGKILL."""
         channel.kill(worker.handle.process)
         _dismiss([worker.handle])
 
     def dismiss(self, workers: Sequence[Worker]) -> None:
-        """Close their sockets, and wait a little."""
+        """Close the sockets of workers and wait briefly."""
         _dismiss([worker.handle for worker in workers])
 
     def close(self) -> None:
-        """And remove what they left in their temporary folder."""
+        """Stop all workers and remove their temporary files."""
         super().close()
         self._folder.empty()
 
@@ -106,8 +106,8 @@ def _cause(process: subprocess.Popen) -> str:
         return "closed its socket"
     if code < 0:
         name = signal.Signals(-code).name
-        memory = "; was there memory enough?" if name == "SIGKILL" else ""
-        return f"was ended by signal {-code} ({name}{memory})"
+        memory = "; possibly out of memory" if name == "SIGKILL" else ""
+        return f"was killed by signal {-code} ({name}{memory})"
     return f"ended with exit code {code}"
 
 

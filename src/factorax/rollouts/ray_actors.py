@@ -1,7 +1,7 @@
-"""Rollouts by actors of Ray, on this machine or on a cluster; needs ``pip install 'factorax[ray]'``.
+"""Rollouts by Ray actors, on this machine or on a cluster; needs ``pip install 'factorax[ray]'``.
 
-Workers ask for processors. If the cluster has none to spare, because there are few or because a node is gone, a worker
-is squeezed in where others are; when there is room again it moves there, and its episodes are played again.
+Workers request processors. If the cluster has none available, because there are few or a node has failed, a worker
+shares a node with others; when there is room again, it moves there and its episodes are replayed.
 """
 
 import logging
@@ -19,8 +19,8 @@ from .player import Iteration, Plan, Player
 from .supervising import ONE_THREAD, Supervised, Worker, WorkerDied, packed
 from .transitions import Fragment, slim, whole
 
-_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # Ray's own switch, read when it is imported: 0 means one machine alone
-_PATIENCE = 15.0  # seconds for Ray to find a place
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # read by Ray at import: 0 restricts it to one machine
+_PATIENCE = 15.0  # seconds for Ray to place an actor
 _ENVIRONMENT = ONE_THREAD | {"JAX_PLATFORMS": "cpu"}
 
 
@@ -28,14 +28,14 @@ _ENVIRONMENT = ONE_THREAD | {"JAX_PLATFORMS": "cpu"}
 class _Handle:
     actor: Any
     answer: Any
-    """A reference to what comes next."""
+    """A reference to the next result."""
     squeezed: bool
     ready: bool = False
     started: float = 0.0
 
 
 class RayActors(Supervised):
-    """An actor for every worker; Ray is started on this machine, for this machine alone, if no address is given."""
+    """One actor per worker. Without an address, Ray is started on this machine, for local connections only."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float, *, address: str = "", cpus: float = 1.0):
         super().__init__(plan, workers, seconds)
@@ -45,7 +45,7 @@ class RayActors(Supervised):
         self._actor = self._ray.remote(_Actor)
 
     def send(self, iteration: Iteration) -> None:
-        """Move those that were squeezed in if there is room by now; then let all play."""
+        """Move workers that share a node if there is room now; then start a fragment in all."""
         for worker in self.workers:
             if worker.handle is not None and worker.handle.squeezed and self._room():
                 self.kill(worker)
@@ -53,11 +53,11 @@ class RayActors(Supervised):
         super().send(iteration)
 
     def start(self, worker: Worker) -> None:
-        """An actor somewhere, as far from the others as can be."""
+        """Start an actor, placed as far from the others as possible."""
         self._place(worker, squeeze=not self._room())
 
     def _room(self) -> bool:
-        """Return whether the nodes that are alive have processors for one more."""
+        """Return whether the live nodes have processors for one more worker."""
         placed = sum(w.handle is not None and not w.handle.squeezed for w in self.workers)
         return (placed + 1) * self._cpus <= self._ray.cluster_resources().get("CPU", 0.0)
 
@@ -68,13 +68,13 @@ class RayActors(Supervised):
         worker.handle = _Handle(actor, ready, squeeze, started=time.monotonic())
 
     def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
-        """Send parameters and entropy: once to every node."""
+        """Send parameters and entropy, once per node."""
         if self._iterations[0] is not iteration:
             self._iterations = iteration, self._ray.put(iteration)
         worker.handle.answer = worker.handle.actor.play.remote(self._iterations[1], episodes)
 
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Return those whose answer is there."""
+        """Return the workers whose answer has arrived."""
         by_answer = {worker.handle.answer: worker for worker in workers}
         ready, _ = self._ray.wait(list(by_answer), num_returns=1, timeout=max(min(seconds, 1.0), 0.0))
         if not ready:
@@ -86,7 +86,7 @@ class RayActors(Supervised):
         return [by_answer[answer] for answer in ready]
 
     def answer(self, worker: Worker) -> Fragment | None:
-        """From Ray's store."""
+        """Return a fragment from Ray's object store."""
         try:
             fragment = self._ray.get(worker.handle.answer)
         except self._ray.exceptions.RayTaskError as error:
@@ -97,11 +97,11 @@ class RayActors(Supervised):
         return None if fragment is None else fragment._replace(transitions=whole(fragment.transitions))
 
     def kill(self, worker: Worker) -> None:
-        """By Ray."""
+        """Kill an actor."""
         self._ray.kill(worker.handle.actor, no_restart=True)
 
     def dismiss(self, workers: Sequence[Worker]) -> None:
-        """Let them close their environments, those that do not play."""
+        """Let idle workers close their environments."""
         closing = [worker.handle.actor.close.remote() for worker in workers]
         self._ray.wait(closing, num_returns=len(closing), timeout=3.0) if closing else None
         for worker in workers:
@@ -109,10 +109,10 @@ class RayActors(Supervised):
 
 
 class _Actor:
-    """What runs there."""
+    """The actor that runs on a node."""
 
     def prepare(self, path: list[str], plan: bytes, first: int, end: int) -> None:
-        """Make the environments."""
+        """Create the environments."""
         sys.path += [folder for folder in path if folder not in sys.path]
         self.player = Player(pickle.loads(plan), first, end)
 
@@ -127,7 +127,7 @@ class _Actor:
 
 
 def connect(address: str) -> Any:
-    """Ray, connected to the cluster at this address; or to one of its own, which listens on the loopback alone."""
+    """Return Ray, connected to the cluster at this address, or to a local one that listens on loopback only."""
     if not address and "ray" not in sys.modules:
         os.environ.setdefault(_LOOPBACK, "0")
     try:
@@ -138,12 +138,13 @@ def connect(address: str) -> Any:
     if not ray.is_initialized():
         if not address and os.environ.get(_LOOPBACK) != "0":
             raise ValueError(
-                "ray_address: got none, and Ray was imported before, so that it would listen on all interfaces of this "
-                f"machine. Set {_LOOPBACK}=0 before it is imported, or call ray.init() as you like, or give an address"
+                "ray_address: got none, but Ray has already been imported and would listen on all interfaces of this "
+                f"machine; want {_LOOPBACK}=0 set before the import, a call of ray.init() beforehand, or an address"
             )
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # what Ray will do, without a warning
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's future default, without its warning
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "os.fork")  # JAX has its doubts; here another program is begun at once
+            # JAX warns of forks, but here another program is executed immediately
+            warnings.filterwarnings("ignore", "os.fork")
             ray.init(
                 address=address or "local",
                 include_dashboard=None if address else False,

@@ -1,4 +1,4 @@
-"""Replay of the episodes of a vector environment, which are of different lengths and must end in the same step."""
+"""Replay of the episodes of a vector environment, which differ in length and must end in the same step."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,17 @@ from .vector import Vector
 
 
 def replayed(vector: Vector, episodes: Sequence[Episode], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bring the environments of a vector to where these episodes are; returns their targets so far, summed, ``(n, m)``,
-    and their lengths ``(n,)``.
+    """Bring the environments of a vector to the current step of these episodes.
 
-    The longest episode is replayed from the first step on. The environments of shorter ones wait, which in a vector
-    means that they are stepped as well, and are reset with their seeds when it is their turn, so that all arrive at the
-    same time. Raises `EpisodeLost` if one turns out differently, or the vector draws seeds of its own.
+    Returns the summed targets ``(n, m)`` and lengths ``(n,)`` of the episodes. The longest episode is replayed from
+    its first step. The environments of shorter episodes are stepped along and reset with their seeds later, so that
+    all episodes end in the same step. Raises `EpisodeLost` if an episode does not repeat, or if the vector draws its
+    own seeds.
     """
     if not vector.seeded:
         raise EpisodeLost(
-            f"{vector.name} resets its environments with its own seeds, so that its episodes cannot be replayed; "
-            "those of gymnasium.vector.SyncVectorEnv and AsyncVectorEnv can, and those of a vector environment with "
+            f"{vector.name} resets its environments with its own seeds, so its episodes cannot be replayed; want "
+            "gymnasium.vector.SyncVectorEnv or AsyncVectorEnv, or a vector environment with "
             "metadata['seed_per_env']"
         )
     actions = [np.concatenate([*episode.actions, np.zeros((0, len(vector.space)), np.float32)]) for episode in episodes]
@@ -52,7 +52,7 @@ def replayed(vector: Vector, episodes: Sequence[Episode], n: int) -> tuple[np.nd
     totals = np.zeros((n, vector.n_targets))
     for i, episode in enumerate(episodes):
         begin = starts[i]
-        for part in episode.actions:  # added up in the order in which it was done at first
+        for part in episode.actions:  # summed in the original order
             totals[i] += psi[begin : begin + len(part), i].sum(axis=0)
             begin += len(part)
     return totals, lengths
@@ -61,7 +61,7 @@ def replayed(vector: Vector, episodes: Sequence[Episode], n: int) -> tuple[np.nd
 def _other(i: int, episodes: Sequence[Episode]) -> EpisodeLost:
     episode = episodes[i]
     return EpisodeLost(
-        f"number {i} of them, with the seed {episode.seed} and the same {counted(episode.length, 'action')}, gave "
-        "something else than before, so the episodes cannot be continued where their worker left them; an environment "
-        "should draw everything random from the seed of its reset"
+        f"its environment {i}, replayed with seed {episode.seed} and the same {counted(episode.length, 'action')}, "
+        "gave different observations, so the episodes cannot be continued; want an environment that draws all random "
+        "numbers from the seed of its reset"
     )

@@ -1,4 +1,4 @@
-"""What environments return, and what is wrong with it. Nothing here is called for a step that is as it should be."""
+"""Checks of the return values of environments. Called only if a step cannot be used as it is."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,28 +15,28 @@ FIVE = "(observation, reward, terminated, truncated, info)"
 
 
 class Misfit(ValueError):
-    """Something that an environment returned and cannot be used; the message says what."""
+    """Raised for a return value of an environment that cannot be used."""
 
 
 def name_of(env: Any) -> str:
-    """Return the name of an environment: what Gymnasium calls it, or its class."""
+    """Return the name of an environment: its Gymnasium id, or its class."""
     spec, bare = getattr(env, "spec", None), getattr(env, "unwrapped", env)
-    if spec is None and hasattr(bare, "env"):  # what `fx.wrap` makes is its own `unwrapped`
+    if spec is None and hasattr(bare, "env"):  # a wrapper of `fx.wrap` is its own `unwrapped`
         return name_of(bare.env)
     return str(getattr(spec, "id", None) or getattr(bare, "called", None) or type(bare).__name__)
 
 
 def real_numbers(name: str, value: Any) -> np.ndarray:
-    """Return an array of real numbers; raises `Misfit` for anything else, such as texts, None and complex numbers."""
+    """Return an array of real numbers; raise `Misfit` for anything else, such as strings, None and complex numbers."""
     numbers = _array(value)
     if numbers is None or numbers.dtype.char not in REAL:
-        hint = "; a PettingZoo environment goes through fx.wrap" if isinstance(value, Mapping) else ""
+        hint = "; use fx.wrap for a PettingZoo environment" if isinstance(value, Mapping) else ""
         raise Misfit(f"{name}: got {shown_value(value)}, want real numbers{hint}")
     return numbers
 
 
 def observation(observed: Any, space: ObservationSpace) -> np.ndarray:
-    """Return an observation as a row ``(d,)``; raises `Misfit` for anything but the real numbers of its space."""
+    """Return an observation as a row ``(d,)``; raise `Misfit` unless it has the real numbers of its space."""
     if space.is_compound:
         try:
             return space.row(observed)
@@ -45,30 +45,30 @@ def observation(observed: Any, space: ObservationSpace) -> np.ndarray:
     size, numbers = space.size, real_numbers("observation", observed)
     if numbers.size != size:
         raise Misfit(
-            f"observation: got {counted(numbers.size, 'number')} in shape {numbers.shape}, want {size}, as its "
-            "observation space says"
+            f"observation: got {counted(numbers.size, 'number')} in shape {numbers.shape}, want {size}, as in its "
+            "observation space"
         )
     return numbers.reshape(size)
 
 
 def targets(vector: Any, size: int) -> np.ndarray:
-    """Return targets as ``(size,)``; NumPy would broadcast a single number over all of them."""
+    """Return targets as ``(size,)``; NumPy would silently broadcast a single number."""
     if isinstance(vector, Mapping):
         raise Misfit(
             f"reward: got {shown_value(vector)}, want a number, or {counted(size, 'target')} in info['vector_reward']; "
-            "a PettingZoo environment goes through fx.wrap"
+            "use fx.wrap for a PettingZoo environment"
         )
     numbers = real_numbers("info['vector_reward'] or reward", vector)
     if numbers.size != size:
         raise Misfit(
-            f"info['vector_reward']: got {counted(numbers.size, 'target')}, want {size}, one for each column of the "
+            f"info['vector_reward']: got {counted(numbers.size, 'target')}, want {size}, one per column of the "
             "influence network"
         )
     return numbers.reshape(size)
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return whether a flag is set; 0 and 1 are taken for booleans, texts and None are not."""
+    """Return a flag as a boolean; 0 and 1 are accepted, strings and None are not."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     number = None if isinstance(value, str | bytes) else _array(value)
@@ -78,9 +78,9 @@ def flag(name: str, value: Any) -> bool:
 
 
 def mask(name: str, value: Any, size: int | None) -> np.ndarray:
-    """Return a mask of `info` as booleans ``(size,)``; of any length if that is None."""
+    """Return a mask of `info` as booleans ``(size,)``; of any length if `size` is None."""
     entries, of = _array(value), {"factor_mask": "factor", "target_terminated": "target"}[name]
-    want = f"{'booleans' if size is None else counted(size, 'boolean')}, one for each {of}"
+    want = f"{'booleans' if size is None else counted(size, 'boolean')}, one per {of}"
     if entries is None or entries.dtype.char not in REAL or entries.ndim != 1:
         raise Misfit(f"info['{name}']: got {shown_value(value)}, want {want}")
     if size is not None and entries.size != size:
@@ -91,7 +91,7 @@ def mask(name: str, value: Any, size: int | None) -> np.ndarray:
 
 
 def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
-    """Return the observation that a `reset` returned, as a row ``(d,)`` of 32 bits."""
+    """Return the observation of a `reset` as a row ``(d,)`` in float32."""
     check_reset(returned)
     observed = observation(returned[0], space).astype(np.float32)
     if not np.isfinite(observed).all():
@@ -100,41 +100,41 @@ def first_observation(returned: Any, space: ObservationSpace) -> np.ndarray:
 
 
 def check_reset(returned: Any) -> None:
-    """Raise `Misfit` unless this is what a reset returns: a pair."""
+    """Raise `Misfit` unless a reset returned a pair."""
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise Misfit(f"reset: got {shown_value(returned)}, want (observation, info)")
 
 
 def check_step(returned: Any) -> None:
-    """Raise `Misfit` unless this is what a step returns: five things, and the last of them a dict."""
+    """Raise `Misfit` unless a step returned five values, the last of them a dict."""
     if not isinstance(returned, tuple) or len(returned) != 5:
-        old = "; it has the step of Gym before 0.26" if isinstance(returned, tuple) and len(returned) == 4 else ""
+        old = "; this is the interface of Gym before 0.26" if isinstance(returned, tuple) and len(returned) == 4 else ""
         what = f"{counted(len(returned), 'value')}" if isinstance(returned, tuple) else shown_value(returned)
-        raise Misfit(f"step: got {what}, want five, {FIVE}{old}")
+        raise Misfit(f"step: got {what}, want five values, {FIVE}{old}")
     if not isinstance(returned[4], Mapping):
         raise Misfit(f"info: got {shown_value(returned[4])}, want a dict")
 
 
 def check_spaces(env: Any, first: Any) -> None:
-    """Raise `Misfit` unless an environment has spaces, and an action space as the first one has."""
+    """Raise `Misfit` unless an environment has spaces, and the same action space as the first environment."""
     for name in ("observation_space", "action_space"):
         space = getattr(env, name, None)
         if not isinstance(space, gym.Space):
-            raise Misfit(f"{name}: got {shown_value(space)}, want a space of Gymnasium")
+            raise Misfit(f"{name}: got {shown_value(space)}, want a Gymnasium space")
     space = env.action_space
     if space is not first and space != first and repr(space) != repr(first):
-        raise Misfit(f"action_space: got {space}, want {first}, as at first and in all environments")
+        raise Misfit(f"action_space: got {space}, want {first}, as in the first environment")
 
 
 def _array(value: Any) -> np.ndarray | None:
     try:
         return np.asarray(value)
-    except (ValueError, TypeError):  # ragged, or an object that refuses
+    except (ValueError, TypeError):  # ragged, or not convertible
         return None
 
 
 def shown_value(value: Any) -> str:
-    """Return a value with its type, cut short."""
+    """Return a value with its type, abbreviated."""
     if value is None or isinstance(value, bool | str):
         return f"{value!r:.60}"
     if isinstance(value, np.ndarray) and value.size > 8:

@@ -1,4 +1,4 @@
-"""What vector environments return, with a row for each environment, and what is wrong with it."""
+"""Checks of the return values of vector environments, with one row per environment."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,13 @@ from ..structure.labels import counted
 from .returned import REAL, Misfit, observation, real_numbers, shown_value
 
 _WHERE = (
-    "Return it as the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) says where the "
-    "parts of the reward are"
+    "Return it as the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) defines where "
+    "the parts of the reward are"
 )
 
 
 def observations(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
-    """Return the observations of all environments as rows ``(n, d)``, which may be a view of what came."""
+    """Return the observations of all environments as rows ``(n, d)``, possibly as a view."""
     if space.is_compound:
         return _compound(observed, n, space)
     shape = space.parts[0].shape
@@ -25,8 +25,8 @@ def observations(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
         real_numbers("observations", observed)
     if rows.shape != (n, *shape):
         raise Misfit(
-            f"observations: got shape {rows.shape}, want {(n, *shape)}, a row for each of {counted(n, 'environment')}, "
-            "as its single_observation_space says"
+            f"observations: got shape {rows.shape}, want {(n, *shape)}, one row for each of "
+            f"{counted(n, 'environment')}, as in its single_observation_space"
         )
     return rows.reshape(n, -1)
 
@@ -38,12 +38,12 @@ def _compound(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
         raise Misfit(str(error)) from None
     if is_one or len(rows) != n:
         got = "one" if is_one else len(rows)
-        raise Misfit(f"observations: got {got}, want {n}, one for each environment, in front of every part")
+        raise Misfit(f"observations: got {got}, want {n}, one per environment, as the first axis of each part")
     return rows
 
 
 def targets(vector: Any, n: int, m: int) -> np.ndarray:
-    """Return the targets of all environments as ``(n, m)``; one target may come as ``(n,)``."""
+    """Return the targets of all environments as ``(n, m)``; a single target may have shape ``(n,)``."""
     rows = vector if type(vector) is np.ndarray else _together("rewards", vector)
     if rows.dtype.char not in REAL:
         rows = _together("rewards", vector)
@@ -51,18 +51,18 @@ def targets(vector: Any, n: int, m: int) -> np.ndarray:
         return rows
     if m == 1 and rows.shape == (n,):
         return rows[:, None]
-    want = f"want {(n, m)}, a row for each of {counted(n, 'environment')} and a column for each target"
+    want = f"want {(n, m)}, one row for each of {counted(n, 'environment')} and one column per target"
     if rows.shape == (m, n) and n != m:
         raise Misfit(f"rewards: got shape {rows.shape}, {want}; it is the transpose: return rewards.T")
     raise Misfit(f"rewards: got shape {rows.shape}, {want}. {_WHERE}")
 
 
 def flags(name: str, values: Any, n: int) -> np.ndarray:
-    """Return a flag of all environments as booleans ``(n,)``; 0 and 1 are taken for booleans."""
+    """Return a flag of all environments as booleans ``(n,)``; 0 and 1 are accepted."""
     entries = np.asarray(values)
     if entries.dtype.char == "?" and entries.shape == (n,):
         return entries
-    want = f"want {counted(n, 'boolean')}, one for each environment"
+    want = f"want {counted(n, 'boolean')}, one per environment"
     if entries.dtype.char not in REAL or entries.shape != (n,):
         raise Misfit(f"{name}: got {shown_value(values)}, {want}")
     if not ((entries == 0) | (entries == 1)).all():
@@ -74,7 +74,7 @@ def masks(name: str, values: np.ndarray, n: int, size: int | None) -> np.ndarray
     """Return a mask of `info` as booleans ``(n, size)``; of any width if `size` is None."""
     of = {"factor_mask": "factor", "target_terminated": "target"}[name]
     width = "…" if size is None else size
-    want = f"want booleans of shape ({n}, {width}), a row for each environment and a column for each {of}"
+    want = f"want booleans of shape ({n}, {width}), one row per environment and one column per {of}"
     fits = values.ndim == 2 and len(values) == n and (size is None or values.shape[1] == size)
     if not fits:
         raise Misfit(f"info['{name}']: got shape {values.shape}, {want}")
@@ -84,8 +84,10 @@ def masks(name: str, values: np.ndarray, n: int, size: int | None) -> np.ndarray
 
 
 def entry(info: Mapping[str, Any], name: str, n: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return an entry of `info` as an array ``(n, ...)``, and which rows of it are there, as the entry ``_name`` says;
-    None if it is not there at all."""
+    """Return an entry of `info` as an array ``(n, ...)``, and which of its rows are set, by the entry ``_name``.
+
+    None if there is no such entry.
+    """
     value = info.get(name)
     if value is None:
         return None
@@ -93,15 +95,17 @@ def entry(info: Mapping[str, Any], name: str, n: int) -> tuple[np.ndarray, np.nd
     there = np.ones(n, bool) if there is None else flags(f"info['_{name}']", there, n)
     rows = np.asarray(value) if type(value) is not np.ndarray or value.dtype.char == "O" else value
     if rows.shape[:1] != (n,):
-        raise Misfit(f"info['{name}']: got shape {rows.shape}, want a row for each of {counted(n, 'environment')}")
+        raise Misfit(f"info['{name}']: got shape {rows.shape}, want one row for each of {counted(n, 'environment')}")
     if rows.dtype.char == "O":  # lists, or arrays of different shapes
         rows = _together(f"info['{name}']", [rows[i] if there[i] else None for i in range(n)])
     return rows, there
 
 
 def with_final(info: dict[str, Any], n: int) -> dict[str, Any]:
-    """Return the `info` of a step with what ``info["final_info"]`` says of environments that were reset in the same
-    step: for them, what is beside it belongs to the next episode."""
+    """Return the `info` of a step, with ``info["final_info"]`` for environments that were reset in the same step.
+
+    For those, the other entries of `info` belong to the next episode.
+    """
     final, ended = info.get("final_info"), info.get("_final_info")
     if not isinstance(final, Mapping):
         return info
@@ -124,7 +128,9 @@ def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarr
         else:
             rows, last = np.asarray(before), np.asarray(value)
             if rows.shape != last.shape:
-                raise Misfit(f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as next to it")
+                raise Misfit(
+                    f"info['{path}']['{name}']: got shape {last.shape}, want {rows.shape}, as in the entry next to it"
+                )
             spread = there.reshape(-1, *[1] * (rows.ndim - 1))
             overlaid[name] = np.where(spread, last, rows)
         earlier = (
@@ -135,19 +141,18 @@ def _overlaid(base: Mapping[str, Any], final: Mapping[str, Any], ended: np.ndarr
 
 
 def last_observations(info: Mapping[str, Any], ended: np.ndarray, space: ObservationSpace) -> np.ndarray:
-    """Return the last observations of the episodes of these environments, rows ``(k, d)``, from
-    ``info["final_obs"]``."""
+    """Return the last observations of ended episodes, rows ``(k, d)``, from ``info["final_obs"]``."""
     final = info.get("final_obs")
     if final is None:
         raise Misfit(
             f"info['final_obs']: is missing in a step in which environment {ended[0]} ended, want its last observation "
-            "there, as metadata['autoreset_mode'] is AutoresetMode.SAME_STEP"
+            "there, because metadata['autoreset_mode'] is AutoresetMode.SAME_STEP"
         )
     return np.stack([observation(final[i], space) for i in ended])
 
 
 def _together(name: str, values: Any) -> np.ndarray:
-    """Return rows of lists as one array; None stands for zeros."""
+    """Return rows of lists as one array; None becomes zeros."""
     if not isinstance(values, list | tuple | np.ndarray):
         return real_numbers(name, values)
     rows = [None if row is None else real_numbers(name, row) for row in values]
@@ -156,5 +161,7 @@ def _together(name: str, values: Any) -> np.ndarray:
         return real_numbers(name, values)
     shapes = {row.shape for row in rows if row is not None}
     if len(shapes) > 1:
-        raise Misfit(f"{name}: got rows of shapes {' and '.join(map(str, sorted(shapes)))}, want one shape for all")
+        raise Misfit(
+            f"{name}: got rows of shapes {' and '.join(map(str, sorted(shapes)))}, want the same shape for all"
+        )
     return np.stack([np.zeros_like(like) if row is None else row for row in rows])

@@ -1,4 +1,4 @@
-"""Whether an environment repeats itself after a reset with the same seed, which replays and reproducible runs need."""
+"""Test whether an environment is reproducible after a reset with the same seed, which replays require."""
 
 from typing import Any
 
@@ -9,16 +9,18 @@ from ..structure.labels import warn
 from .returned import name_of
 
 STEPS = 8
-"""Steps of an environment that are repeated."""
+"""Number of steps that are repeated."""
 
 
 class SeedWarning(UserWarning):
-    """An environment that does something else after a reset with the same seed."""
+    """Warns of an environment that behaves differently after a reset with the same seed."""
 
 
 def observed(env: Any, actions: int) -> list[np.ndarray]:
-    """Return the first observations after ``reset(seed=0)``, with random actions that are drawn with the seed
-    `actions`; those of all environments if it is a vector of them. They end with the first episode."""
+    """Return the observations of the first steps after ``reset(seed=0)``, up to the end of the first episode.
+
+    Actions are random, drawn with the seed `actions`. For a vector, the observations of all environments are returned.
+    """
     env.action_space.seed(actions)
     obs, info = env.reset(seed=0)
     rows = [_numbers(obs)]
@@ -39,7 +41,7 @@ def _numbers(obs: Any) -> np.ndarray:
 
 
 def differ(first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-    """Return whether two episodes differ while both last."""
+    """Return whether two episodes differ in the steps that both have."""
     return any(not _equal(a, b) for a, b in zip(first, second, strict=False))
 
 
@@ -48,15 +50,15 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarray]) -> None:
-    """Warn if two episodes with one seed and the same actions, as `observed` gives them, are not the same."""
+    """Warn if two episodes with one seed and the same actions, from `observed`, are not equal."""
     if not differ(first, again) and len(first) == len(again):
         return
     unlike = [i for i, (a, b) in enumerate(zip(first, again, strict=False)) if not _equal(a, b)]
     where = "already in the first observation" if unlike[:1] == [0] else "after a few steps"
     warn(
-        f"{name_of(env)}: two episodes with reset(seed=0) and the same actions differ, {where}, so its reset ignores "
-        "the seed, or not everything random comes from it. It can be trained on, but runs cannot be repeated: a worker "
-        "that is replaced, and a run that is resumed, begin new episodes. Call super().reset(seed=seed) in reset, and "
-        "draw from self.np_random alone",
+        f"{name_of(env)}: two episodes with reset(seed=0) and the same actions differ, {where}: its reset ignores the "
+        "seed, or some random numbers do not come from it. It can be trained on, but runs are not reproducible: a "
+        "replaced worker and a resumed run start new episodes. Call super().reset(seed=seed) in reset, and draw only "
+        "from self.np_random",
         SeedWarning,
     )

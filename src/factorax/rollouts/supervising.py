@@ -1,9 +1,9 @@
-"""Workers that may crash: each is replaced, its fragment is played again, and results do not change.
+"""Fault tolerance: crashed workers are replaced and their fragments are replayed, and results do not change.
 
-After every iteration the supervisor knows which episode every environment is in: the seed of its reset and all actions
-since. A new worker replays them, and is then where the old one was when it started the fragment. This holds for
-environments that draw everything random from the seed of their reset and carry nothing from one episode to the next.
-It is checked: if the observation differs, the episode is lost (see `EpisodeLost`).
+After each iteration the supervisor knows the episode of each environment: the seed of its reset and all actions since.
+A new worker replays them and is then in the state in which the old one started the fragment. This requires environments
+that draw all random numbers from the seed of their reset and keep nothing from one episode to the next. It is checked:
+if the observation differs, the episode is lost (see `EpisodeLost`).
 """
 
 import time
@@ -21,26 +21,26 @@ from .player import Iteration, Plan
 from .transitions import Fragment
 
 DEATHS = 3
-"""After this many deaths of a worker over one fragment, give up with an error."""
+"""Number of deaths of a worker in one fragment after which an error is raised."""
 START_SECONDS = 120.0
-"""Time for a worker to start and make its environments, in addition to the time for a fragment."""
+"""Seconds for a worker to start and create its environments, in addition to the time for a fragment."""
 
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Environment variables of workers, which share their machine."""
+"""Environment variables of workers: they share the machine, so each uses one thread."""
 
 
 class WorkerDied(RuntimeError):
-    """A worker has ended; the message says why."""
+    """Raised if a worker has ended; the message says why."""
 
 
 @dataclass
 class Worker:
-    """What the supervisor knows of a worker."""
+    """The state of a worker as known to the supervisor."""
 
     number: int
     first: int
     end: int
-    """Its environments are those from `first` to before `end`."""
+    """Its environments are those from `first` up to `end` (exclusive)."""
     handle: Any = None
     deadline: float = np.inf
     deaths: int = 0
@@ -48,14 +48,14 @@ class Worker:
 
 
 class Supervised(Backend):
-    """Environments spread evenly over workers."""
+    """Environments distributed evenly over workers."""
 
     def __init__(self, plan: Plan, workers: int, seconds: float):
         together = plan.num_envs or 1
         most = plan.n_envs // together
         if not 1 <= workers <= most:
             of = "environments" if plan.num_envs is None else f"vectors of {together} environments"
-            raise ValueError(f"workers: got {workers}, want from 1 to as many as there are {of}, {most}")
+            raise ValueError(f"workers: got {workers}, want from 1 to {most}, the number of {of}")
         self.plan, self.seconds = plan, seconds
         bounds = together * np.linspace(0, most, workers + 1).round().astype(int)
         self.workers = [Worker(w, int(bounds[w]), int(bounds[w + 1])) for w in range(workers)]
@@ -64,32 +64,36 @@ class Supervised(Backend):
 
     @abstractmethod
     def start(self, worker: Worker) -> None:
-        """Set the handle of a new worker that makes its environments. May raise `WorkerDied`."""
+        """Start a new worker, which creates its environments, and set its handle. May raise `WorkerDied`."""
 
     @abstractmethod
     def ask(self, worker: Worker, iteration: Iteration, episodes: Sequence[Episode] | None) -> None:
-        """Let one that is ready play a fragment, beginning where `episodes` say, or where it is. May raise
-        `WorkerDied`."""
+        """Let a ready worker play a fragment, starting from `episodes` or its current episodes.
+
+        May raise `WorkerDied`.
+        """
 
     @abstractmethod
     def wait(self, workers: Sequence[Worker], seconds: float) -> Sequence[Worker]:
-        """Return the workers that have answered, or ended, within this many seconds."""
+        """Return the workers that have answered or ended within this time."""
 
     @abstractmethod
     def answer(self, worker: Worker) -> Fragment | None:
-        """Return a fragment; None from a new worker that has made its environments. Raises `WorkerDied`, or what the
-        environments raised."""
+        """Return a fragment, or None from a new worker that has created its environments.
+
+        Raises `WorkerDied`, or the error that an environment raised.
+        """
 
     @abstractmethod
     def kill(self, worker: Worker) -> None:
-        """End a worker at once; it may hang, or have ended."""
+        """Kill a worker, which may hang or have ended."""
 
     @abstractmethod
     def dismiss(self, workers: Sequence[Worker]) -> None:
         """Let workers close their environments and end."""
 
     def send(self, iteration: Iteration) -> None:
-        """Let all workers play a fragment; new ones once they have started."""
+        """Let all workers play a fragment; new workers do so once they have started."""
         self._iteration = iteration
         for worker in self.workers:
             worker.fragment, worker.deaths = None, 0
@@ -104,7 +108,7 @@ class Supervised(Backend):
             while waiting := [worker for worker in self.workers if worker.fragment is None]:
                 self._hear(waiting)
         except BaseException:
-            self.close()  # there are fragments that nobody will ask for
+            self.close()  # otherwise fragments would remain that nobody collects
             raise
         fragments = []
         for worker in self.workers:
@@ -116,7 +120,7 @@ class Supervised(Backend):
         return fragments
 
     def close(self) -> None:
-        """End all workers; if they are needed again, new ones continue where they were."""
+        """Stop all workers; if they are needed again, new ones continue their episodes."""
         self.dismiss([worker for worker in self.workers if worker.handle is not None])
         for worker in self.workers:
             worker.handle = None
@@ -124,7 +128,7 @@ class Supervised(Backend):
 
     def _hear(self, waiting: list[Worker]) -> None:
         ready = self.wait(waiting, min(worker.deadline for worker in waiting) - time.monotonic())
-        for worker in waiting if not ready else ():  # a worker that has answered was in time
+        for worker in waiting if not ready else ():  # a worker that has answered is not late
             if worker.deadline <= time.monotonic():
                 self._replace(worker, WorkerDied(f"had not answered after {self.seconds:g} s (fragment_seconds)"))
         for worker in ready:
@@ -165,11 +169,11 @@ class Supervised(Backend):
 
 
 def packed(plan: Plan) -> bytes:
-    """Return a plan for other processes: its functions by value, unless they can be imported."""
+    """Return a pickled plan for other processes, with functions by value unless they can be imported."""
     try:
         return cloudpickle.dumps(plan)
     except Exception as error:
         raise ValueError(
-            f"problem: cannot be sent to a worker ({error}); want a function that makes the environment there, without "
-            "an environment, a file or a lock in it"
+            f"problem: cannot be sent to a worker ({error}); want a function that creates the environment there, "
+            "without references to an environment, a file or a lock"
         ) from error

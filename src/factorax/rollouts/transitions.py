@@ -1,4 +1,4 @@
-"""What a rollout gives: transitions ``[T, B, ...]``, also of some environments only, to be put side by side."""
+"""Transitions of a rollout, ``[T, B, ...]``, and of parts of its environments, which are concatenated."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Transition(NamedTuple):
-    """What one step of B environments gave, as arrays of JAX or NumPy; of a rollout ``[T, B, ...]``."""
+    """One step of B environments as JAX or NumPy arrays; ``[T, B, ...]`` for a rollout."""
 
     obs: Any
     action: Any
@@ -16,62 +16,65 @@ class Transition(NamedTuple):
     terminated: Any
     truncated: Any
     factor_mask: Any
-    """``(B, n)`` or None."""
+    """Mask of the factors that acted, ``(B, n)``, or None."""
     target_terminated: Any
-    """``(B, m)`` or None."""
+    """Mask of the targets that have ended, ``(B, m)``, or None."""
     episode_psi: Any
-    """The targets of an episode that ended here, ``(B, m)``; else zero."""
+    """The targets of an episode that ended in this step, ``(B, m)``; otherwise zero."""
     episode_length: Any
     log_prob: Any = None
-    """Log-probability of every component under the policy that acted, ``(B, c)``, if that may not be the learner's."""
+    """Log-probability of each component under the acting policy, ``(B, c)``, if it may differ from the learner's."""
     memory: Any = None
-    """What a recurrent policy remembered before it acted, ``(B, h)``."""
+    """Memory of a recurrent policy before it acted, ``(B, h)``."""
 
 
 OPTIONAL = {"factor_mask": True, "target_terminated": False}
-"""What `info` may leave out, and what it then means: all factors acted, no target ended by itself."""
+"""Optional entries of `info` with their defaults: all factors acted, and no target ended by itself."""
 
 
 class RunningEpisodes(NamedTuple):
-    """The episodes that B environments are in after a rollout: what it takes to replay them up to here."""
+    """The episodes of B environments after a rollout, with the data to replay them."""
 
     seed: np.ndarray
-    """Seed of their reset, ``(B,)``."""
+    """Seed of the reset, ``(B,)``."""
     began: np.ndarray
-    """The step of the rollout before which they were reset, ``(B,)``; −1 if that was in an earlier one."""
+    """The step of the rollout before which they were reset, ``(B,)``; −1 if it was in an earlier rollout."""
     obs: np.ndarray
     """Current observation, ``(B, d)``."""
     memory: np.ndarray | None = None
-    """What a recurrent policy remembers of them, ``(B, h)``."""
+    """Memory of a recurrent policy, ``(B, h)``."""
 
 
 class Fragment(NamedTuple):
-    """A rollout of some of the environments, and the episodes they are in after it."""
+    """A rollout of some of the environments, and their episodes after it."""
 
     transitions: Transition
     running: RunningEpisodes
     messages: tuple[str, ...]
-    """What was lost and repeated, to be shown to the user."""
+    """Messages on what was lost and repeated, to be shown to the user."""
 
 
 class Slim(NamedTuple):
-    """Transitions without redundant arrays, to be sent between machines: an observation is the `next_obs` of the step
-    before, unless an episode ended there, and most steps end none."""
+    """Transitions without redundant arrays, for transfer between machines.
+
+    An observation equals the `next_obs` of the previous step unless an episode ended there, which is rare."""
 
     transitions: Transition
-    """With None for what follows from the rest."""
+    """Transitions with None for arrays that follow from the rest."""
     first: np.ndarray
     """Observations before the first step, ``(B, d)``."""
     begun: np.ndarray
-    """And before the first of every later episode, ``(e, d)``."""
+    """Observations before the first step of each later episode, ``(e, d)``."""
     episode_psi: np.ndarray
-    """Where an episode ended, ``(E, m)``."""
+    """Targets of ended episodes, ``(E, m)``."""
     episode_length: np.ndarray
 
 
 def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int, np.ndarray]]) -> np.ndarray:
-    """Return observations before every step, ``[T, B, d]``, from those after it and the first ones of new episodes: the
-    step before, the environment, the observation."""
+    """Return the observations before each step, ``[T, B, d]``, from those after it and the first ones of new episodes.
+
+    `begun` lists for each new episode the previous step, the environment and the first observation.
+    """
     obs = np.concatenate([first[None], after[:-1]])
     for t, i, first_obs in begun:
         obs[t + 1 : t + 2, i] = first_obs  # after the last step the slice is empty
@@ -79,7 +82,7 @@ def before(first: np.ndarray, after: np.ndarray, begun: Iterable[tuple[int, int,
 
 
 def slim(transitions: Transition) -> Slim:
-    """Return the part of transitions that has to be sent."""
+    """Return the part of transitions that must be sent."""
     over = transitions.terminated | transitions.truncated
     rest = transitions._replace(obs=None, episode_psi=None, episode_length=None)
     return Slim(
@@ -92,7 +95,7 @@ def slim(transitions: Transition) -> Slim:
 
 
 def whole(sent: Slim) -> Transition:
-    """Return what `slim` was given, bit for bit."""
+    """Return the transitions from which `slim` was computed, bit for bit."""
     rest = sent.transitions
     over = rest.terminated | rest.truncated
     total = np.zeros(rest.psi.shape, sent.episode_psi.dtype)
@@ -103,7 +106,7 @@ def whole(sent: Slim) -> Transition:
 
 
 def side_by_side(parts: Sequence[Transition]) -> Transition:
-    """Return one rollout ``[T, B₁ + B₂ + …, ...]`` of all environments, in new arrays."""
+    """Concatenate rollouts of different environments, ``[T, B₁ + B₂ + …, ...]``, in new arrays."""
     return Transition(
         *(
             _join(name, [getattr(part, name) for part in parts], [part.terminated.shape for part in parts])

@@ -1,4 +1,4 @@
-"""One Gymnasium vector environment, read so that the end of an episode means the same in every autoreset mode."""
+"""A Gymnasium vector environment with a uniform treatment of ended episodes in all autoreset modes."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,31 +19,32 @@ from .transitions import OPTIONAL
 
 
 class Rows(NamedTuple):
-    """What one call of `step` gave, with a row for each of n environments."""
+    """The result of one call of `step`, with one row for each of n environments."""
 
     next_obs: np.ndarray
-    """Observations after the step, ``(n, d)``: the last ones of episodes that ended."""
+    """Observations after the step, ``(n, d)``; for ended episodes, the last observation."""
     psi: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     optional: dict[str, tuple[np.ndarray, np.ndarray]]
-    """Masks of `info` by name, and which rows of them are there."""
+    """Masks of `info` by name, and which of their rows are set."""
     first: np.ndarray | None
-    """Observations of which the rows of ended episodes are the first of the next ones, ``(n, d)``; None if they are yet
-    to be reset."""
+    """Observations ``(n, d)`` in which ended episodes have the first observation of the next one; None if they are yet
+    to
+    be reset."""
     resets: np.ndarray | None
-    """Which rows are no transitions, since the call only reset their environments, ``(n,)``; None if all are."""
+    """Which rows are not transitions, because the call only reset their environments, ``(n,)``; None if all are."""
 
 
 class Vector:
-    """A vector environment and what it is known to do.
+    """A vector environment and its known properties.
 
-    If its environments can be reset with a seed each (`seeded`), those that end are reset with seeds of ours, in all
-    modes. Otherwise the vector resets them in its own way:
+    If its environments can be reset with individual seeds (`seeded`), ended ones are reset with our seeds in all modes.
+    Otherwise the vector resets them in its own way:
 
     - SAME_STEP: in the step in which they end, with the last observation in ``info["final_obs"]``;
-    - NEXT_STEP: in the next call of `step`, which is then no transition of theirs (`Rows.resets`);
-    - DISABLED: when they are told to, without a seed.
+    - NEXT_STEP: in the next call of `step`, which is not a transition of theirs (`Rows.resets`);
+    - DISABLED: on request, without a seed.
     """
 
     def __init__(self, env: VectorEnv, space: ActionSpace, n_targets: int, n_factors: int | None, like: Any = None):
@@ -56,11 +57,11 @@ class Vector:
         self.observations = ObservationSpace.of(env.single_observation_space)
         self.size = self.observations.size
         self.time = 0
-        """Calls of `step` so far."""
+        """Number of calls of `step` so far."""
         self._actions = _batches(env.single_action_space, env.action_space, self.n)
         self._ended = np.zeros(self.n, bool)
         self.skips = self.mode is AutoresetMode.NEXT_STEP and not self.seeded
-        """Whether calls of `step` reset environments, and are no transitions of theirs."""
+        """Whether some calls of `step` only reset environments and are not transitions."""
 
     @property
     def name(self) -> str:
@@ -68,17 +69,19 @@ class Vector:
         return name_of(self.env)
 
     def begin(self, seeds: Sequence[int]) -> np.ndarray:
-        """Reset all environments; returns their observations ``(n, d)``. Without seeds of their own, all depend on the
-        first seed."""
+        """Reset all environments and return their observations ``(n, d)``.
+
+        If environments have no individual seeds, all depend on the first seed.
+        """
         self._ended[:] = False
         with _noticing_death(self.env):
             return self._first(self.env.reset(seed=[int(s) for s in seeds] if self.seeded else int(seeds[0])))
 
     def reset(self, ended: np.ndarray, seeds: Sequence[int]) -> np.ndarray:
-        """Reset the environments that are marked, ``(n,)``; the other rows of what is returned mean nothing."""
+        """Reset the marked environments ``(n,)``; the other rows of the result are meaningless."""
         self._ended = self._ended & ~ended
         seed: Any = [int(s) for s in seeds] if self.seeded else None
-        # Gymnasium takes the mask out of the options, so they are new every time.
+        # Gymnasium removes the mask from the options, so they are created anew each time.
         with _noticing_death(self.env):
             return self._first(self.env.reset(seed=seed, options={"reset_mask": ended.copy()}), ended)
 
@@ -86,7 +89,7 @@ class Vector:
         check_reset(returned)
         rows = observations(returned[0], self.n, self.observations).astype(np.float32)
         if not np.isfinite(rows if ended is None else rows[ended]).all():
-            raise Misfit("observations: got numbers that are not finite from reset, want finite ones")
+            raise Misfit("observations: got non-finite numbers from reset, want finite numbers")
         return rows
 
     def step(self, flat: np.ndarray) -> Rows:
@@ -97,7 +100,7 @@ class Vector:
         return self.read(returned)
 
     def read(self, returned: Any) -> Rows:
-        """Return what a step of the vector means; raises `Misfit` for what cannot be used."""
+        """Return the interpreted result of a step; raise `Misfit` if it cannot be used."""
         if type(returned) is not tuple or len(returned) != 5 or not isinstance(returned[4], dict):
             check_step(returned)
         observed, reward, terminated, truncated, info = returned
@@ -110,7 +113,7 @@ class Vector:
             terminated, truncated, over = terminated & ~resets, truncated & ~resets, over & ~resets
         of_step = with_final(info, n)
         psi = self._targets(reward, of_step, resets)
-        optional = {name: found for name in OPTIONAL if (found := self._mask(of_step, name)) is not None}
+        optional = {name: value for name in OPTIONAL if (value := self._mask(of_step, name)) is not None}
         self._ended, first = over, None
         if self.mode is AutoresetMode.SAME_STEP and over.any():
             ended = np.flatnonzero(over)
@@ -119,26 +122,26 @@ class Vector:
         return Rows(obs, psi, terminated, truncated, optional=optional, first=first, resets=resets)
 
     def _mask(self, info: dict[str, Any], name: str) -> tuple[np.ndarray, np.ndarray] | None:
-        found = entry(info, name, self.n)
-        if found is None:
+        value = entry(info, name, self.n)
+        if value is None:
             return None
         width = self.n_factors if name == "factor_mask" else self.n_targets
-        return masks(name, found[0], self.n, width), found[1]
+        return masks(name, value[0], self.n, width), value[1]
 
     def _targets(self, reward: Any, info: dict[str, Any], resets: np.ndarray | None) -> np.ndarray:
         n, m = self.n, self.n_targets
-        if resets is not None and resets.all():  # there is nothing to read
+        if resets is not None and resets.all():  # there is no transition
             return np.zeros((n, m))
-        found = entry(info, "vector_reward", n)
-        if found is None:
+        value = entry(info, "vector_reward", n)
+        if value is None:
             return _without(targets(reward, n, m), resets)
-        rows, there = found
+        rows, there = value
         if resets is not None:
             there = there | resets
         if not there.all():
             i = int(np.flatnonzero(~there)[0])
             raise Misfit(
-                f"info['vector_reward']: is missing for environment {i}, want a row of {m} in every step; in "
+                f"info['vector_reward']: is missing for environment {i}, want a row of {m} in each step; in "
                 "AutoresetMode.SAME_STEP that of an episode's last step is in info['final_info']"
             )
         return _without(targets(rows, n, m), resets)
@@ -148,11 +151,11 @@ class Vector:
         self.env.close()
 
     def abandon(self) -> None:
-        """Close what can be closed of a vector that has failed."""
+        """Close as much as possible of a vector that has failed."""
         inner = self.env.unwrapped
-        with contextlib.suppress(Exception):  # it is lost anyway
+        with contextlib.suppress(Exception):  # it is lost in any case
             if isinstance(inner, AsyncVectorEnv):
-                for process in inner.processes:  # to close it would mean to wait for the one that has ended
+                for process in inner.processes:  # closing it would wait for the process that has ended
                     process.kill()
                 inner.closed = True
             else:
@@ -161,7 +164,7 @@ class Vector:
 
 @contextlib.contextmanager
 def _noticing_death(env: VectorEnv) -> Iterator[None]:
-    """Raise `EpisodeLost` if a process of an `AsyncVectorEnv` has ended: others can be started."""
+    """Raise `EpisodeLost` if a process of an `AsyncVectorEnv` has ended, since others can be started."""
     try:
         yield
     except (EOFError, ConnectionError) as error:
@@ -184,10 +187,10 @@ def _batches(single: gym.Space, batched: gym.Space, n: int) -> Callable[[Any], A
 
 
 def check_multiple(n_envs: int, together: int) -> None:
-    """Raise ValueError unless `n_envs` environments are whole vectors of so many."""
+    """Raise ValueError unless `n_envs` is a multiple of the size of a vector."""
     if n_envs % together:
         more = together * max(2, -(-n_envs // together))
         raise ValueError(
-            f"n_envs: got {n_envs}, and the problem is a vector environment with num_envs = {together}; want "
-            f"n_envs={together}, or leave it out, or a multiple such as {more} for several vectors side by side"
+            f"n_envs: got {n_envs}, but the problem is a vector environment with num_envs = {together}; want "
+            f"n_envs={together} (the default), or a multiple such as {more} for several vectors"
         )

@@ -1,4 +1,4 @@
-"""A message if an environment hangs in this process, where nobody can replace it: which one, and where in its code."""
+"""A message if an environment hangs in this process: which one, and where in its code."""
 
 import sys
 import threading
@@ -24,15 +24,15 @@ _LONGEST = threading.TIMEOUT_MAX  # seconds
 
 @contextmanager
 def watched(seconds: float) -> Iterator[None]:
-    """Write to the error stream if what is in the block takes longer than `seconds`, and let it continue.
+    """Write to stderr if the block takes longer than `seconds`, and let it continue.
 
-    There is one timer for the whole block, and nothing to do in its steps. The message is written once.
+    One timer covers the whole block, so steps have no overhead. The message is written once.
     """
     if not seconds < _LONGEST:
         yield
         return
     timer = threading.Timer(seconds, _report, (threading.get_ident(), seconds))
-    timer.daemon = True  # a process that ends does not wait for it
+    timer.daemon = True  # must not keep the process alive
     timer.start()
     try:
         yield
@@ -48,7 +48,7 @@ def _report(thread: int, seconds: float) -> None:
 
 
 def describe(frame: FrameType, seconds: float) -> str:
-    """Return what to say of a rollout that takes long, from the innermost frame of its thread."""
+    """Return the message on a slow rollout, given the innermost frame of its thread."""
     inner: list[FrameType] = []
     host: FrameType | None = frame
     while host is not None and host.f_code not in _OF_HOSTS:
@@ -56,8 +56,8 @@ def describe(frame: FrameType, seconds: float) -> str:
         host = host.f_back
     late = f"a rollout has not ended after {seconds:g} s (fragment_seconds)"
     advice = (
-        "It continues; Ctrl+C stops it. With rollouts='processes' a worker that takes longer is replaced; if the "
-        "environment is only slow, a larger fragment_seconds or fewer n_steps end this message."
+        "It continues; Ctrl+C stops it. With rollouts='processes', a worker that takes longer is replaced. If the "
+        "environment is only slow, use a larger fragment_seconds or fewer n_steps."
     )
     if host is None:
         return f"{late}. {advice}"
@@ -67,7 +67,7 @@ def describe(frame: FrameType, seconds: float) -> str:
 
 
 def _where(frame: FrameType) -> str:
-    """Return which environment a frame of `HostEnvironments` or `BatchedEnvironments` is at, and in which step."""
+    """Return the environment and step that a frame of `HostEnvironments` or `BatchedEnvironments` is in."""
     local = frame.f_locals
     hosts, i, t = local.get("self"), local.get("i", 0), local.get("t")
     if isinstance(hosts, BatchedEnvironments):

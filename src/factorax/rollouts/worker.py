@@ -1,6 +1,6 @@
 """A worker process: ``python -m factorax.rollouts.worker [SOCKET MEMORY]``, started by `Processes`.
 
-It plays fragments until its driver closes the socket or is no more.
+It plays fragments until its driver closes the socket or ends.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ from .player import Player
 
 
 def main() -> None:
-    """Serve until the driver is done, then leave."""
-    for name in ("SIGINT", "SIGHUP"):  # the driver gets it, too, and decides
+    """Serve requests until the driver is done, then exit."""
+    for name in ("SIGINT", "SIGHUP"):  # the driver also receives it and decides
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     with contextlib.suppress(EOFError, ConnectionError):
         serve(*channel.join())
     sys.stdout.flush()
-    os._exit(0)  # what threads an environment has are no longer wanted
+    os._exit(0)  # do not wait for threads of environments
 
 
 def serve(connection: Connection, shared: int | str) -> None:
-    """Take the plan, say that the environments are there, then a fragment for every request; errors end it."""
+    """Receive the plan, confirm that the environments exist, then play a fragment per request; errors end the loop."""
     sys.path[:] = pickle.loads(connection.recv_bytes())
     plan, bounds = connection.recv_bytes(), connection.recv_bytes()
     first, end = pickle.loads(bounds)
@@ -40,8 +40,8 @@ def serve(connection: Connection, shared: int | str) -> None:
         connection.send_bytes(_packed(error))
         return
     gc.collect()
-    gc.freeze()  # what was imported stays: no need to look at it again and again
-    gc.set_threshold(20_000)  # nor to look for cycles in every second step of a simulator
+    gc.freeze()  # imported modules stay: exempt them from garbage collection
+    gc.set_threshold(20_000)  # collect less often than in every second step of a simulator
     connection.send(("ready", None))
     try:
         while True:
@@ -57,7 +57,7 @@ def serve(connection: Connection, shared: int | str) -> None:
 
 
 def _packed(error: Exception) -> bytes:
-    """Return an error for the driver, of its own class if that can be sent."""
+    """Return a pickled error for the driver, with its own class if possible."""
     text = "".join(traceback.format_exception(error))
     try:
         packed = pickle.dumps(("error", (error, text)))

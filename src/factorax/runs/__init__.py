@@ -1,4 +1,4 @@
-"""What surrounds training on disk and on screen: run folders, comparisons, films."""
+"""Training runs on disk and on screen: run folders, comparisons, reports and films."""
 
 from typing import TYPE_CHECKING
 
@@ -45,5 +45,5 @@ _HOMES = {
     "probability_of_improvement": "statistics",
 }
 
-# Loaded when needed: statistics and plots do without JAX, and the command line starts faster.
+# Loaded lazily: statistics and plots do not need JAX, and the command line starts faster.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

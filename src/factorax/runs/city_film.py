@@ -11,14 +11,15 @@ from ..learning.factored_ppo import FactoredPPO
 from ..problems.registry import find_problem
 from ..problems.traffic.city.controllers import DETECTORS, PROGRAMMES, Controller, Named
 from ..problems.traffic.city.env import CityEnv
-from ..problems.traffic.city.film import CityScene, animate_city, record
+from ..problems.traffic.city.film import animate_city
+from ..problems.traffic.city.scene import CityScene, record
 from .folder import load, read_config
 
 NAMES: tuple[str, ...] = get_args(Named)
 
 
 def is_city(problem: str) -> bool:
-    """Return whether a problem is a network of files, in which lights choose phases.
+    """Return whether a problem is a road network from files, in which lights choose phases.
 
     >>> is_city("resco:cologne8"), is_city("sumo:town.net.xml,town.rou.xml"), is_city("sumo:3x3")
     (True, True, False)
@@ -29,13 +30,13 @@ def is_city(problem: str) -> bool:
 
 
 def city_of(what: Sequence[str], problem: str | None) -> str:
-    """Return the city that a film is of: `problem`, or that of the first run; empty if there is none."""
+    """Return the city to film: `problem`, or that of the first run; empty if there is none."""
     if problem is not None and is_city(problem):
         return problem
     for name in what:
         if isinstance(name, str) and name not in NAMES and Path(name).is_dir():
-            own = read_config(Path(name))["problem"]
-            return own if is_city(own) else ""
+            trained_on = read_config(Path(name))["problem"]
+            return trained_on if is_city(trained_on) else ""
     return ""
 
 
@@ -50,12 +51,10 @@ def write_city_film(
     seed: int,
     trusted: str | None = None,
 ) -> dict[str, float]:
-    """Write a film of controllers and runs in a city; return the mean delay of each in seconds, by its title.
+    """Write a film of controllers and runs in a city; return the mean delay of each in seconds, by title.
 
-    `trusted`: the name of a problem that runs may be loaded with although it leads to files; see `load`.
+    `trusted` is the name of a problem that may be loaded although it refers to files; see `load`.
     """
-    if out.suffix == ".html":
-        raise ValueError(f"out: got {out.name!r}, and films of cities are .gif or .mp4; want one of these")
     if not what or len(set(what)) != len(what):
         raise ValueError(f"what: got {list(what)!r}, want different folders of runs, or some of {', '.join(NAMES)}")
     for name in what:
@@ -63,7 +62,7 @@ def write_city_film(
             raise FileNotFoundError(
                 f"what: got {name!r}, want the folder of a run or one of {', '.join(NAMES)}{did_you_mean(name, NAMES)}"
             )
-    # All runs before the city is opened: its name may be that of a folder from a stranger, which `load` refuses.
+    # Load all runs before opening the city: its name may come from an untrusted folder, which `load` rejects.
     models = {name: load(Path(name), trusted=trusted) for name in what if name not in NAMES}
     make: Any = find_problem(city)
     scenes = {}
@@ -71,8 +70,11 @@ def write_city_film(
         controller: str | Callable[[CityEnv], Controller] = name
         settings: dict[str, Any] = {"programme": PROGRAMMES.get(name, "chosen"), **DETECTORS}
         if name in models:
-            own = read_config(Path(name))["problem"]
-            controller, settings = _policy(models[name] if own == city else models[name].on(make), sampled), {}
+            trained_on = read_config(Path(name))["problem"]
+            controller, settings = (
+                _policy(models[name] if trained_on == city else models[name].on(make), sampled),
+                {},
+            )
         scenes[Path(name).name] = _recorded(make(**settings), controller, seed, seconds)
     animate_city(scenes, out, speed=speed)
     return {title: scene.score.delay for title, scene in scenes.items()}

@@ -1,4 +1,4 @@
-"""The command that trains a run, from its settings."""
+"""Reconstruct the command that trains a run from its settings."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from .compare import default_settings
 def train_command(
     settings: Mapping[str, Any], *, seed: int, network: str, estimator: str, out: str = "", extra: Sequence[str] = ()
 ) -> str:
-    """Return the command that trains with these settings, those of a `Config` and ``"problem"``.
+    """Return the command that trains with these settings: the fields of a `Config` and ``"problem"``.
 
-    A schedule that only Python takes is named in a comment after the command.
+    A schedule, which only Python accepts, is mentioned in a comment after the command.
 
     >>> settings = {"problem": "chain:8", "n_steps": 64, "hidden": [32]}
     >>> train_command(settings, seed=3, network="own", estimator="factored", out="runs/a")
@@ -30,7 +30,7 @@ def train_command(
         if isinstance(default, bool):
             words.append(f"--{option}" if value else f"--no-{option}")
         elif isinstance(value, list) and not isinstance(default, list):
-            note = f"  # and the schedule of {name}, which only Python takes"
+            note = f"  # and the schedule of {name}, which only Python accepts"
         else:
             words += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
     return shlex.join([*words, "--seed", str(seed), *(["--out", out] if out else []), *extra]) + note

@@ -1,4 +1,4 @@
-"""Comparing runs: learning curves, interquartile means over seeds, and how likely one method is to beat another."""
+"""Comparison of runs: learning curves, interquartile means over seeds, and probabilities of improvement."""
 
 import dataclasses
 import json
@@ -28,11 +28,11 @@ class Group:
 
     name: str
     steps: np.ndarray
-    """``(T,)``"""
+    """Environment steps, ``(T,)``."""
     returns: np.ndarray
     """Mean episode return, ``(seeds, T)``."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Problem, network and settings that the runs have in common."""
+    """Problem, network and settings common to the runs."""
     seeds: tuple[int, ...] = ()
     folders: tuple[Path, ...] = ()
 
@@ -40,16 +40,16 @@ class Group:
         checked("name", self.name, str)
         steps, returns = real_array("steps", self.steps), real_array("returns", self.returns)
         if steps.ndim != 1 or not len(steps) or (np.diff(steps) < 0).any():
-            raise ValueError(f"steps: got {shown(self.steps)}, shape {steps.shape}, want numbers that do not fall")
+            raise ValueError(f"steps: got {shown(self.steps)}, shape {steps.shape}, want non-decreasing numbers")
         if returns.ndim != 2 or not len(returns) or returns.shape[1:] != steps.shape:
             raise ValueError(
-                f"returns: got shape {returns.shape}, want (runs, {len(steps)}), a column for each of steps"
+                f"returns: got shape {returns.shape}, want (runs, {len(steps)}), one column per entry of steps"
             )
         check_type("settings", self.settings, Mapping, "a dictionary")
         for name, kind in (("seeds", int), ("folders", Path)):
-            values = listed(name, getattr(self, name), "one for each run, or none")
+            values = listed(name, getattr(self, name), "one per run, or none")
             if values and (len(values) != len(returns) or not all(isinstance(each, kind) for each in values)):
-                raise ValueError(f"{name}: got {len(values)}, {shown(values)}, want {len(returns)}, one for each run")
+                raise ValueError(f"{name}: got {len(values)}, {shown(values)}, want {len(returns)}, one per run")
 
     @property
     def final(self) -> np.ndarray:
@@ -58,11 +58,10 @@ class Group:
 
 
 def group_runs(folders: Sequence[Path]) -> list[Group]:
-    """Group runs by their settings; a group is named by the problem and the settings in which the groups
-    differ."""
+    """Group runs by their settings, and name each group by the problem and the settings in which groups differ."""
     folders = [path_of("folders", each, "folders of runs") for each in listed("folders", folders, "folders of runs")]
     if not folders:
-        raise ValueError("folders: got none, want the folders of one or more runs")
+        raise ValueError("folders: got an empty list, want the folders of one or more runs")
     check_different("folders", [str(each) for each in folders])
     configs = [read_config(Path(folder)) for folder in folders]
     members, settings = name_groups(configs)
@@ -77,9 +76,9 @@ def group_runs(folders: Sequence[Path]) -> list[Group]:
 
 
 def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
-    """Return the indices of the runs of every group by its name, and the settings of every run without its seed.
+    """Return the indices of the runs of each group by name, and the settings of each run without its seed.
 
-    - `configs`: what `read_config` returns of each run.
+    - `configs`: the result of `read_config` for each run.
     """
     settings = [
         {key: each[key] for key in ("problem", "network")} | {k: v for k, v in each["config"].items() if k != "seed"}
@@ -96,7 +95,7 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
 
 @cache
 def default_settings() -> dict[str, Any]:
-    """Return the default of every setting, as it stands in a ``config.json``."""
+    """Return the default of each setting, as stored in ``config.json``."""
     return json.loads(json.dumps(dataclasses.asdict(Config())))
 
 
@@ -107,7 +106,7 @@ def _group(name: str, folders: list[Path]) -> Group:
         if not rows:
             raise ValueError(f"{folder}: no episode has ended yet; train for longer")
         means = [row["rollout/ep_rew_mean"] for row in rows]
-        if not all(type(mean) in (int, float) and abs(mean) < 1e300 for mean in means):  # nor NaN
+        if not all(type(mean) in (int, float) and abs(mean) < 1e300 for mean in means):  # also excludes NaN
             raise ValueError(f"{folder}: damaged: rollout/ep_rew_mean is not a number everywhere")
         curves.append((np.array([row["time/total_timesteps"] for row in rows]), np.array(means, float)))
     steps = max((c[0] for c in curves), key=len)
@@ -119,24 +118,24 @@ def _group(name: str, folders: list[Path]) -> Group:
 
 def checked_groups(groups: Any) -> list[Group]:
     """Return a list of at least one group, each with a unique name."""
-    given = listed("groups", groups, "a list of groups of runs, which group_runs makes")
-    for group in given:
-        check_type("groups", group, Group, "groups of runs, which group_runs makes")
-    if not given:
-        raise ValueError("groups: got none, want at least one group of runs")
-    check_different("groups", [group.name for group in given])
-    return given
+    checked = listed("groups", groups, "a list of groups of runs, as returned by group_runs")
+    for group in checked:
+        check_type("groups", group, Group, "groups of runs, as returned by group_runs")
+    if not checked:
+        raise ValueError("groups: got an empty list, want at least one group of runs")
+    check_different("groups", [group.name for group in checked])
+    return checked
 
 
 def check_different(argument: str, names: Sequence[str]) -> None:
-    """Raise if a name comes twice."""
+    """Raise ValueError if a name occurs twice."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(f"{argument}: got {twice[0]!r} more than once, want each once")
 
 
 def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
-    """Return interquartile means of the final returns, and for each ordered pair the probability of improvement."""
+    """Return interquartile means of the final returns, and the probability of improvement for each ordered pair."""
     groups = checked_groups(groups)
     return {
         "final": {g.name: vars(iqm(g.final)) | {"seeds": len(g.final)} for g in groups},
@@ -148,10 +147,10 @@ def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:
 
 
 def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE) -> Figure:
-    """Draw learning curves: the interquartile mean over seeds, and its interval as a band."""
+    """Plot learning curves: the interquartile mean over seeds with its confidence interval as a band."""
     groups, colours = checked_groups(groups), listed("colours", colours, "a list of colours")
     if not colours or not all(is_color_like(colour) for colour in colours):
-        raise ValueError(f"colours: got {shown(colours)}, want colours that matplotlib knows, such as ['#0072B2']")
+        raise ValueError(f"colours: got {shown(colours)}, want matplotlib colours, such as ['#0072B2']")
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]

@@ -1,4 +1,4 @@
-"""Scores of the reference controllers of traffic lights, to compare runs with."""
+"""Scores of the reference traffic-light controllers, for comparison with runs."""
 
 import jax
 import numpy as np
@@ -13,17 +13,17 @@ from ..problems.traffic.episode import play, play_in_sumo
 def controller_returns(
     name: str, problem: str = "traffic:3x3", *, episodes: int = 10, seed: int = 0, sumo: bool = False
 ) -> np.ndarray:
-    """Return the global return of every episode under a controller, ``(episodes,)``.
+    """Return the global return of each episode under a controller, ``(episodes,)``.
 
     **Arguments**
 
     - `name`: one of `factorax.problems.traffic.controllers.CONTROLLERS`, such as ``"gap-out"``.
     - `problem`: the name of a traffic problem, such as ``"traffic:2x6"``.
-    - `sumo`: play in SUMO instead of the lane simulator, episodes with the seeds `seed`, `seed` + 1, …
+    - `sumo`: use SUMO instead of the lane simulator, with the seeds `seed`, `seed` + 1, …
     """
     if name not in CONTROLLERS:
         raise ValueError(f"controller: got {name!r}, want one of {', '.join(CONTROLLERS)}")
-    text = in_sumo(problem).partition(":")[2]  # without what only the lane simulator has
+    text = in_sumo(problem).partition(":")[2]  # without options that only the lane simulator has
     size, *pairs = text.split(",")
     try:
         rows, columns = parse_size(size or "3x3", "traffic", text)

@@ -31,20 +31,20 @@ def write_film(
     seed: int = 0,
     trusted: str | None = None,
 ) -> dict[str, float]:
-    """Write a film of controllers and runs side by side; returns the return of each, by its title.
+    """Write a film of controllers and runs side by side; return the return of each, by title.
 
     **Arguments**
 
     - `what`: names of controllers, or folders of runs.
-    - `out`: the file, .gif, .mp4 or .html.
-    - `grid`: rows and columns, as in ``"3x3"``; those of the first run if left out, else 3x3.
-    - `seconds`: simulated time; `speed`: simulated seconds per second of the film.
-    - `sampled`: draw actions from the policies instead of taking the most probable ones.
-    - `trusted`: the name of a problem that runs may be loaded with although it leads to files; see `load`.
+    - `out`: the output file, .gif, .mp4 or .html.
+    - `grid`: rows and columns, as in ``"3x3"``; by default those of the first run, or 3x3.
+    - `seconds`: simulated time; `speed`: simulated seconds per second of film.
+    - `sampled`: sample actions from the policies instead of taking the most probable ones.
+    - `trusted`: the name of a problem that may be loaded although it refers to files; see `load`.
     """
     out = path_of("out", out, "a file that ends in .gif, .mp4 or .html")
     check_each(_OPTIONS, seconds=seconds, speed=speed, sampled=sampled, seed=seed)
-    film_writer(out, speed)  # before anything is simulated
+    film_writer(out, speed)  # checks `out` before anything is simulated
     traffic, played = play_scenes(what, grid=grid, seconds=seconds, sampled=sampled, seed=seed, trusted=trusted)
     scenes = {Path(name).name: scene for name, scene in played.items()}
     animate(traffic.grid, scenes, Path(out), speed=speed)
@@ -60,9 +60,9 @@ def play_scenes(
     seed: int = 0,
     trusted: str | None = None,
 ) -> tuple[Traffic, dict[str, tuple[TrafficEpisode, Lanes]]]:
-    """Play controllers and runs on the same traffic; returns it, and the episode and states of each by its name.
+    """Run controllers and policies on the same traffic; return the traffic, and the episode and states of each by name.
 
-    Arguments as those of `write_film`.
+    Arguments are as in `write_film`.
     """
     models, traffic = _open(what, grid, seconds, trusted)
     simulator = LaneSimulator(traffic)
@@ -72,7 +72,7 @@ def play_scenes(
         scene = jax.jit(lambda key, c=controller: play(simulator, c, key))(jax.random.key(seed))
         if not np.isfinite(scene[0].reward).all():
             raise FloatingPointError(
-                f"{name}: queues grew beyond what the lane simulator is exact for; want fewer --seconds"
+                f"{name}: queues grew beyond the exact range of the lane simulator; want fewer --seconds"
             )
         scenes[name] = scene
     return traffic, scenes
@@ -87,7 +87,7 @@ def show_in_gui(
     seed: int = 0,
     trusted: str | None = None,
 ) -> float:
-    """Show a controller or a run in sumo-gui; returns the return of the episode."""
+    """Show a controller or a run in sumo-gui; return the return of the episode."""
     from ..problems.traffic.sumo import TrafficEnv
 
     models, traffic = _open([what], grid, seconds, trusted)
@@ -102,14 +102,14 @@ def show_in_gui(
 def _open(
     what: Sequence[str], grid: str, seconds: int, trusted: str | None
 ) -> tuple[dict[str, FactoredPPO | None], Traffic]:
-    """Return the models of runs, None for controllers, and the traffic they are shown on."""
+    """Return the models of runs (None for controllers) and the traffic to show them on."""
     checked("grid", grid, str)
     checked("trusted", trusted, str | None)
     what = listed("what", what, f"a list of folders of runs or some of {', '.join(CONTROLLERS)}")
     for name in what:
         path_of("what", name, "folders of runs, or names of controllers")
     if not what:
-        raise ValueError(f"what: got nothing, want folders of runs or some of {', '.join(CONTROLLERS)}")
+        raise ValueError(f"what: got an empty list, want folders of runs or some of {', '.join(CONTROLLERS)}")
     models: dict[str, FactoredPPO | None] = {}
     size = grid
     for name in what:

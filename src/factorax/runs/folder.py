@@ -1,4 +1,4 @@
-"""Run folders: settings, metrics and checkpoints; a run that was stopped or killed is resumed from them."""
+"""Run folders: settings, metrics and checkpoints. A run that was stopped or killed resumes from its folder."""
 
 import dataclasses
 import json
@@ -46,7 +46,7 @@ FORMAT = 1
 METRICS = "metrics.jsonl"
 _LARGEST_METRICS = 2**30
 SCORE = "evaluation.json"
-"""Scores of the current policy: that of the settings in ``config.json`` after the steps that the file names."""
+"""File with the scores of the policy at the step that the file names."""
 _WRITTEN = ("config.json", METRICS, SCORE, NETWORK_COPY, MADE_WITH, WARNINGS)
 
 
@@ -60,16 +60,17 @@ def train(
     progress_bar: bool = True,
     loggers: Sequence[str] = (),
 ) -> FactoredPPO:
-    """Train into the folder `out`, or resume the run there; return the trained model.
+    """Train in the folder `out`, or resume the run there; return the trained model.
 
-    `problem` and `network` are names, as for `find_problem` and `find_network`; a network that is a file is copied into
-    the folder.
+    `problem` and `network` are names, as for `find_problem` and `find_network`; a network file is copied into the
+    folder.
 
-    `loggers` names other formats for the metrics, as `factorax.learning.configure` knows them; they go to ``logs/``.
+    `loggers` names additional formats for the metrics, as in `factorax.learning.configure`; they are written to
+    ``logs/``.
 
-    The folder holds ``config.json``, ``metrics.jsonl`` (one line per update), ``made_with.json`` (versions),
-    ``warnings.jsonl`` (if there were any) and ``checkpoints/`` with the last state and the one before it. With `force`
-    changed settings are accepted, as long as the shapes still fit.
+    The folder contains ``config.json``, ``metrics.jsonl`` (one line per update), ``made_with.json`` (versions),
+    ``warnings.jsonl`` (if there were any) and ``checkpoints/`` with the last two states. With `force`, changed settings
+    are accepted as long as the shapes still fit.
     """
     check_training(problem, config, [out], network=network, force=force, progress_bar=progress_bar)
     loggers = checked_formats(loggers, "loggers")
@@ -97,7 +98,7 @@ def train(
                         model.learn(steps, after, reset_num_timesteps=False, progress_bar=progress_bar)
                 finally:
                     recorder.finish()
-        finally:  # only now: environments may fail to close, or hang
+        finally:  # last, because environments may fail to close, or hang
             try:
                 model.close()
             finally:
@@ -109,9 +110,9 @@ def train(
 def opened(
     out: Path, model: FactoredPPO, *, problem: str, config: Config, network: str = "own", force: bool = False
 ) -> Iterator[bool]:
-    """Locks the folder of a run and restores the model from its last checkpoint; yields whether ``last`` was intact."""
+    """Lock the folder of a run and restore the model from its last checkpoint; yield whether ``last`` was intact."""
     out.mkdir(parents=True, exist_ok=True)
-    _check_folder(out)  # before anything is written, the lock included
+    _check_folder(out)  # before anything is written, including the lock
     with held(out):
         requested = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}
         _check_folder(out)
@@ -120,7 +121,7 @@ def opened(
         _check_settings(out, requested, force)
         _check_network(model.spec.network.static, out / NETWORK_COPY, force)
         has_last = _resume(model, out) == out / "checkpoints" / "last.safetensors"
-        # Written only now: settings that fit no checkpoint must leave the folder unchanged.
+        # Written only now: settings that do not fit the checkpoint must leave the folder unchanged.
         with room(out, model.num_timesteps):
             if force:
                 (out / SCORE).unlink(missing_ok=True)
@@ -135,13 +136,13 @@ def opened(
 
 
 def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredPPO:
-    """Return the model of a run folder, as of its last checkpoint, or of the one before if that is damaged.
+    """Return the model of a run folder at its last checkpoint, or at the previous one if the last is damaged.
 
     `settings` replace those of the run, as long as the shapes still fit.
 
-    A folder may come from a stranger. If its problem is a ``package.module:function``, is of a family that was added
-    with `register`, or names files, as ``sumo:town.net.xml,town.rou.xml``, it is used only if its name is given again,
-    as `trusted`. The address of a Ray cluster is not taken from a folder.
+    A folder may come from an untrusted source. If its problem is a ``package.module:function``, belongs to a family
+    added with `register`, or names files such as ``sumo:town.net.xml,town.rou.xml``, it is loaded only if its name is
+    repeated as `trusted`. The address of a Ray cluster is never read from a folder.
     """
     run = path_of("run", run, "the folder of a run")
     checked("trusted", trusted, str | None)
@@ -152,8 +153,9 @@ def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredP
         files = existing(run)
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no checkpoint yet; train it first") from None
-    with warnings.catch_warnings(action="ignore", category=DamagedWarning):  # said when the model is restored
-        first_intact(files, checkpoints.about)  # before a model is made for it
+    # the warning is issued when the model is restored
+    with warnings.catch_warnings(action="ignore", category=DamagedWarning):
+        first_intact(files, checkpoints.about)  # before a model is created for it
     with no_larger_than(max(files, key=lambda path: path.stat().st_size)):
         options = checked_settings(config["config"]) | settings
         model = make_model(problem, network_of_run(run, network), options)
@@ -162,12 +164,12 @@ def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredP
 
 
 def make_model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:
-    """Return an untrained model, from names and settings."""
+    """Return an untrained model from names and settings."""
     return FactoredPPO(problem, network, **settings)
 
 
 def check_training(problem: str, config: Config, outs: Sequence[Any], *, network: str, **flags: bool) -> None:
-    """Raise if an argument of `train` or `train_seeds` is of another kind, before anything is made or written."""
+    """Raise if an argument of `train` or `train_seeds` has a wrong type, before anything is created or written."""
     check_type("problem", problem, str, "the name of a problem, such as 'chain:8'")
     check_type("config", config, Config, "a Config")
     check_type("network", network, str, "the name of a network, such as 'own', or a file")
@@ -187,14 +189,14 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
         rows = [parse_json(line) for line in lines if line.endswith("}")]
         steps = [row["time/total_timesteps"] for row in rows]
         if not all(type(step) is int and 0 <= step < 2**63 for step in steps) or steps != sorted(steps):
-            raise ValueError("steps that are not whole numbers in order")
+            raise ValueError("steps are not increasing whole numbers")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
     return rows
 
 
 def _resume(model: FactoredPPO, out: Path) -> Path | None:
-    """Restore the last intact checkpoint, whose path is returned, and cut the metrics back to its step."""
+    """Restore the last intact checkpoint, cut the metrics back to its step, and return its path."""
     restored = _restore(model, out / "checkpoints")
     path = out / METRICS
     if path.exists():
@@ -206,7 +208,7 @@ def _resume(model: FactoredPPO, out: Path) -> Path | None:
 
 
 def _restore(model: FactoredPPO, folder: Path) -> Path | None:
-    """Restore the last checkpoint, or the one before it if a crash damaged the last; returns its path."""
+    """Restore the last checkpoint, or the previous one if a crash damaged the last; return its path."""
     files = [path for name in ("last", "previous") if (path := folder / f"{name}.safetensors").exists()]
 
     def restore(path: Path) -> Path:
@@ -224,7 +226,7 @@ def read_config(run: Path) -> dict[str, Any]:
         entries = {key: content[key] for key in ("format", "problem", "network", "config")}
         if entries["format"] != FORMAT or not all(isinstance(entries[key], str) for key in ("problem", "network")):
             raise ValueError(f"format {entries['format']!r:.60}, want {FORMAT}, and names of a problem and a network")
-        config = dataclasses.asdict(Config.read(entries["config"]))  # with the settings that an earlier version lacks
+        config = dataclasses.asdict(Config.read(entries["config"]))  # adds settings that an earlier version lacks
         return entries | {"config": json.loads(json.dumps(config))}
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None
@@ -233,24 +235,25 @@ def read_config(run: Path) -> dict[str, Any]:
 
 
 def _check_folder(out: Path) -> None:
-    """Raise FileExistsError if a folder holds something else than a run, or links through which a run would write to
-    files elsewhere."""
+    """Raise FileExistsError if a folder contains other files than those of a run, or links to files elsewhere."""
     names = {path.name for path in out.iterdir()} - {LOCK}
-    if "config.json" not in names and not all(name.startswith(tuple(f".{own}." for own in _WRITTEN)) for name in names):
-        raise FileExistsError(f"out: {str(out)!r} holds files that are not a run's; give another folder")
+    if "config.json" not in names and not all(
+        name.startswith(tuple(f".{file}." for file in _WRITTEN)) for name in names
+    ):
+        raise FileExistsError(f"out: {str(out)!r} contains files that do not belong to a run; want another folder")
     for name in (*_WRITTEN, LOCK, "checkpoints", "logs"):
         if (out / name).is_symlink():
             check_not_linked(out / name)
-    here = out.resolve()
+    root = out.resolve()
     for folder in (out / "checkpoints", out / "logs"):
         for parent, folders, files in os.walk(folder):
             for path in (Path(parent) / name for name in (*folders, *files)):
-                if path.is_symlink() and (folder.name == "checkpoints" or not path.resolve().is_relative_to(here)):
+                if path.is_symlink() and (folder.name == "checkpoints" or not path.resolve().is_relative_to(root)):
                     check_not_linked(path)
 
 
 def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
-    """Compare the settings with those of the run in the folder, if there is one."""
+    """Raise FileExistsError if the settings differ from those of the run in the folder."""
     path = out / "config.json"
     requested = json.loads(json.dumps(requested))
     if path.exists() and not force:
@@ -260,22 +263,24 @@ def _check_settings(out: Path, requested: dict[str, Any], force: bool) -> None:
         }
         for key in sorted(stored["config"].keys() | requested["config"].keys()):
             a, b = stored["config"].get(key), requested["config"].get(key)
-            ends = requested["config"]["anneal"] or requested["network"].startswith(CURRICULUM)  # with the steps
-            longer = key == "total_timesteps" and not ends  # not a change of settings
+            # depends on the number of steps
+            ends = requested["config"]["anneal"] or requested["network"].startswith(CURRICULUM)
+            longer = key == "total_timesteps" and not ends  # training longer is not a change of settings
             if a != b and not longer and key not in WHO_STEPS:
                 changed[key] = (a, b)
         if changed:
-            lines = "\n".join(f"  {key}: {a!r} there, {b!r} asked for" for key, (a, b) in changed.items())
+            lines = "\n".join(f"  {key}: {a!r} in the folder, {b!r} requested" for key, (a, b) in changed.items())
             raise FileExistsError(
-                f"out: {str(out)!r} holds a run with other settings:\n{lines}\nGive another folder, or --force to "
-                "continue with the new ones"
+                f"out: {str(out)!r} contains a run with other settings:\n{lines}\nChoose another folder, or use "
+                "--force to "
+                "continue with the new settings"
             )
 
 
 def _check_network(network: InfluenceNetwork, path: Path, force: bool) -> None:
-    """Compare the edges with those of the copy in the folder: the file of a network may have been changed."""
+    """Raise FileExistsError if the edges differ from those of the copy in the folder: the file may have changed."""
     if path.exists() and not force and InfluenceNetwork.load(path) != network:
         raise FileExistsError(
-            f"network: has changed since the run in {str(path.parent)!r} began; give another folder, or --force to "
-            "continue with the new one"
+            f"network: has changed since the run in {str(path.parent)!r} started; want another folder, or --force to "
+            "continue with the new network"
         )

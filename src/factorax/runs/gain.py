@@ -1,8 +1,8 @@
-"""Where a gain over vanilla PPO comes from: from a clipped ratio for every factor, or from the network K.
+"""Attribution of a gain over vanilla PPO to per-factor ratios and to the network K.
 
-Factored PPO differs from vanilla PPO in two things: it clips a ratio for every factor in place of one for the whole
-action, and it credits every factor with the targets that K names. Training with a complete K has the first and not the
-second, so that
+Factored PPO differs from vanilla PPO in two ways: it clips one ratio per factor instead of one for the joint action,
+and it credits each factor only with the targets that it influences in K. Training with a complete K has only the first
+difference, so
 
     factored − vanilla = (complete − vanilla) + (factored − complete)
 """
@@ -19,24 +19,23 @@ from .statistics import iqm_difference
 Role = Literal["vanilla", "complete", "factored"]
 CONTROLS: tuple[Role, Role] = ("vanilla", "complete")
 ENOUGH_SEEDS = 3
-"""Fewer have no interval to speak of."""
+"""Minimum number of seeds for a meaningful interval."""
 
 
 def role_of(settings: Mapping[str, Any]) -> Role:
-    """Return what runs with these settings are in a comparison: vanilla PPO, factored with all edges, or factored with
-    K."""
+    """Return the role of runs with these settings: vanilla PPO, factored with all edges, or factored with K."""
     if settings["estimator"] == "vanilla":
         return "vanilla"
     return "complete" if settings["network"] == "complete" else "factored"
 
 
 def split_gains(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return the gain over vanilla of every group that is trained with its own K, and which part is K's.
+    """Return the gain over vanilla of each group trained with its own K, and the part that comes from K.
 
-    An entry has the names of the groups, and as far as they are there ``"gain"``, ``"per_factor_ratios"`` and ``"k"``:
-    differences of interquartile means of the final returns, with 95 % bootstrap intervals. ``"differ"`` has settings,
-    other than estimator and network, in which groups disagree: then there is no split. ``"train"`` has the commands
-    that train what is missing.
+    Each entry has the names of the groups and, if the groups exist, ``"gain"``, ``"per_factor_ratios"`` and ``"k"``:
+    differences of interquartile means of the final returns with 95 % bootstrap intervals. ``"differ"`` lists settings
+    other than estimator and network in which groups differ, which rules out a split. ``"train"`` lists the commands
+    that train missing groups.
     """
     by_role: dict[Role, list[Group]] = {"vanilla": [], "complete": [], "factored": []}
     for group in checked_groups(groups):
@@ -77,18 +76,18 @@ def _split(factored: Group, by_role: dict[Role, list[Group]]) -> dict[str, Any]:
 
 
 def _differing(a: Group, b: Group) -> dict[str, list[Any]]:
-    """Return the settings in which two groups differ, other than their roles and who steps the environments."""
-    left, right = a.settings, b.settings
+    """Return the settings in which two groups differ, except for their roles and how environments are stepped."""
+    first, second = a.settings, b.settings
     ignored = {"estimator", "network", "seed", *WHO_STEPS}
     return {
-        key: [left.get(key), right.get(key)]
-        for key in sorted(left.keys() | right.keys())
-        if key not in ignored and left.get(key) != right.get(key)
+        key: [first.get(key), second.get(key)]
+        for key in sorted(first.keys() | second.keys())
+        if key not in ignored and first.get(key) != second.get(key)
     }
 
 
 def commands(group: Group, role: Role) -> list[str]:
-    """Return a command for every seed of a group that trains the same in another role.
+    """Return one command per seed of a group that trains the same problem in another role.
 
     >>> settings = {"problem": "chain:8", "network": "own", "estimator": "factored", "n_steps": 64, "hidden": [32]}
     >>> group = Group("chain:8", steps=[0], returns=[[0.0]], settings=settings, folders=(Path("runs/a"),), seeds=(3,))
@@ -110,25 +109,27 @@ def commands(group: Group, role: Role) -> list[str]:
 
 
 def explain(entry: Mapping[str, Any]) -> list[str]:
-    """Return what `compare` says about one entry of `split_gains`: sentences, and the commands to run."""
+    """Return the sentences and commands that `compare` prints for one entry of `split_gains`."""
     lines = []
     for role, changed in entry.get("differ", {}).items():
-        said = ", ".join(f"{key} {a!r} against {b!r}" for key, (a, b) in changed.items())
-        lines.append(f"no split: {entry['factored']} and the {role} runs differ in {said}. Want the same settings.")
+        differences = ", ".join(f"{key} {a!r} against {b!r}" for key, (a, b) in changed.items())
+        lines.append(
+            f"no split: {entry['factored']} and the {role} runs differ in {differences}. Want the same settings."
+        )
     if "k" in entry and "gain" in entry:
         k = entry["k"]
         if entry["seeds"] < ENOUGH_SEEDS:
-            verdict = f"K's part cannot be told with fewer than {ENOUGH_SEEDS} seeds of each"
+            verdict = f"the part of K cannot be estimated with fewer than {ENOUGH_SEEDS} seeds per group"
         elif k["low"] > 0:
-            verdict = "K adds to what per-factor ratios give"
+            verdict = "K increases the return beyond per-factor ratios"
         elif k["high"] < 0:
-            verdict = "K costs return compared with a complete network"
+            verdict = "K reduces the return compared with a complete network"
         else:
-            verdict = "K's part cannot be told from zero with these seeds"
+            verdict = "the part of K is not significantly different from zero with these seeds"
         lines.append(f"{verdict}.")
     names = {
-        "complete": "complete K with per-factor ratios, which tells what K adds",
-        "vanilla": "vanilla PPO, which tells the whole gain",
+        "complete": "complete K with per-factor ratios, which shows the effect of K",
+        "vanilla": "vanilla PPO, which shows the total gain",
     }
     for role, train in entry.get("train", {}).items():
         lines.append(f"There is no run with {names[role]}. To compare {entry['factored']} with it, train:")

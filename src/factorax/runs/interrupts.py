@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop: the first one interrupts training, and none interrupts what is being saved."""
+"""Handling of signals that stop a run: the first interrupts training, and none interrupts saving."""
 
 import signal
 import threading
@@ -9,11 +9,11 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 class Interrupts:
-    """A context in which signals raise `KeyboardInterrupt` where that is `allowed`, and only once.
+    """A context in which signals raise `KeyboardInterrupt` only where `allowed`, and only once.
 
-    A signal that comes elsewhere is remembered: if none was raised before, the context ends with a `KeyboardInterrupt`.
-    Handlers that raise `KeyboardInterrupt` are replaced, as the command line has them for SIGINT, SIGTERM and SIGHUP;
-    any other handler stays, and so do all of them outside of the main thread.
+    A signal that arrives elsewhere is remembered, and the context ends with a `KeyboardInterrupt` if none was raised
+    before. Only handlers that raise `KeyboardInterrupt` are replaced, such as those of the command line for SIGINT,
+    SIGTERM and SIGHUP. Outside the main thread, no handler is replaced.
 
         with Interrupts() as interrupts:
             try:
@@ -48,7 +48,7 @@ class _Allowed:
         self.here = self.pending = self.raised = False
 
     def receive(self, number: int, frame: FrameType | None) -> None:
-        """Raise, or remember."""
+        """Raise `KeyboardInterrupt` if allowed, otherwise remember the signal."""
         self.pending = True
         if self.here and not self.raised:
             self.raised = True
@@ -57,7 +57,7 @@ class _Allowed:
     def __enter__(self) -> None:
         self.here = True
 
-    # If a signal is received before `here` is False, its exception is the first and last one.
+    # If a signal arrives before `here` becomes False, its exception is the only one.
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

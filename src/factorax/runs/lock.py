@@ -1,4 +1,4 @@
-"""A lock on the folder of a run: one process at a time."""
+"""A lock on the folder of a run, which only one process may use at a time."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ msvcrt: Any = None
 try:
     import fcntl
 except ImportError:
-    with suppress(ImportError):  # a system without either has no processes
+    with suppress(ImportError):  # systems without either module have no processes
         import msvcrt
 
 LOCK = ".lock"
@@ -23,25 +23,25 @@ _IN_USE = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 @contextmanager
 def held(out: Path) -> Iterator[None]:
-    """Holds the folder `out` for this process; the hold ends with the process, however that ends.
+    """Lock the folder `out` for this process. The lock ends with the process, however the process ends.
 
-    The lock is the operating system's. A lock by the mere existence of a file would outlive a killed process, so a file
-    system without locks is an error. The file is never written to.
+    The lock is that of the operating system: a lock file would outlive a killed process. On a file system without
+    locks an error is raised. The file is never written to.
     """
     path = out / LOCK
-    if path.is_symlink():  # a hard link does no harm: the file is not written to
+    if path.is_symlink():  # a hard link is harmless, since the file is not written to
         check_not_linked(path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
     try:
         if not _locked(handle):
-            raise FileExistsError(f"out: {str(out)!r} is in use by another process; give another folder")
+            raise FileExistsError(f"out: {str(out)!r} is in use by another process; want another folder")
         yield
     finally:
         os.close(handle)
 
 
 def _locked(handle: int) -> bool:
-    """Return whether this process could lock an open file; the lock ends when the file is closed."""
+    """Lock an open file and return whether that succeeded; the lock ends when the file is closed."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

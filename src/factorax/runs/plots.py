@@ -1,4 +1,4 @@
-"""The common look of figures: colours that the colour-blind can tell apart, legends next to the axes."""
+"""Common style of figures: a colour-blind-safe palette, and legends next to the axes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from .._files import write_whole
 from ..structure.labels import printable
 
-# Okabe and Ito's palette: warm for VPG, cool for FPG.
+# Okabe–Ito palette: warm colours for VPG, cool colours for FPG.
 COLOURS = {
     "VPG": "#D55E00",
     "VPG b(s)": "#E69F00",
@@ -27,25 +27,25 @@ MISSING = "#BBBBBB"
 
 
 def canvas(columns: int = 1, width: float = 7.2, height: float = 4.0) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a row of axes; it belongs to no window and needs no closing."""
+    """Return a figure with a row of axes, without a window, which need not be closed."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     return figure, list(axes)
 
 
 def legend_beside(ax: Axes, **options: Any) -> None:
-    """Put a legend to the right of the axes."""
+    """Place a legend to the right of the axes."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, frameon=False, **options)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the name ends in, png if it has no ending; a link of that name is replaced."""
+    """Write a figure in the format of the file's suffix (default png); a link at this path is replaced."""
     path = path if path.suffix else path.with_name(f"{path.name}.png")
     write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=160))
 
 
 def plain_text(text: str) -> str:
-    r"""Returns a text that Matplotlib draws as it is, even if it has dollar signs or control characters.
+    r"""Return text that Matplotlib draws literally, even if it contains dollar signs or control characters.
 
     >>> plain_text("a $x$")
     'a \\$x\\$'
@@ -63,9 +63,9 @@ def heat_maps(
     label: str,
     extend: str = "neither",
 ) -> tuple[Figure, Any]:
-    """Return maps of dimensions × step sizes side by side, and their common colour bar.
+    """Return heat maps of dimensions × step sizes side by side, and their common colour bar.
 
-    Each title in `maps` has values, shape ``(rows, columns)``, grey where they are not finite, and a note for each.
+    Each entry of `maps` has values of shape ``(rows, columns)``, grey where not finite, and a note for each cell.
     """
     figure, axes = canvas(len(maps), width=11, height=4.4)
     images = []
@@ -85,7 +85,7 @@ def heat_maps(
 
 
 def short(x: float) -> str:
-    """Return a few digits, as 0.035, 860, 1.3k or 4e-5, for a cell of a map."""
+    """Return a number with few digits for a cell of a map, such as 0.035, 860, 1.3k or 4e-5."""
     if x >= 99.5:
         return f"{x:.0f}" if x < 999.5 else f"{x / 1000:.3g}k"
     return f"{x:.2g}" if x >= 0.001 or x == 0 else f"{x:.0e}".replace("e-0", "e-")
@@ -99,11 +99,11 @@ def log_norm(values: np.ndarray) -> LogNorm:
 
 
 def plain_log_ticks(axis: Any) -> None:
-    """Write numbers such as 0.1 and 1000 on a logarithmic axis, not powers of ten."""
+    """Label a logarithmic axis with numbers such as 0.1 and 1000 instead of powers of ten."""
     axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def count_ticks(axis: Any) -> None:
-    """Write large numbers as 200k or 1M."""
+    """Label an axis with large numbers such as 200k or 1M."""
     axis.set_major_formatter(ticker.EngFormatter(sep=""))

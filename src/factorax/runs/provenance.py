@@ -1,4 +1,4 @@
-"""What a run was made with, and which warnings it raised, written into its folder for reports."""
+"""Versions and warnings of a run, stored in its folder for reports."""
 
 import json
 import os
@@ -18,17 +18,18 @@ from .._files import MIB, append_text, parse_json, read_bytes, read_json, write_
 MADE_WITH = "made_with.json"
 WARNINGS = "warnings.jsonl"
 _MOST_WARNINGS = 100
-"""Warnings that a folder keeps: an environment may warn in every step."""
+"""Maximum number of warnings stored per folder: an environment may warn in every step."""
 _LONGEST_WARNING = 2000
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of factorax and what it computes with, and the device."""
+    """Return the versions of factorax and its dependencies, and the device."""
     import jax
 
     device = jax.devices()[0]
     return {
-        "factorax": sys.modules["factorax"].__version__,  # this package imports nothing of the one above it
+        # not imported, because packages may not import the top-level package
+        "factorax": sys.modules["factorax"].__version__,
         "jax": jax.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
@@ -37,12 +38,12 @@ def versions() -> dict[str, str]:
 
 
 def write_made_with(run: Path) -> None:
-    """Write the versions that a run is trained with; those of its last resumption replace earlier ones."""
+    """Write the versions used for training; those of the last resumption replace earlier ones."""
     write_json(run / MADE_WITH, versions())
 
 
 def read_made_with(run: Path) -> dict[str, str]:
-    """Return the versions that a run was made with; empty if the folder does not say, or is damaged."""
+    """Return the versions a run was trained with; empty if the file is missing or damaged."""
     try:
         content = read_json(run / MADE_WITH, MIB)
     except (OSError, ValueError):
@@ -51,7 +52,7 @@ def read_made_with(run: Path) -> dict[str, str]:
 
 
 def read_warnings(run: Path) -> list[str]:
-    """Return the warnings that training raised, each once; none if the folder has no record of them."""
+    """Return the distinct warnings of training; empty if the folder has none."""
     try:
         lines = read_bytes(run / WARNINGS, MIB).decode(errors="replace").splitlines()
     except (OSError, ValueError):
@@ -61,14 +62,14 @@ def read_warnings(run: Path) -> list[str]:
         try:
             messages.append(str(parse_json(line)["message"]))
         except (ValueError, KeyError, TypeError):
-            continue  # a line that a crash has cut off
+            continue  # a line cut off by a crash
     return list(dict.fromkeys(messages))[:_MOST_WARNINGS]
 
 
 class WarningRecord:
-    """Writes warnings of users, while it is entered, into the folders of runs; they are shown as before.
+    """Writes warnings to the folders of runs while the context is active; they are displayed as usual.
 
-    Warnings that come before `write_to` are kept and written then: models are made before their folders are opened.
+    Warnings issued before `write_to` are kept and written then, because models are created before their folders exist.
     """
 
     def __init__(self) -> None:
@@ -95,7 +96,7 @@ class WarningRecord:
         self._caught.__exit__(kind, error, trace)
 
     def write_to(self, folders: Sequence[Path]) -> None:
-        """Write what was raised so far into these folders, and what follows."""
+        """Write past and future warnings to these folders."""
         self._folders = list(folders)
         for message, category in self._messages.items():
             self._append(message, category)
@@ -109,5 +110,5 @@ class WarningRecord:
         line = json.dumps({"category": category, "message": message}, ensure_ascii=False) + "\n"
         for folder in self._folders:
             with suppress(OSError):  # a full disk is reported where metrics are written
-                if message not in read_warnings(folder):  # of an earlier session of the run
+                if message not in read_warnings(folder):  # may be stored by an earlier session of the run
                     append_text(folder / WARNINGS, line)

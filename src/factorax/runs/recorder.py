@@ -1,4 +1,4 @@
-"""What a run writes while it trains: one line of metrics per update, and checkpoints."""
+"""Files written during training: one line of metrics per update, and checkpoints."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _SECONDS_BETWEEN_CHECKPOINTS = 30.0
 class Recorder:
     """Writes ``metrics.jsonl`` and ``checkpoints/`` into the folder of a run.
 
-    `has_last` says whether ``checkpoints/last.safetensors`` exists and is intact.
+    `has_last` tells whether ``checkpoints/last.safetensors`` exists and is intact.
     """
 
     def __init__(self, out: Path, model: "FactoredPPO", *, has_last: bool):
@@ -32,7 +32,7 @@ class Recorder:
         self.written, self.last_row = time.monotonic(), model.num_timesteps
 
     def write(self, metrics: dict[str, Any]) -> None:
-        """Write the metrics of an update; edges that an adaptive network gained or lost are written by name."""
+        """Write the metrics of an update; edges added or removed by an adaptive network are written by name."""
         metrics = dict(metrics)
         changed = metrics.pop("network/changed", None)
         if changed is not None:
@@ -43,7 +43,7 @@ class Recorder:
         self.last_row = metrics["time/total_timesteps"]
 
     def finish(self) -> None:
-        """Write what an interrupt has left out: the last row, and a checkpoint."""
+        """Write what an interrupt has left unwritten: the last row and a checkpoint."""
         for metrics in self.model.history[-1:]:
             if self.last_row < metrics["time/total_timesteps"] <= self.model.num_timesteps:
                 self.write(metrics)
@@ -51,13 +51,13 @@ class Recorder:
 
     @property
     def due(self) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Whether a checkpoint is due."""
         return time.monotonic() - self.written > _SECONDS_BETWEEN_CHECKPOINTS
 
     def keep(self) -> None:
-        """Save a checkpoint of the model if it has learnt since the last one, which is kept as the one before it.
+        """Save a checkpoint if the model has been trained since the last one, which is kept as the previous one.
 
-        At every moment at least one intact checkpoint has one of the two known names.
+        At any moment at least one intact checkpoint exists under one of the two names.
         """
         if self.model.num_timesteps <= self.saved and (self.has_last or not self.model.num_timesteps):
             return
@@ -65,7 +65,7 @@ class Recorder:
         new, last = folder / "new.safetensors", folder / "last.safetensors"
         with room(self.out, self.saved):
             self.model.save(new)
-            if self.has_last and last.exists():  # an interrupt may have come between the two
+            if self.has_last and last.exists():  # false after an interrupt between the two renames
                 os.replace(last, folder / "previous.safetensors")
             os.replace(new, last)
             sync_folder(folder)
@@ -74,14 +74,15 @@ class Recorder:
 
 @contextmanager
 def room(out: Path, saved: int) -> Iterator[None]:
-    """Turn an error of the disk, such as no space left, into one that says what is kept and what to do."""
+    """Convert a disk error, such as no space left, to one that says which checkpoint is intact and what to do."""
     try:
         yield
     except OSError as error:
-        kept = f"the checkpoint of step {saved} is whole" if saved else "there is no checkpoint yet"
+        kept = f"the checkpoint of step {saved} is intact" if saved else "there is no checkpoint yet"
         raise OSError(
             error.errno,
-            f"out: cannot write to {str(out)!r} ({error.strerror}); {kept}. Make room, and the same command resumes it",
+            f"out: cannot write to {str(out)!r} ({error.strerror}); {kept}. Free some space and run the same command "
+            "again to resume",
         ) from error
 
 
@@ -95,7 +96,7 @@ def _changes(changed: np.ndarray, network: InfluenceNetwork) -> dict[str, list[s
 
 
 def plain(value: Any) -> Any:
-    """Return a metric as JSON: a number, a list of numbers or names, or the quartiles of a long vector."""
+    """Return a metric as a JSON value: a number, a list of numbers or names, or the quartiles of a long vector."""
     value = np.asarray(value)
     if value.dtype.kind == "U":
         return value.tolist()

@@ -1,4 +1,4 @@
-"""Several seeds and networks trained as one compiled program, each with a run folder as if trained alone."""
+"""Training of several seeds and networks in one compiled program, each with its own run folder."""
 
 import copy
 import dataclasses
@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -31,6 +32,9 @@ from .interrupts import Interrupts
 from .provenance import WarningRecord
 from .recorder import Recorder
 
+EPISODES = 10
+"""Episodes by which a trained policy is scored."""
+
 
 def train_seeds(
     problem: str,
@@ -41,10 +45,10 @@ def train_seeds(
     force: bool = False,
     progress_bar: bool = True,
 ) -> list[FactoredPPO]:
-    """Train with the seeds `config.seed`, `config.seed` + 1, …, one for each folder, or resume the runs there.
+    """Train with the seeds `config.seed`, `config.seed` + 1, …, one per folder, or resume the runs there.
 
-    The problem must be a JAX problem: `update` is mapped over the seeds, and the results of each agree with those of a
-    separate run up to rounding.
+    The problem must be a JAX problem: `update` is vectorised over the seeds. Results agree with those of separate runs
+    up to rounding.
     """
     return train_networks(problem, config, {network: outs}, force=force, progress_bar=progress_bar)
 
@@ -57,19 +61,20 @@ def train_networks(
     force: bool = False,
     progress_bar: bool = True,
 ) -> list[FactoredPPO]:
-    """As `train_seeds`, with several networks side by side: `outs` has the folders of the seeds for each by its name.
+    """Train several networks at once, as `train_seeds` does for one: `outs` lists the folders of the seeds by network
+    name.
 
-    All networks are fixed. Results agree with those of separate runs up to rounding.
+    All networks must be fixed. Results agree with those of separate runs up to rounding.
     """
     check_type("outs", outs, Mapping, "folders for each seed, by the names of networks")
-    wanted = "a folder for each seed"
+    want = "a folder for each seed"
     runs: list[tuple[str, Path, Config]] = []
     for network, folders in outs.items():
-        paths = [path_of("outs", out, wanted) for out in listed("outs", folders, wanted)]
+        paths = [path_of("outs", out, want) for out in listed("outs", folders, want)]
         check_training(problem, config, paths, network=network, force=force, progress_bar=progress_bar)
         runs += [(network, out, dataclasses.replace(config, seed=config.seed + i)) for i, out in enumerate(paths)]
     if not runs:
-        raise ValueError("outs: got none, want a folder for each seed")
+        raise ValueError("outs: got an empty dictionary, want a folder for each seed")
     check_different("outs", [str(out) for _, out, _ in runs])
     with WarningRecord() as record:
         return _train(problem, config, runs, record, force=force, progress_bar=progress_bar)
@@ -84,21 +89,21 @@ def _train(
     force: bool,
     progress_bar: bool,
 ) -> list[FactoredPPO]:
-    """Train runs of networks, folders and settings, as one program."""
+    """Train runs, each with a network, a folder and settings, in one program."""
     networks = dict.fromkeys(network for network, _, _ in runs)
     firsts = {network: make_model(problem, network, dataclasses.asdict(config)) for network in networks}
     first = firsts[runs[0][0]]
     if not first.program.collector.traced:
         raise ValueError(
-            f"seeds: {problem!r} is a Gymnasium environment, and training several seeds at once needs a JAX problem; "
-            "leave out --seeds"
+            f"seeds: {problem!r} is a Gymnasium environment, but several seeds at once need a JAX problem; want "
+            "one seed per command, without --seeds"
         )
     chosen = _chosen(firsts)
     with ExitStack() as stack:
         models, recorders = [], []
         for network, out, config_of_seed in runs:
-            model = copy.copy(firsts[network])  # shares the learner, so that everything is compiled once
-            model.config, model.state = config_of_seed, model.learner.init(config_of_seed.seed)
+            model = copy.copy(firsts[network])  # shares the learner, so that it is compiled only once
+            model.config, model.state = config_of_seed, model.program.init(config_of_seed.seed)
             model.history = []
             models.append(model)
             run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
@@ -119,24 +124,38 @@ def _train(
 
 
 def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
-    """Return the network that stands for all of several; None if there is one."""
+    """Return the network that represents several networks; None if there is only one."""
     if len(firsts) == 1:
         return None
     networks = []
     for name, model in firsts.items():
         network = model.spec.network
         if not isinstance(network, InfluenceNetwork):
-            raise ValueError(f"networks: got {name!r}, which varies; want fixed ones, or one alone as --network")
+            raise ValueError(
+                f"networks: got {name!r}, which varies; want fixed networks, or a single one with --network"
+            )
         if model.state.missing_edges is not None:
             raise ValueError("check_network: got True with several networks, want False (--no-check-network)")
         if model.config.estimator != "factored":
-            raise ValueError(f"networks: got estimator={model.config.estimator!r}, which has no network; want one run")
+            raise ValueError(
+                f"networks: got estimator={model.config.estimator!r}, which uses no network; want estimator='factored'"
+            )
         networks.append(network)
     return ChosenNetwork(networks)
 
 
+def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the returns of whole episodes of models that were trained together, ``(episodes,)`` each: with their most
+    probable actions, and with sampled ones.
+
+    They are played side by side, with the results of `FactoredPPO.evaluate` up to rounding.
+    """
+    returns = models[0].program.evaluate_seeds(_stacked([model.state for model in models]), episodes)
+    return [tuple(each @ model.spec.weights) for each, model in zip(returns, models, strict=True)]
+
+
 class _Seeds:
-    """Models of several seeds, and their states as one; None before training."""
+    """The models of several seeds, and their states stacked in one; None before training."""
 
     def __init__(self, models: Sequence[FactoredPPO], networks: Sequence[str], chosen: ChosenNetwork | None):
         self.models, self.networks, self.chosen = models, networks, chosen
@@ -148,7 +167,7 @@ class _Seeds:
             self.program = Program(learner)
 
     def stack(self) -> TrainState:
-        """Return the states of all models as one."""
+        """Return the states of all models stacked in one."""
         states = [model.state for model in self.models]
         if self.chosen is not None:
             order = list(dict.fromkeys(self.networks))
@@ -158,19 +177,19 @@ class _Seeds:
         return _stacked(states)
 
     def set_states(self) -> None:
-        """Give every model its state."""
-        for i, model in enumerate(self.models if self.states is not None else ()):
-            state = jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, self.states)
+        """Set the state of each model from the stacked state."""
+        states = [] if self.states is None else _apart(self.states, len(self.models))
+        for model, state in zip(self.models, states, strict=False):
             model.state = state if self.chosen is None else state._replace(network=None)
 
 
 def _check_steps(models: Sequence[FactoredPPO]) -> None:
-    """Raise if a crash between two checkpoints has left some seeds further than others."""
+    """Raise if a crash between two checkpoints left the seeds at different steps."""
     steps = [model.num_timesteps for model in models]
     if len(set(steps)) > 1:
         raise ValueError(
-            f"seeds: their runs are at {sorted(set(steps))} steps, want the same for all; resume those behind one by "
-            "one with --seed, or remove their folders"
+            f"seeds: got runs at {sorted(set(steps))} steps, want the same step for all; resume those that are behind "
+            "one by one with --seed, or remove their folders"
         )
 
 
@@ -182,28 +201,39 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
     warn_if_short(config, config.total_timesteps - first.num_timesteps)
     if not first.num_timesteps and first.state.missing_edges is not None:
         warn_if_actors_respond(spec, config.policy)
-    states = seeds.stack()
-    began, steps, warned = time.perf_counter(), first.num_timesteps, False
+    states, steps = seeds.stack(), first.num_timesteps
+    rollout = config.n_envs * config.n_steps
+    seeds.program.prepare_evaluation(states, EPISODES)
+    began = last = time.perf_counter()
+    warned, pending = False, None
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
-        while steps < config.total_timesteps:
-            started = time.perf_counter()
-            new, metrics = seeds.program.update_seeds(states)
-            metrics = {name: np.asarray(value) for name, value in metrics.items()}
+        while steps < config.total_timesteps or pending is not None:
+            # The device computes the next update while this process writes down the last one.
+            update = None
+            if steps < config.total_timesteps:
+                states, metrics = seeds.program.update_seeds(states)
+                update = states, metrics, steps
+                steps += rollout
+            finished, pending = pending, update
+            if finished is None:
+                continue
+            after, metrics, before = finished
+            metrics = jax.device_get(metrics)
             now = time.perf_counter()
-            times = {"time/fps": config.n_envs * config.n_steps / (now - started), "time/time_elapsed": now - began}
-            times |= peak_memory(config)
-            each = [checked_metrics({k: v[i] for k, v in metrics.items()}, config, steps) for i in range(len(models))]
+            times = {"time/fps": rollout / (now - last), "time/time_elapsed": now - began} | peak_memory(config)
+            last = now
+            each = [checked_metrics({k: v[i] for k, v in metrics.items()}, config, before) for i in range(len(models))]
             for recorder, row in zip(recorders, each, strict=True):
                 recorder.write(row | times)
-            # Only now: a resumed run drops rows beyond its checkpoint, but cannot restore missing rows before it.
-            seeds.states = states = new
-            steps += config.n_envs * config.n_steps
+            # Only now: a resumed run drops rows after its checkpoint, but cannot restore missing rows before it.
+            seeds.states = after
             if not warned:
-                sums = jax.tree.map(lambda leaf: leaf[0], states.missing_edges)
+                sums = jax.tree.map(lambda leaf: leaf[0], after.missing_edges)
                 warned = warn_if_missing(spec, sums, each[0]["time/iterations"])
             mean = np.mean([row.get("rollout/ep_rew_mean", np.nan) for row in each])
-            progress.update(bar, completed=steps, description=f"mean return of {len(models)} seeds {mean:.4g}")
+            description = f"mean return of {len(models)} seeds {mean:.4g}"
+            progress.update(bar, completed=before + rollout, description=description)
             if recorders[0].due:
                 seeds.set_states()
                 for recorder in recorders:
@@ -211,4 +241,20 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
 
 
 def _stacked(states: Sequence[TrainState]) -> TrainState:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *states)
+    """Return states as one, each array with an axis of states in front.
+
+    On the host: on a device, every shape of an array would take a compilation of its own.
+    """
+    arrays = jax.device_get([eqx.filter(state, eqx.is_array) for state in states])
+
+    def stack(*leaves: Any) -> jax.Array:
+        return jnp.stack(leaves) if eqx.is_array(leaves[0]) else jnp.asarray(np.stack(leaves))  # keys stay on devices
+
+    return eqx.combine(jax.tree.map(stack, *arrays), eqx.filter(states[0], eqx.is_array, inverse=True))
+
+
+def _apart(states: TrainState, count: int) -> list[TrainState]:
+    """Return the states that `_stacked` made one of."""
+    arrays, rest = eqx.partition(states, eqx.is_array)
+    arrays = jax.device_get(arrays)
+    return [eqx.combine(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), arrays), rest) for i in range(count)]

@@ -1,5 +1,5 @@
-"""Estimates with confidence intervals: means under a Gamma distribution as in the paper, means of any samples,
-interquartile means, and the probability that one method beats another."""
+"""Estimates with confidence intervals: means of Gamma-distributed samples as in the paper, means of any samples,
+interquartile means, and probabilities of improvement."""
 
 import math
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
-import scipy  # its modules, which take long to import, are imported on first use
+import scipy  # its submodules are slow to import and are loaded on first use
 
 from .._checks import Count, Range, Seed, checked, real_array, shown
 
 RESAMPLES = 2000
-"""Of a bootstrap interval."""
+"""Number of bootstrap resamples."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Interval:
         return f"{_shown(self.mean)} [{_shown(self.low)}, {_shown(self.high)}]"
 
     def __truediv__(self, other: "Interval") -> "Interval":
-        """Return the ratio of two positive estimates, its interval by the method of variance estimates recovery.
+        """Return the ratio of two positive estimates, with an interval by the MOVER method (Zou and Donner, 2008).
 
-        On the logarithmic scale the distances to the limits add in squares (Zou and Donner, 2008). The samples are
-        taken as independent: where they share their noise, the interval is too wide rather than too narrow.
+        On the logarithmic scale the distances to the limits are added in quadrature. The samples are assumed
+        independent; if they share noise, the interval is too wide rather than too narrow.
         """
         ratio = self.mean / other.mean
         below = math.hypot(math.log(self.mean / self.low), math.log(other.high / other.mean))
@@ -50,18 +50,18 @@ def _shown(x: float) -> str:
 
 
 def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
-    """Return the mean of samples of a Gamma distribution, with a profile-likelihood interval.
+    """Return the mean of samples from a Gamma distribution, with a profile-likelihood interval.
 
-    The maximum-likelihood mean is the sample mean x̄. The interval holds the means μ that twice the log-likelihood ratio
-    does not refute, at the best shape for each,
+    The maximum-likelihood mean is the sample mean x̄. The interval contains the means μ that are not rejected by twice
+    the log-likelihood ratio, maximised over the shape,
 
         2 (ℓ(x̄) − ℓ(μ)) ≤ N log(1 + t² / (N − 1)),
 
-    with t the two-sided quantile of Student's distribution: exact for a large shape, where the Gamma distribution is
-    normal, and near the stated confidence for others (see the tests).
+    where t is the two-sided quantile of Student's distribution. It is exact for a large shape, where the Gamma
+    distribution is normal, and close to the stated confidence otherwise (see the tests).
 
-    Samples are positive; equal ones, or a single one, give an interval of no width. A zero is read as the
-    smallest number that single precision can tell from zero next to the mean.
+    Samples must not be negative. Equal samples, or a single one, give an interval of zero width. A zero is replaced by
+    the smallest number that single precision can resolve next to the mean.
 
     >>> gamma_mean([1.0, 2.0, 3.0, 4.0])
     Interval(mean=2.5, low=..., high=...)
@@ -69,9 +69,9 @@ def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
     x = _samples(samples)
     _check(confidence)
     if (x < 0).any():
-        raise ValueError(f"samples: got {x.min()}, want numbers ≥ 0: a Gamma distribution has no others")
+        raise ValueError(f"samples: got {x.min()}, want numbers ≥ 0, as of a Gamma distribution")
     mean = float(x.mean())
-    if len(x) < 2 or x.std() <= 1e-4 * mean:  # so large a shape that the Gamma distribution is normal
+    if len(x) < 2 or x.std() <= 1e-4 * mean:  # the shape is so large that the Gamma distribution is normal
         return normal_mean(x, confidence)
     x = np.maximum(x, float(np.finfo(np.float32).eps) * mean)
     mean_log = float(np.log(x).mean())
@@ -92,8 +92,10 @@ def gamma_mean(samples: Any, confidence: float = 0.95) -> Interval:
 
 
 def gamma_shape(spread: float) -> float:
-    """Return the maximum-likelihood shape k of a Gamma distribution: log k − digamma(k) = log x̄ − mean log x, the
-    `spread`."""
+    """Return the maximum-likelihood shape k of a Gamma distribution.
+
+    k solves log k − digamma(k) = `spread`, with `spread` = log x̄ − mean log x.
+    """
     # 1/(2k) < log k − digamma(k) < 1/k brackets the root.
     return float(
         scipy.optimize.brentq(
@@ -103,16 +105,17 @@ def gamma_shape(spread: float) -> float:
 
 
 def _profile(mean: float, x_bar: float, mean_log: float) -> float:
-    """Return the log-likelihood of one sample, on average, at this mean and the best shape for it.
+    """Return the mean log-likelihood per sample at this mean and the best shape for it.
 
-    log f = k log(k/μ) − log Γ(k) + (k − 1) log x − k x/μ, largest at log k − digamma(k) = log μ − mean log x + x̄/μ − 1.
+    log f = k log(k/μ) − log Γ(k) + (k − 1) log x − k x/μ, with its maximum at log k − digamma(k) = log μ − mean log x
+    + x̄/μ − 1.
     """
     k = gamma_shape(math.log(mean) - mean_log + x_bar / mean - 1)
     return k * math.log(k / mean) - float(scipy.special.gammaln(k)) + (k - 1) * mean_log - k * x_bar / mean
 
 
 def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
-    """Return the mean of samples of any sign, with Student's interval.
+    """Return the mean of samples of any sign, with Student's t interval.
 
     >>> normal_mean([1.0, 3.0])
     Interval(mean=2.0, low=..., high=...)
@@ -127,9 +130,9 @@ def normal_mean(samples: Any, confidence: float = 0.95) -> Interval:
 
 
 def binomial_share(hits: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Return the share of trials that were hits, with the exact interval of Clopper and Pearson (1934).
+    """Return the fraction of trials that were hits, with the exact interval of Clopper and Pearson (1934).
 
-    The interval contains the true share with at least this confidence, for any number of trials.
+    The interval contains the true fraction with at least this confidence, for any number of trials.
 
     >>> print(binomial_share(0, 100))
     0 [0, 0.0362]
@@ -161,7 +164,7 @@ def iqm(samples: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
 def iqm_difference(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Return IQM(a) − IQM(b) with a percentile-bootstrap interval, `a` and `b` resampled independently.
 
-    Where the two share their seeds and so their noise, the interval is too wide rather than too narrow.
+    If both share seeds and therefore noise, the interval is too wide rather than too narrow.
 
     >>> iqm_difference([3.0, 3.0], [1.0, 1.0])
     Interval(mean=2.0, low=2.0, high=2.0)
@@ -195,8 +198,8 @@ def probability_of_improvement(a: Any, b: Any, confidence: float = 0.95, seed: i
 def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
     """Return the interquartile mean over all runs of all problems, with a stratified-bootstrap interval.
 
-    As in rliable (Agarwal et al., 2021): runs are resampled within each problem, and the middle half is taken of the
-    runs of all problems together.
+    As in rliable (Agarwal et al., 2021), runs are resampled within each problem, and the interquartile mean is taken
+    over the runs of all problems together.
 
     - `scores`: normalised scores, ``(problems, runs)``.
 
@@ -211,7 +214,7 @@ def aggregate_iqm(scores: Any, confidence: float = 0.95, seed: int = 0) -> Inter
 
 
 def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Return P(a > b) for a run of each on the same problem, averaged over problems, with a stratified bootstrap.
+    """Return P(a > b) for runs on the same problem, averaged over problems, with a stratified-bootstrap interval.
 
     - `a`, `b`: scores ``(problems, runs)`` of two methods; ties count half.
 
@@ -221,7 +224,7 @@ def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 
     x, y = _matrix(a, "a"), _matrix(b, "b")
     _check(confidence, seed)
     if len(x) != len(y):
-        raise ValueError(f"b: got {len(y)} problems, want {len(x)}, those of a")
+        raise ValueError(f"b: got {len(y)} problems, want {len(x)}, as in a")
 
     def wins(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return (np.sign(x[..., :, None] - y[..., None, :]) / 2 + 0.5).mean(axis=(-3, -2, -1))
@@ -232,7 +235,7 @@ def aggregate_improvement(a: Any, b: Any, confidence: float = 0.95, seed: int = 
 
 
 def performance_profile(scores: Any, thresholds: Any) -> np.ndarray:
-    """Return the share of runs whose score exceeds each threshold, averaged over problems.
+    """Return the fraction of runs with a score above each threshold, averaged over problems.
 
     - `scores`: ``(problems, runs)``; `thresholds`: ``(k,)``.
 
@@ -254,7 +257,8 @@ def _matrix(scores: Any, argument: str) -> np.ndarray:
     x = real_array(argument, scores, finite=False).astype(np.float64)
     if x.ndim != 2 or not x.size or not np.isfinite(x).all():
         raise ValueError(
-            f"{argument}: got {shown(scores)}, want finite numbers of shape (problems, runs), as many runs of each"
+            f"{argument}: got {shown(scores)}, want finite numbers of shape (problems, runs), with the same number "
+            "of runs per problem"
         )
     return x
 
@@ -267,7 +271,8 @@ def _samples(samples: Any, argument: str = "samples") -> np.ndarray:
     x = real_array(argument, samples, finite=False).astype(np.float64)
     if x.ndim != 1 or not len(x) or not np.isfinite(x).all():
         raise ValueError(
-            f"{argument}: got {shown(samples)}, want a list of finite numbers; leave diverged runs out and count them"
+            f"{argument}: got {shown(samples)}, want a list of finite numbers; exclude diverged runs and count them "
+            "separately"
         )
     return x
 

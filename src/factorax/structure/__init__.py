@@ -1,4 +1,4 @@
-"""What influences what: networks, partition maps, factorisations. NumPy and SciPy only."""
+"""Influence networks, partition maps and factorisations. This package needs only NumPy and SciPy."""
 
 from . import gallery as gallery
 from . import patterns as patterns

@@ -1,4 +1,4 @@
-"""Convert and check influence matrices: one canonical form for every input."""
+"""Validate influence matrices and convert them to one canonical form."""
 
 import hashlib
 from typing import Any, cast
@@ -10,8 +10,10 @@ from .._checks import shown
 
 
 def canonical(matrix: Any) -> sparse.csr_array:
-    """Return K as CSR, sorted, without stored zeros; boolean if all weights are 0 or 1, else float64; never written
-    to."""
+    """Return K as a read-only CSR matrix with sorted indices and no stored zeros.
+
+    The entries are boolean if all weights are 0 or 1, and float64 otherwise.
+    """
     raw = cast(Any, matrix) if sparse.issparse(matrix) else _dense(matrix)
     if raw.ndim == 0:
         raise ValueError(f"matrix: got {shown(matrix)}, want two dimensions (n_actions, n_targets)")
@@ -23,7 +25,7 @@ def canonical(matrix: Any) -> sparse.csr_array:
         raise ValueError(f"matrix: got shape {raw.shape}, want at least one action and one target")
     if raw.dtype != np.bool_:
         raw = raw.astype(np.float64)
-    csr = sparse.csr_array(raw, copy=True)  # the caller's own matrix is never shared or changed
+    csr = sparse.csr_array(raw, copy=True)  # never share or modify the caller's matrix
     csr.sum_duplicates()
     if csr.dtype != np.bool_:
         if np.isnan(csr.data).any():
@@ -35,7 +37,7 @@ def canonical(matrix: Any) -> sparse.csr_array:
             csr = csr.astype(np.bool_)
     csr.eliminate_zeros()
     csr.sort_indices()
-    if max(csr.nnz, *csr.shape) < 2**31:  # one index type, however the matrix was made: equal networks hash alike
+    if max(csr.nnz, *csr.shape) < 2**31:  # one index type, so that equal networks have equal hashes
         csr.indices, csr.indptr = csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
     for array in (csr.data, csr.indices, csr.indptr):
         array.setflags(write=False)
@@ -52,7 +54,7 @@ def _dense(matrix: Any) -> Any:
 
 
 def digest(shape: tuple[int, int], matrix: sparse.csr_array | None, labels: Any) -> bytes:
-    """Sixteen bytes that are equal for equal networks; `matrix` is None for a complete one, whose entries are all 1."""
+    """Return a 16-byte hash that is equal for equal networks; `matrix` is None for a complete network (all ones)."""
     h = hashlib.blake2b(repr(shape).encode(), digest_size=16)
     if matrix is not None:
         for array in (matrix.indptr, matrix.indices, matrix.data):

@@ -1,4 +1,4 @@
-"""Checks of arguments that have to be networks."""
+"""Checks of arguments that must be networks."""
 
 from typing import Any
 
@@ -8,23 +8,23 @@ from scipy import sparse
 from .._checks import is_traced
 from .network import InfluenceNetwork
 
-HINT = "a matrix does as well: an array, nested lists, or scipy.sparse"
+HINT = "an array, nested lists or a scipy.sparse matrix also work"
 
 
 def is_matrix(value: Any) -> bool:
-    """Return whether `value` is an array, a sparse matrix or a list: something that may be meant as K."""
+    """Return whether `value` is an array, a sparse matrix or a list, and may therefore stand for K."""
     return isinstance(value, list | tuple) or sparse.issparse(value) or is_array_api_obj(value)
 
 
 def network_of(value: Any, argument: str) -> Any:
-    """Return a plain matrix as a network, and anything else as it is, for arguments that take more than networks."""
+    """Return a plain matrix as an `InfluenceNetwork` and any other value unchanged."""
     return as_network(value, argument) if is_matrix(value) else value
 
 
 def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
-    """Return `value` if it is an `InfluenceNetwork`, and a network with the usual names if it is a plain matrix.
+    """Return `value` as an `InfluenceNetwork`; a plain matrix gets the default labels.
 
-    Otherwise raise an error that names the argument.
+    Raises TypeError or ValueError with the name of the argument if that is not possible.
 
     >>> as_network([[1, 0], [0, 1]], "network")
     InfluenceNetwork(2 actions → 2 targets, 2 edges, density 0.5)
@@ -38,8 +38,8 @@ def as_network(value: Any, argument: str, hint: str = HINT) -> InfluenceNetwork:
         raise TypeError(f"{argument}: got {type(value).__name__}, want an InfluenceNetwork; {hint}")
     if is_traced(value):
         raise TypeError(
-            f"{argument}: got an array that JAX traces, and K is a constant of the program; make it outside of the "
-            "compiled function, or give credit() a KArray"
+            f"{argument}: got an array that is traced by JAX, but K must be a constant of the program; create it "
+            "outside the compiled function, or pass a KArray to credit()"
         )
     try:
         return InfluenceNetwork(value)

@@ -1,4 +1,4 @@
-"""From a one-step reward network to the network of returns."""
+"""Derive the network of returns from a one-step reward network."""
 
 from collections.abc import Iterable
 from numbers import Number
@@ -17,21 +17,22 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
     """Return the network of *returns*: which action can change which target now or at any later step.
 
     A one-step reward network says which rewards an action changes at once. A return also includes later rewards,
-    after the action has changed the state, the state has evolved, and other actors have reacted to it. Used for
-    returns, the one-step network biases the gradient; this one does not. An edge i → j is in the
-    result iff there is a path from i to j through `net` and `dynamics` together.
+    after the action has changed the state, the state has evolved, and other actors have reacted to it. Applied to
+    returns, the one-step network biases the gradient and the network of returns does not. The result has an edge
+    i → j iff there is a path from i to j through `net` and `dynamics` together.
 
     **Arguments**
 
-    - `net`: the one-step network, `a → ψ` where action a changes reward ψ at once.
+    - `net`: the one-step network, with an edge `a → ψ` if action a changes reward ψ in the same step.
     - `dynamics`: a directed networkx graph, or a list of ``(from, to)`` pairs, over action labels, target labels and
-      any other names, which are state variables. `u → v` reads "u now changes v at the next step"; into a target,
-      "ψ reads u"; into an action, "the actor of this action reads u". If the state is kept by target (the queue of a
-      street, the stock of a shop) edges may lead from target to target, or use an ``(n_targets, n_targets)`` matrix.
-      A target without edges from or to other targets is an output that no actor reads.
-    - `local_actors`: if true, an actor reads what edges lead into its action, or, where there are none, what its own
-      action changes directly. If false every actor reads the whole state: then an action that changes any of it
-      influences all later actions, and a sparse network is rarely exact.
+      any other names, which become state variables. An edge `u → v` means "u now changes v at the next step"; an edge
+      into a target means "the reward ψ depends on u"; an edge into an action means "the actor of this action observes
+      u". If each target has a state of its own (the queue of a street, the stock of a shop), edges may lead from
+      target to target, or `dynamics` may be an ``(n_targets, n_targets)`` matrix. A target without edges from or to
+      other targets is an output that no actor observes.
+    - `local_actors`: if true, an actor observes the variables with an edge into its action, or, if there are none,
+      the variables that its action changes directly. If false, every actor observes the whole state; an action that
+      changes any part of it then influences all later actions, and a sparse network is rarely exact.
 
     >>> heaters = InfluenceNetwork.from_edges([("heat1", "bill1"), ("heat2", "bill2")])
     >>> rooms = [("heat1", "temp1"), ("heat2", "temp2"), ("temp1", "bill1"), ("temp2", "bill2")]
@@ -50,14 +51,17 @@ def close_over(net: Any, dynamics: Any, *, local_actors: bool = True) -> Influen
 
 
 def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> tuple[set[tuple[int, int]], int]:
-    """Return all direct influences as pairs of numbers, and how many names there are: first actions, then targets, then
-    the rest of the state. What an actor reads leads into its action."""
+    """Return all direct influences as pairs of indices, and the number of indices.
+
+    Indices count first the actions, then the targets, then the other state variables. An edge from a variable into
+    an action means that the actor observes the variable.
+    """
     checked("local_actors", local_actors, bool)
     n, m = net.shape
     clash = sorted(set(net.actions) & set(net.targets))
     if clash:
         raise ValueError(
-            f"net: {some(clash)} names both an action and a target; want different names: rename one side with "
+            f"net: {some(clash)} names both an action and a target; want different names: rename one of them with "
             "relabel()"
         )
     index = {name: i for i, name in enumerate((*net.actions, *net.targets))}
@@ -66,34 +70,34 @@ def influences(net: InfluenceNetwork, dynamics: Any, *, local_actors: bool) -> t
     one_step = net.matrix.tocoo()
     moves = edges | {(int(i), n + int(j)) for i, j in zip(*one_step.coords, strict=True)}
     _warn_of_idle_states(edges, list(index), n, m)
-    # State: every other name, and a target that something depends on or that another target moves.
+    # State variables: every other name, and every target that influences something or is changed by another target.
     state = set(range(n + m, len(index))) | {u for u, _ in edges if n <= u < n + m}
     state |= {v for u, v in edges if n <= u < n + m and n <= v < n + m}
     if sparse.issparse(dynamics) or isinstance(dynamics, np.ndarray):
-        state |= set(range(n, n + m))  # a matrix from target to target says that targets are the state
+        state |= set(range(n, n + m))  # a target-to-target matrix makes the targets the state
     if local_actors:
-        told = {v for _, v in edges if v < n}
-        reads = {(v, u) for u, v in moves if u < n and u not in told and v in state}
+        with_edges = {v for _, v in edges if v < n}
+        reads = {(v, u) for u, v in moves if u < n and u not in with_edges and v in state}
     else:
         reads = {(x, i) for x in state for i in range(n)}
     return moves | reads, len(index)
 
 
 def _warn_of_idle_states(edges: set[tuple[int, int]], names: list[str], n: int, m: int) -> None:
-    """A state that nothing moves, or that moves nothing, is most often a mistyped action or target."""
+    """Warn of a state variable without incoming or without outgoing edges: it is often a mistyped label."""
     moved, moving = {v for _, v in edges}, {u for u, _ in edges}
-    touched = {v for u, v in edges if u < n}  # may be read by the actor that touches it
-    for idle, what in ((moving - moved, "nothing moves"), (moved - moving - touched, "nothing depends on")):
+    touched = {v for u, v in edges if u < n}  # the actor that changes it may observe it
+    for idle, what in ((moving - moved, "nothing changes"), (moved - moving - touched, "nothing depends on")):
         states = [names[i] for i in sorted(idle) if i >= n + m]
         if states:
-            warn(f"dynamics: {what} the state {some(states)}; is it a mistyped action or target?")
+            warn(f"dynamics: {what} the state variable {some(states)}; is it a mistyped action or target?")
 
 
 def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
-    """Return the edges of `dynamics` as pairs of names, from any form that `close_over` takes."""
+    """Return the edges of `dynamics` as pairs of names, for any input that `close_over` accepts."""
     if hasattr(dynamics, "edges"):
         if not dynamics.is_directed():
-            raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph (graph.to_directed() does)")
+            raise ValueError("dynamics: got an undirected graph; want a networkx.DiGraph, such as graph.to_directed()")
         return [(str(u), str(v)) for u, v in dynamics.edges()]
     if sparse.issparse(dynamics) or isinstance(dynamics, np.ndarray):
         m = net.shape[1]
@@ -118,13 +122,13 @@ def _pairs(net: InfluenceNetwork, dynamics: Any) -> list[tuple[str, str]]:
 
 
 def matrix_of(edges: set[tuple[int, int]], size: int) -> sparse.csr_array:
-    """Return pairs of numbers as a matrix of booleans, ``(size, size)``."""
+    """Return pairs of indices as a boolean matrix of shape ``(size, size)``."""
     u, v = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2).T
     return sparse.csr_array((np.ones(len(u), dtype=bool), (u, v)), (size, size))
 
 
 def _reach(step: sparse.csr_array, n: int) -> Any:
-    """Return what each of the first n nodes reaches; each pair (source, node) is visited once."""
+    """Return the nodes that can be reached from each of the first n nodes; each pair (source, node) is visited once."""
     reached: Any = sparse.csr_array((n, step.shape[0]), dtype=bool)
     frontier = step[:n]
     while frontier.nnz:

@@ -12,13 +12,13 @@ from .network import InfluenceNetwork
 def combine(
     first: InfluenceNetwork, second: InfluenceNetwork, operation: Literal["union", "intersection"]
 ) -> InfluenceNetwork:
-    """Return the edges of either network or of both: the larger or the smaller entry of the two matrices.
+    """Return the union or intersection of two networks: the larger or the smaller entry of the two matrices.
 
-    The result has the labels of `first`. Raises if shapes or labels differ.
+    The result has the labels of `first`. Raises ValueError if shapes or labels differ.
     """
     second = as_network(second, "other")
     if first.shape != second.shape:
-        raise ValueError(f"other: got shape {second.shape}, want {first.shape}, that of the first network")
+        raise ValueError(f"other: got shape {second.shape}, want {first.shape}, the shape of the first network")
     check_same_labels(first.actions, second.actions, "other", "actions")
     check_same_labels(first.targets, second.targets, "other", "targets")
     a, b = first.matrix.astype(np.float64), second.matrix.astype(np.float64)

@@ -1,20 +1,19 @@
-"""What is connected in an influence matrix: components, isolated rows and columns, the condition on co-parents."""
+"""Connectivity of an influence matrix: components, isolated rows and columns, and the co-parent condition."""
 
 import numpy as np
 from scipy import sparse
 
 
 def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows without an entry, and the columns without one."""
+    """Return the indices of empty rows and of empty columns."""
     reached = np.zeros(matrix.shape[1], dtype=bool)
     reached[matrix.indices] = True
     return np.flatnonzero(np.diff(matrix.indptr) == 0), np.flatnonzero(~reached)
 
 
 def component_of(matrix: sparse.csr_array) -> np.ndarray:
-    """Return the number of the connected component of every action, then of every target, ``(n_actions +
-    n_targets,)``."""
-    from scipy.sparse.csgraph import connected_components  # takes long to import
+    """Return the component number of every action, then of every target, shape ``(n_actions + n_targets,)``."""
+    from scipy.sparse.csgraph import connected_components  # slow to import
 
     n, m = matrix.shape
     coo = matrix.tocoo()
@@ -24,7 +23,7 @@ def component_of(matrix: sparse.csr_array) -> np.ndarray:
 
 
 def connected_blocks(matrix: sparse.csr_array) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows and the columns of every connected component that has both."""
+    """Return the rows and columns of every connected component that has at least one of each."""
     label = component_of(matrix)
     n, count = matrix.shape[0], label.max() + 1
     rows, columns = (
@@ -35,13 +34,13 @@ def connected_blocks(matrix: sparse.csr_array) -> list[tuple[np.ndarray, np.ndar
 
 
 def fills_component(matrix: sparse.csr_array) -> np.ndarray:
-    """Return for every action whether it influences every target of its component with weight 1, ``(n_actions,)``."""
+    """Return whether each action influences all targets of its component with weight 1, shape ``(n_actions,)``."""
     n = matrix.shape[0]
     label = component_of(matrix)
     targets_in_component = np.bincount(label[n:], minlength=label.max() + 1)
     degree = np.diff(matrix.indptr)
     fills = degree == np.where(degree == 0, 0, targets_in_component[label[:n]])
     if matrix.dtype != np.bool_:
-        whole = sparse.csr_array((matrix.data == 1, matrix.indices, matrix.indptr), matrix.shape)
-        fills &= np.asarray(whole.sum(axis=1)) == degree
+        full = sparse.csr_array((matrix.data == 1, matrix.indices, matrix.indptr), matrix.shape)
+        fills &= np.asarray(full.sum(axis=1)) == degree
     return fills

@@ -1,4 +1,4 @@
-"""Edges, partition maps and networkx graphs as labelled matrices, and back."""
+"""Convert edge lists, partition maps and networkx graphs to labelled matrices, and back."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,13 @@ def matrix_of_edges(
     """Return the matrix, action labels and target labels of a list of edges."""
     if isinstance(edges, str):
         raise ValueError(f"edges: got {edges!r}, want (action, target) or (action, target, weight)")
-    given = listed("edges", edges, "a list of (action, target) or (action, target, weight)")
-    tuples = [edge if isinstance(edge, str) or not np.iterable(edge) else tuple(edge) for edge in given]
+    edges = listed("edges", edges, "a list of (action, target) or (action, target, weight)")
+    tuples = [edge if isinstance(edge, str) or not np.iterable(edge) else tuple(edge) for edge in edges]
     odd = [edge for edge in tuples if not isinstance(edge, tuple) or len(edge) not in (2, 3)]
     if odd:
         raise ValueError(f"edges: got {shown(odd[0])}, want (action, target) or (action, target, weight)")
     if not tuples and (actions is None or targets is None):
-        raise ValueError("edges: got none, want at least one, or the labels of all actions and targets")
+        raise ValueError("edges: got an empty list, want at least one edge, or the labels of all actions and targets")
     ends = [(str(edge[0]), str(edge[1])) for edge in tuples]
     rows_of = dict.fromkeys(a for a, _ in ends) if actions is None else actions
     columns_of = dict.fromkeys(t for _, t in ends) if targets is None else targets
@@ -40,7 +40,7 @@ def matrix_of_edges(
     for edge, cell in zip(tuples, zip(rows, columns, strict=True), strict=True):
         weight = _weight(edge) if len(edge) == 3 else 1.0
         if weight_of.setdefault(cell, weight) != weight:
-            raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} comes twice with different weights, want it once")
+            raise ValueError(f"edges: {edge[0]!r} → {edge[1]!r} is listed twice with different weights; want it once")
     cells = np.array(list(weight_of), dtype=np.int64).reshape(-1, 2)
     weights = np.array(list(weight_of.values()), dtype=np.float64)
     shape = (len(action_names), len(target_names))
@@ -66,7 +66,7 @@ def matrix_of_maps(
         raise ValueError("maps: got {}, want at least one target and its actions")
     sizes = {sigma.size for sigma in maps.values() if isinstance(sigma, PartitionMap)}
     if len(sizes) > 1:
-        raise ValueError(f"maps: partition maps of different sizes {sorted(sizes)}; want one action space")
+        raise ValueError(f"maps: got partition maps of different sizes {sorted(sizes)}; want maps of one action space")
     if sizes and actions is None:
         actions = default_labels("a", next(iter(sizes)))
     names = None if actions is None else check_labels(actions, next(iter(sizes), None), "actions")
@@ -99,7 +99,9 @@ def matrix_of_graph(graph: "nx.Graph") -> LabelledMatrix:
         if not graph.is_directed() and side[u] == 1:
             u, v = v, u
         if side[u] != 0 or side[v] != 1:
-            raise ValueError(f"graph: edge {u!r} → {v!r} goes another way, want edges from an action to a target")
+            raise ValueError(
+                f"graph: got the edge {u!r} → {v!r}, want edges from an action to a target; reverse or remove it"
+            )
         edges.append((u, v, weight))
     return matrix_of_edges(edges, [a for a, s in side if s == 0], [t for t, s in side if s == 1])
 
@@ -111,7 +113,7 @@ def graph_of(actions: Sequence[str], targets: Sequence[str], edges: Iterable[Seq
     clash = sorted(set(actions) & set(targets))
     if clash:
         raise ValueError(
-            f"net: {some(clash)} names both an action and a target; want different names: rename one side with "
+            f"net: {some(clash)} names both an action and a target; want different names: rename one of them with "
             "relabel()"
         )
     graph = nx.DiGraph()

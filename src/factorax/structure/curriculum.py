@@ -1,4 +1,4 @@
-"""A curriculum of networks: several in turn, from few edges to many (Sec. 4.1 of the paper)."""
+"""Curricula of networks: train with several networks in turn, from few edges to many (Sec. 4.1 of the paper)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +15,14 @@ from .schedule import Blend
 
 
 class Curriculum(BaseNetwork):
-    """Networks in turn, each for an equal share of training: low variance first, low bias later (Sec. 4.1).
+    """A sequence of networks, each used for an equal share of training: low variance first, low bias later (Sec. 4.1).
 
-    `NetworkSchedule` moves gradually between two networks; a curriculum switches at once, between any number of them.
+    `NetworkSchedule` moves gradually between two networks; a curriculum switches abruptly, between any number of them.
 
     **Arguments**
 
     - `networks`: two or more networks over the same actions and targets, in the order of training.
-    - `steps`: environment steps that the networks share equally. The last network stays after them.
+    - `steps`: environment steps, divided equally among the networks. The last network stays in use after them.
 
     >>> start, end = InfluenceNetwork.identity(2), InfluenceNetwork.complete(2, 2)
     >>> curriculum = Curriculum([start, end], steps=100)
@@ -36,12 +36,14 @@ class Curriculum(BaseNetwork):
             for i, net in enumerate(listed("networks", networks, "a list of two or more networks"))
         )
         if len(stages) < 2:
-            raise ValueError(f"networks: got {len(stages)}, want two or more; a single network is one without a stage")
+            raise ValueError(
+                f"networks: got {len(stages)}, want two or more; for a single network, pass it to the learner directly"
+            )
         for i, net in enumerate(stages):
             if (net.actions, net.targets) != (stages[0].actions, stages[0].targets):
                 raise ValueError(
                     f"networks[{i}]: got {net!r} after {stages[0]!r}; want the same actions and targets, in the same "
-                    "order (relabel() gives a network other names)"
+                    "order (rename them with relabel())"
                 )
         steps = checked("steps", int(steps) if isinstance(steps, float) and steps.is_integer() else steps, Count)
         if steps < len(stages):
@@ -50,12 +52,13 @@ class Curriculum(BaseNetwork):
 
     @property
     def boundaries(self) -> tuple[int, ...]:
-        """The steps from which on the second network holds, the third, and so on."""
+        """The steps at which the second network, the third, and so on take over."""
         n = len(self.stages)
         return tuple(-(-i * self.steps // n) for i in range(1, n))
 
     def at(self, step: Any) -> Blend:
-        """Return the network at a step, a number or a scalar array (traced or not), in the form that `credit` takes."""
+        """Return the network at a step (a number or a scalar array, traced or not) as a `Blend`, which `credit`
+        accepts."""
         step = step if is_array_api_obj(step) else np.asarray(checked("step", step, float))
         if getattr(step, "ndim") != 0:  # noqa: B009
             raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
@@ -67,7 +70,7 @@ class Curriculum(BaseNetwork):
 
     @property
     def static(self) -> InfluenceNetwork:
-        """The network it starts with."""
+        """The first network."""
         return self.stages[0]
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Blend:

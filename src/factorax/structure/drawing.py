@@ -1,4 +1,4 @@
-"""Influence networks as figures."""
+"""Draw influence networks with matplotlib."""
 
 import math
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from .network import InfluenceNetwork
 
-_MOST_NODES = 60  # on one side of a graph
+_MOST_NODES = 60  # per side of a graph; more are unreadable
 _MOST_CELLS = 4_000_000
 _INK, _NODE = "0.2", "0.9"
-# The vermilion of Okabe and Ito, which colour-blind eyes tell from blue.
+# Vermilion of the Okabe–Ito palette, which colour-blind readers can tell from blue.
 _DASHED: dict[str, Any] = {"fill": False, "edgecolor": "#D55E00", "linestyle": "--", "linewidth": 1.4}
-_FONT = 0.42  # size of labels; like all lengths in a graph, in diameters of a round node
+_FONT = 0.42  # font size of labels; all lengths in a graph are in diameters of a round node
 _SMALL_FONT = 0.32
-_ROOM = 0.78  # the widest label that goes into a round node
+_ROOM = 0.78  # width of the widest label that fits into a round node
 
 
 def draw(
@@ -38,14 +38,14 @@ def draw(
 ) -> "Axes":
     """Draw an influence network with matplotlib.
 
-    - ``"bipartite"``: actions above, targets below, an arrow for every edge; as in Fig. 1 of the paper. Groups of
-      two or more actions of the `factorisation` have a dashed frame, and stand side by side.
-    - ``"factored"``: one node for every policy factor σᵢ, the actions it draws above it; as in Fig. 2b. The
-      `factorisation` is the minimum one if left out.
+    - ``"bipartite"``: actions above, targets below, an arrow for every edge, as in Fig. 1 of the paper. Groups of two
+      or more actions of the `factorisation` are drawn next to each other inside a dashed frame.
+    - ``"factored"``: one node per policy factor σᵢ, with its actions listed above it, as in Fig. 2b. The default
+      `factorisation` is the minimum factorisation.
     - ``"matrix"``: K as an image, for large networks; the rows of a group are framed.
 
-    A soft edge is the thinner and paler the smaller its weight. Labels such as ``a1``, ``psi2`` and ``zeta`` are set
-    as formulas. Graphs scale with their axes, labels included. A new figure is made if `ax` is left out.
+    Soft edges are thinner and paler the smaller their weight. Labels such as ``a1``, ``psi2`` and ``zeta`` are
+    rendered as formulas. Graphs scale with their axes, including the labels. Without `ax`, a new figure is created.
 
     >>> from factorax.structure import gallery
     >>> net = gallery.three_actions()
@@ -77,15 +77,15 @@ class _Node(NamedTuple):
 
     @property
     def slot(self) -> float:
-        """The width to keep free for the node and what is written above it."""
+        """The width needed by the node and the text above it."""
         return max([self.width, *(_width(line) for line in self.captions)])
 
 
-_Placed = tuple[_Node, float, float]  # a node and its centre
+_Placed = tuple[_Node, float, float]  # a node and the x and y of its centre
 
 
 def _draw_factored(net: "InfluenceNetwork", factorisation: Factorisation, ax: "Axes | None") -> "Axes":
-    arrange(net, factorisation)  # for its checks: the factors stay in order, since σᵢ is numbered
+    arrange(net, factorisation)  # only for its checks; factors keep their order because σᵢ is numbered
     _check_size((len(factorisation), net.shape[1]), "factors")
     factors = _nodes([f"sigma{i + 1}" for i in range(len(factorisation))])
     for i, group in enumerate(factorisation.groups):
@@ -96,7 +96,7 @@ def _draw_factored(net: "InfluenceNetwork", factorisation: Factorisation, ax: "A
 
 
 def _lines(labels: Sequence[str]) -> list[str]:
-    """Return the names of the actions of a factor, on lines of about 20 characters; of many, only the first."""
+    """Return the action labels of a factor in lines of about 20 characters, abbreviated if there are many."""
     shown = [*labels[:11], f"… ({len(labels)} in all)"] if len(labels) > 12 else labels
     lines, length = [""], 0
     for label in shown:
@@ -122,7 +122,8 @@ def _draw_graph(
     nodes += [(node, float(x), 0.0) for node, x in zip(bottom, x_bottom, strict=True)]
     patches: list[Patch] = [_frame(nodes[group[0]], nodes[group[-1]]) for group in groups]
     coo = matrix.tocoo()
-    heads = np.sqrt(8 / np.maximum(np.bincount(coo.col, minlength=len(bottom)), 8))  # smaller in a crowd
+    # smaller arrow heads where many edges meet
+    heads = np.sqrt(8 / np.maximum(np.bincount(coo.col, minlength=len(bottom)), 8))
     for i, j, weight in zip(coo.row, coo.col, coo.data, strict=True):
         patches.append(_arrow(nodes[i], nodes[len(top) + j], float(weight), float(heads[j])))
     for node, x, y in nodes:
@@ -144,7 +145,7 @@ def _nodes(labels: Sequence[str]) -> list[_Node]:
     for label in labels:
         text = _text(label)
         path = _text_path(text, _FONT)
-        # Symbols stay in a circle, and long names in a box of sensible length: what is too wide is set smaller.
+        # Symbols stay in a circle and long names in a box of limited width: text that is too wide gets a smaller font.
         room = _ROOM if maths(label) else 6.0
         if _width(path) > room:
             path = _text_path(text, _FONT * room / _width(path))
@@ -179,7 +180,7 @@ def _arrow(source: _Placed, sink: _Placed, weight: float, head: float) -> "Patch
     angle = math.atan2(sink[1] - source[1], source[2] - sink[2])
     (dx, dy), (ex, ey) = _border(source[0].width, angle), _border(sink[0].width, angle)
     x, y = source[1] + dx, source[2] - dy
-    x_end, y_end = sink[1] - ex, sink[2] + ey + 0.03  # the tip stays clear of the outline
+    x_end, y_end = sink[1] - ex, sink[2] + ey + 0.03  # keep the tip clear of the outline
     arrow = FancyArrow(
         x,
         y,
@@ -195,7 +196,7 @@ def _arrow(source: _Placed, sink: _Placed, weight: float, head: float) -> "Patch
 
 
 def _border(width: float, angle: float) -> tuple[float, float]:
-    """Return where an edge at an angle to the vertical leaves a node with round ends, seen from its centre."""
+    """Return the point, relative to the centre of a node with round ends, where an edge at this angle leaves it."""
     straight = (width - 1) / 2
     x = width / 2 * math.sin(angle)
     return x, math.sqrt(max(0.0, 0.25 - max(0.0, abs(x) - straight) ** 2))
@@ -205,7 +206,7 @@ def _check_size(shape: tuple[int, int], rows: str) -> None:
     if max(shape) > _MOST_NODES:
         raise ValueError(
             f"net: got {shape[0]} {rows} and {shape[1]} targets, want at most {_MOST_NODES} of each for a graph; "
-            'use style="matrix", or draw a part of it with net.select()'
+            'use style="matrix", or draw part of the network with net.select()'
         )
 
 
@@ -220,7 +221,9 @@ def _draw_matrix(net: "InfluenceNetwork", factorisation: Factorisation | None, a
     order, groups = arrange(net, factorisation)
     n, m = net.shape
     if n * m > _MOST_CELLS:
-        raise ValueError(f"net: got {n} × {m} cells, want at most {_MOST_CELLS:,}; draw a part with net.select()")
+        raise ValueError(
+            f"net: got {n} × {m} cells, want at most {_MOST_CELLS:,}; draw part of the network with net.select()"
+        )
     rows, columns = [_text(net.actions[i]) for i in order], [_text(label) for label in net.targets]
     size = FontProperties(size=rcParams["xtick.labelsize"]).get_size_in_points()
     wide_rows, wide_columns = _widest(rows, size), _widest(columns, size)
@@ -252,7 +255,8 @@ def _draw_matrix(net: "InfluenceNetwork", factorisation: Factorisation | None, a
         ax.grid(which="minor", color="0.75", linewidth=0.7)
         ax.tick_params(which="minor", length=0)
     for group in groups:
-        corner = (-0.42, order.index(group[0]) - 0.42)  # inside the cells: neighbours would fill each other's gaps
+        # inside the cells, so that frames of adjacent groups do not overlap
+        corner = (-0.42, order.index(group[0]) - 0.42)
         ax.add_patch(Rectangle(corner, m - 0.16, len(group) - 0.16, zorder=3, **_DASHED))
     if net.is_soft:
         ax.figure.colorbar(image, ax=ax, label="weight")
@@ -260,7 +264,8 @@ def _draw_matrix(net: "InfluenceNetwork", factorisation: Factorisation | None, a
 
 
 def _widest(texts: Sequence[str], size: float) -> float:
-    """Width of the widest text in points, with some space; only the longest are measured, since that is slow."""
+    """Return the width of the widest text in points, with a margin; measures only the longest, since measuring is
+    slow."""
     return max(_width(_text_path(text, size)) for text in sorted(texts, key=len)[-5:]) + size / 2
 
 
@@ -268,16 +273,16 @@ def _widest(texts: Sequence[str], size: float) -> float:
 
 
 def _text(label: str) -> str:
-    """Return a label as matplotlib wants it: a formula, or plain text in which a dollar stays a dollar."""
+    """Return a label in matplotlib's syntax: as a formula, or as plain text with dollar signs escaped."""
     return maths(label) or " ".join(label.split()).replace("$", r"\$")
 
 
 def _text_path(text: str, size: float) -> "Path":
-    """Outlines, not text: they grow and shrink with their node, so that labels fit into axes of any size."""
+    """Return text as outlines, which scale with their node, so that labels fit into axes of any size."""
     from matplotlib.path import Path
     from matplotlib.textpath import TextPath
 
-    return TextPath((0, 0), text, size=size) if text else Path(np.empty((0, 2)))  # TextPath fails on a blank
+    return TextPath((0, 0), text, size=size) if text else Path(np.empty((0, 2)))  # TextPath fails on empty text
 
 
 def _text_patch(path: "Path", x: float, y: float) -> "Patch":
@@ -297,5 +302,5 @@ def _width(path: "Path") -> float:
 def _new_axes(width: float, height: float) -> "Axes":
     import matplotlib.pyplot as plt
 
-    # "constrained" proper goes wrong where the aspect is fixed: long tick labels are cut off.
+    # layout="constrained" cuts off long tick labels if the aspect ratio is fixed.
     return plt.subplots(figsize=(width, height), layout="compressed")[1]

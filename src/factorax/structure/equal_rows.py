@@ -1,35 +1,36 @@
-"""Which rows of a sparse matrix are equal, in time linear in its entries."""
+"""Find equal rows of a sparse matrix in time linear in the number of its entries."""
 
 import numpy as np
 from scipy import sparse
 
-_CHUNK = 1 << 18  # edges hashed at a time: the working set stays in cache and memory stays flat
+_CHUNK = 1 << 18  # edges hashed at a time, so that the working set stays in cache and memory use stays constant
 
 
 def group_equal_rows(matrix: sparse.csr_array) -> np.ndarray:
     """Return the group number of every row, equal rows together, groups numbered by first appearance.
 
-    Rows are compared by a 64-bit hash; rows that share one are then compared entry by entry, and should
-    two different rows share one, another hash is drawn. `matrix` has sorted indices and no stored zeros.
+    Rows are compared by a 64-bit hash. Rows with equal hashes are then compared entry by entry, and if two different
+    rows have the same hash, the search is repeated with another hash function. `matrix` has sorted indices and no
+    stored zeros.
     """
-    # Hashes, because sorting the rows themselves would compare them entry by entry log(rows) times: with 10⁷ edges the
-    # hashes take a quarter of the time, sorting them half, and the one comparison of rows that share a hash a quarter.
+    # Why hashes: sorting the rows themselves would compare them entry by entry log(rows) times. With 10⁷ edges, hashing
+    # takes a quarter of the time, sorting the hashes half, and the comparison of rows with equal hashes a quarter.
     for salt in range(64):
         _, first, group_of = np.unique(_hash_rows(matrix, salt), return_index=True, return_inverse=True)
         if _rows_equal(matrix, first[group_of]):
             rank = np.empty_like(first)
             rank[np.argsort(first)] = np.arange(len(first))
             return rank[group_of]
-    raise RuntimeError("64 hash functions in a row collided; please report this influence matrix")
+    raise RuntimeError("matrix: 64 hash functions in a row collided; please report this influence matrix")
 
 
 def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
-    """Return for every row the sum, modulo 2⁶⁴, of a hash of its (column, entry) pairs: order does not matter."""
+    """Return for every row the sum modulo 2⁶⁴ of the hashes of its (column, entry) pairs, in any order."""
     indptr, n_rows = matrix.indptr, matrix.shape[0]
     hashes = np.zeros(n_rows, dtype=np.uint64)
     row = 0
     while row < n_rows:
-        # As many whole rows as fit into a chunk, and at least one.
+        # As many complete rows as fit into a chunk, and at least one.
         stop = max(row + 1, int(np.searchsorted(indptr, indptr[row] + _CHUNK, side="right")) - 1)
         edges = slice(indptr[row], indptr[stop])
         key = matrix.indices[edges].astype(np.uint64)
@@ -45,7 +46,7 @@ def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """Return the finaliser of SplitMix64, in place: a bijection of 64-bit words without visible structure."""
+    """Apply the finaliser of SplitMix64 in place: a bijection of 64-bit words without visible structure."""
     x += np.uint64(0x9E3779B97F4A7C15)
     x ^= x >> np.uint64(30)
     x *= np.uint64(0xBF58476D1CE4E5B9)
@@ -62,7 +63,7 @@ def _rows_equal(matrix: sparse.csr_array, twin: np.ndarray) -> bool:
     rows = np.flatnonzero(twin != np.arange(len(twin)))
     if not np.array_equal(degree[rows], degree[twin[rows]]):
         return False
-    # A chunk of rows at a time, to keep memory in proportion to the chunk and not to the matrix.
+    # One chunk of rows at a time, so that memory grows with the chunk and not with the matrix.
     ends = np.cumsum(degree[rows], dtype=np.int64)
     start = 0
     while start < len(rows):

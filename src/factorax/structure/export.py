@@ -1,4 +1,4 @@
-"""Influence networks as source text for Graphviz and TikZ, and what every drawing of one has in common."""
+"""Export influence networks as Graphviz or TikZ source; helpers shared by all drawings."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from .labels import counted
 if TYPE_CHECKING:
     from .network import InfluenceNetwork
 
-# Only letters that LaTeX has a command for: not omicron, nor the capitals that look Latin.
+# Only letters with a LaTeX command: omicron and the capitals that look Latin have none.
 _GREEK = dict(
     re.findall(
         r"(\w+) (\w)",
@@ -39,11 +39,11 @@ _LATEX = str.maketrans(
 
 
 def to_dot(net: "InfluenceNetwork", factorisation: Factorisation | None = None) -> str:
-    """Return the source for Graphviz: render it with ``dot -Tsvg``.
+    """Return Graphviz source for a network. Render it with ``dot -Tsvg``.
 
-    Nodes are called ``action:…`` and ``target:…``, so that an action and a target may share a label. Groups of
-    two or more actions of the `factorisation` have a dashed frame. The weight of a soft edge shows as its
-    thickness, and in full as its tooltip. Graphviz itself chooses the order of the nodes in a row.
+    Nodes are named ``action:…`` and ``target:…``, so that an action and a target may have the same label. Groups of
+    two or more actions of the `factorisation` get a dashed frame. The weight of a soft edge is shown by its thickness
+    and, exactly, by its tooltip. Graphviz chooses the order of the nodes in a row.
 
     >>> from factorax.structure import gallery
     >>> print(to_dot(gallery.collider(), gallery.collider().minimum_factorisation()))
@@ -68,7 +68,7 @@ def to_dot(net: "InfluenceNetwork", factorisation: Factorisation | None = None) 
     targets = [_quote(f"target:{label}") for label in net.targets]
     labels = dict(zip(actions, net.actions, strict=True)) | dict(zip(targets, net.targets, strict=True))
     lines = [
-        "newrank=true;",  # without it a node cannot be in a row and in a frame
+        "newrank=true;",  # without it, a node cannot be in a row and in a frame at once
         "splines=line;",
         'node [shape=circle, style=filled, fillcolor="gray90", margin="0.05", width=0.5, height=0.5];',
         "edge [arrowsize=0.7];",
@@ -86,10 +86,10 @@ def to_dot(net: "InfluenceNetwork", factorisation: Factorisation | None = None) 
 
 
 def to_tikz(net: "InfluenceNetwork", factorisation: Factorisation | None = None) -> str:
-    r"""Source for TikZ: a ``tikzpicture`` that looks like the paper's figures.
+    r"""Return TikZ source for a network: a ``tikzpicture`` in the style of the paper's figures.
 
     The preamble needs ``\usepackage{tikz}`` and ``\usetikzlibrary{arrows.meta, fit}``. Groups of two or more actions
-    of the `factorisation` have a dashed frame; a soft edge is the thinner and paler the smaller its weight.
+    of the `factorisation` get a dashed frame; soft edges are thinner and paler the smaller their weight.
 
     >>> from factorax.structure import gallery
     >>> print(to_tikz(gallery.collider(), gallery.collider().minimum_factorisation()))
@@ -134,9 +134,10 @@ def to_tikz(net: "InfluenceNetwork", factorisation: Factorisation | None = None)
 
 
 def maths(label: str) -> str | None:
-    r"""A letter with a number, or a Greek letter with or without one, as a formula; None for any other label.
+    r"""Return a label such as ``a1`` or ``zeta`` as a formula, and None for any other label.
 
-    LaTeX and matplotlib both read it.
+    Formulas are a letter with a number, or a Greek letter with or without one, in a syntax that both LaTeX and
+    matplotlib accept.
 
     >>> maths("a1"), maths("zeta"), maths("bill")
     ('$a_{1}$', '$\\zeta$', None)
@@ -149,7 +150,7 @@ def maths(label: str) -> str | None:
 
 
 def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tuple[list[int], list[list[int]]]:
-    """Return the actions in the order drawn, and the groups of two or more: those stand side by side.
+    """Return the order in which actions are drawn, and the groups of two or more actions, which are adjacent in it.
 
     >>> from factorax import InfluenceNetwork
     >>> arrange(InfluenceNetwork.complete(4, 1), Factorisation([[3], [0, 2], [1]], 4))
@@ -160,12 +161,12 @@ def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tup
         return list(range(n)), []
     if not isinstance(factorisation, Factorisation):
         raise TypeError(
-            f"factorisation: got {type(factorisation).__name__}, want a Factorisation; make one of groups of labels "
-            "with Factorisation.from_labels(groups, net.actions)"
+            f"factorisation: got {type(factorisation).__name__}, want a Factorisation; create one from groups of "
+            "labels with Factorisation.from_labels(groups, net.actions)"
         )
     if factorisation.n_actions != n:
         raise ValueError(
-            f"factorisation: groups {counted(factorisation.n_actions, 'action')}, want {n}, as the network"
+            f"factorisation: got {counted(factorisation.n_actions, 'action')}, want {n}, as in the network"
         )
     groups = sorted(sorted(group) for group in factorisation.groups)
     return [i for group in groups for i in group], [group for group in groups if len(group) > 1]
@@ -174,10 +175,10 @@ def arrange(net: "InfluenceNetwork", factorisation: Factorisation | None) -> tup
 def place(
     matrix: sparse.csr_array, top: Sequence[float], bottom: Sequence[float], order: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return centres of the nodes of two rows, and the height of the upper row above the lower one.
+    """Return the x positions of the nodes of both rows, and the height of the upper row above the lower one.
 
     All lengths are in diameters of a round node. `matrix` has shape ``(len(top), len(bottom))``; `top` and `bottom`
-    are the widths of the nodes, `order` is that of the upper row from left to right.
+    are the widths of the nodes, `order` lists the nodes of the upper row from left to right.
     """
     gap = 1.0 if max(len(top), len(bottom)) <= 12 else 0.6
     span = max(sum(row) + gap * len(row) for row in (top, bottom))
@@ -186,7 +187,7 @@ def place(
     x_bottom = _spread(bottom, span)
     coo = matrix.tocoo()
     reach = np.abs(x_top[coo.row] - x_bottom[coo.col]).max(initial=0.0)
-    # An edge less steep than about a third would run through the neighbour of the node that it leaves.
+    # An edge with a slope below about a third would cross the neighbour of its node.
     return x_top, x_bottom, float(max(2.2, min(0.5 * reach, 6.0), 0.36 * reach))
 
 
@@ -204,7 +205,7 @@ def _edges(net: "InfluenceNetwork") -> list[tuple[int, int, float]]:
 
 
 def _symbol(label: str) -> tuple[str, str]:
-    """Letter and number, both empty if the label is of another kind."""
+    """Return letter and number of a symbol, both empty if the label is not a symbol."""
     match = _SYMBOL.fullmatch(label)
     return (match[1] or match[3], match[2] or match[4] or "") if match else ("", "")
 
@@ -215,13 +216,13 @@ def _quote(text: str) -> str:
 
 
 def _is_round(label: str) -> bool:
-    """Return whether a label is short enough for a circle without being measured."""
+    """Return whether a label is short enough to fit into a circle, judged by its length alone."""
     return maths(label) is not None or len(label) <= 2
 
 
 def _dot_label(label: str) -> str:
     name, number = _symbol(label)
-    # Graphviz reads HTML entities in labels, though not in names.
+    # Graphviz interprets HTML entities in labels, but not in names.
     shown = _GREEK.get(name, name) + number.translate(_SUBSCRIPTS) if name else label.replace("&", "&amp;")
     box = "" if _is_round(label) else ', shape=box, style="rounded,filled"'
     return f"label={_quote(shown)}{box}"
@@ -232,6 +233,6 @@ def _tikz_width(label: str) -> float:
 
 
 def _tikz_node(side: str, index: int, label: str, x: float, y: float) -> str:
-    text = maths(label) or " ".join(label.split()).translate(_LATEX)  # TeX takes a blank line for a new paragraph
+    text = maths(label) or " ".join(label.split()).translate(_LATEX)  # TeX reads a blank line as a new paragraph
     style = "obs" if _is_round(label) else "wide"
     return f"\\node[{style}] ({side}-{index + 1}) at ({round(x, 2):g}, {round(y, 2):g}) {{{text}}};"

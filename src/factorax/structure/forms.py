@@ -1,7 +1,7 @@
-"""The shapes an influence matrix can have, and the cheapest one for a given matrix.
+"""Storage forms of an influence matrix, and the choice of the cheapest form for a given matrix.
 
-K never changes, so how to apply it is decided once for a network. A form holds what is needed to compute K x for
-a vector x of targets; `factorax.credit` does the computing, and is the only place that does.
+K is constant, so the way to apply it is chosen once per network. A form holds the data needed to compute K x for a
+vector x of targets; the computation itself is in `factorax.credit` only.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from scipy import sparse
 
 from .equal_rows import group_equal_rows
 
-# What one entry costs, in units of one multiply-add of a dense product (XLA on a CPU, docs/explanation/benchmarks.md).
+# Cost of one entry relative to one multiply-add of a dense product (XLA on a CPU, docs/explanation/benchmarks.md).
 GATHERED = 10.0  # an entry fetched by index
 SUMMED = 40.0  # an entry of a running sum
 SHIFTED = 3.0  # an entry of a diagonal
-FEW_COLUMNS = 4  # columns shared by most actions that are worth a term of their own
+FEW_COLUMNS = 4  # at most this many columns are handled as shared columns
 
 
 class AnyForm:
@@ -25,13 +25,13 @@ class AnyForm:
 
     @cached_property
     def constants(self) -> dict[Any, Any]:
-        """Parts of the form as arrays of other libraries, devices and dtypes, filled by `factorax.credit`."""
+        """Cache of parts of the form as arrays of other libraries, devices and dtypes; filled by `factorax.credit`."""
         return {}
 
 
 @dataclass(frozen=True, eq=False)
 class Ones(AnyForm):
-    """Every action influences every target: one sum serves all."""
+    """Every action influences every target: K x is one sum."""
 
     n_rows: int
 
@@ -44,7 +44,7 @@ class Select(AnyForm):
 
     @cached_property
     def run(self) -> slice | None:
-        """The columns as one slice, where they are neighbours in order."""
+        """The columns as one slice if they are consecutive, otherwise None."""
         first = int(self.columns[0])
         stop = first + len(self.columns)
         return slice(first, stop) if np.array_equal(self.columns, np.arange(first, stop)) else None
@@ -52,7 +52,7 @@ class Select(AnyForm):
 
 @dataclass(frozen=True, eq=False)
 class SelectPlusColumns(AnyForm):
-    """One target of its own for every action, and a few targets shared by most: the search bandit."""
+    """Each action has one target of its own, and most share a few targets, as in the search bandit."""
 
     select: Select
     shared: tuple[tuple[int, np.ndarray | None], ...]  # (column, which rows have it; None: all of them)
@@ -60,14 +60,14 @@ class SelectPlusColumns(AnyForm):
 
 @dataclass(frozen=True, eq=False)
 class AllButOne(AnyForm):
-    """Every action influences all targets but one: what comes before it, and what comes after."""
+    """Every action influences all targets except one: a prefix sum plus a suffix sum."""
 
-    missing: np.ndarray  # (n_rows,) the column left out
+    missing: np.ndarray  # (n_rows,) the excluded column
 
 
 @dataclass(frozen=True, eq=False)
 class Grouped(AnyForm):
-    """Many equal rows: each distinct one is computed once."""
+    """Many rows are equal: each distinct row is computed once."""
 
     group_of: np.ndarray  # (n_rows,)
     distinct: "Form"
@@ -83,17 +83,18 @@ class Diagonals(AnyForm):
 
     @cached_property
     def padding(self) -> tuple[int, int]:
-        """How many zeros to put before and after the targets, for every diagonal to be a whole slice."""
+        """Number of zeros before and after the targets that make every diagonal a complete slice."""
         offsets = [offset for offset, _ in self.diagonals]
         return max(0, -min(offsets)), max(0, self.n_rows + max(offsets) - self.n_columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Windows(AnyForm):
-    """Every action influences a window of neighbouring targets, all of one length (cut off at the ends).
+    """Every action influences a window of consecutive targets of one common length (cut off at the ends).
 
-    With the targets in blocks of that length, a window is the tail of one block and the head of the next: running
-    sums within blocks, added and never subtracted, so that no target leaks into a window that does not hold it.
+    The targets are divided into blocks of that length, so that each window is the tail of one block and the head of
+    the next. The sums within blocks are added and never subtracted: a difference of running sums would let rounding
+    errors of a target leak into windows that do not contain it.
     """
 
     start: np.ndarray  # (n_rows,) the first column; below 0 where cut off at the left
@@ -102,7 +103,7 @@ class Windows(AnyForm):
 
     @cached_property
     def padding(self) -> tuple[int, int]:
-        """How many zeros to put before and after the targets, to make whole blocks that hold every window."""
+        """Number of zeros before and after the targets that make complete blocks around every window."""
         before = max(0, -int(self.start.min()))
         stop = max(int(self.start.max()) + self.length + 1, self.n_columns) + before
         return before, -(-stop // self.length) * self.length - before - self.n_columns
@@ -110,22 +111,23 @@ class Windows(AnyForm):
 
 @dataclass(frozen=True, eq=False)
 class Sparse(AnyForm):
-    """No special shape: by index, rows of similar degree together; SciPy's own product for NumPy arrays."""
+    """No special structure: gather by index with rows of similar degree together, or SciPy's product for NumPy
+    arrays."""
 
     matrix: sparse.csr_array
 
     @cached_property
     def buckets(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
-        """Rows by degree 1, 2, 3–4, 5–8, …: for each the columns ``(rows, width)`` and the entries, 0 as padding.
+        """Rows in buckets by degree 1, 2, 3–4, 5–8, …: for each bucket the columns ``(rows, width)`` and the entries.
 
-        The entries are None where all entries of a bucket are 1. A row without targets is in the last bucket, if
-        there is one: of width 0.
+        Short rows are padded with entries of 0. The entries are None if all entries of a bucket are 1. Rows without
+        targets are in the last bucket, which has width 0.
         """
         return tuple(_pad(self.matrix, rows) for rows in self._rows_by_degree)
 
     @cached_property
     def order(self) -> np.ndarray | None:
-        """Where each row is found in the buckets one after the other; None where it is in its place."""
+        """Position of each row in the concatenated buckets; None if the rows are already in order."""
         order = np.argsort(np.concatenate(self._rows_by_degree))
         return None if np.array_equal(order, np.arange(len(order))) else order
 
@@ -140,7 +142,7 @@ class Sparse(AnyForm):
 
 @dataclass(frozen=True, eq=False)
 class Dense(AnyForm):
-    """No special shape, and dense or small enough for a matrix product."""
+    """No special structure, and dense or small enough for a matrix product."""
 
     matrix: np.ndarray
 
@@ -206,8 +208,8 @@ def _diagonals(
     by_offset = np.split(order, np.searchsorted(diagonal_of[order], offsets[1:]))
     for offset, edges in zip(offsets.tolist(), by_offset, strict=True):
         entries = None
-        whole = min(n, m - offset) - max(0, -offset)
-        if matrix.dtype != np.bool_ or len(edges) < whole:
+        full_length = min(n, m - offset) - max(0, -offset)
+        if matrix.dtype != np.bool_ or len(edges) < full_length:
             entries = np.zeros(n)
             entries[matrix.indices[edges] - offset] = matrix.data[edges]
         diagonals.append((offset, entries))
@@ -221,8 +223,8 @@ def _windows(matrix: sparse.csr_array) -> Windows | None:
         return None
     first, last = matrix.indices[matrix.indptr[:-1]], matrix.indices[matrix.indptr[1:] - 1]
     length = int(degree.max())
-    whole = (degree == length) | (first == 0) | (last == m - 1)
-    if not np.array_equal(last - first + 1, degree) or not whole.all():
+    full_or_at_edge = (degree == length) | (first == 0) | (last == m - 1)
+    if not np.array_equal(last - first + 1, degree) or not full_or_at_edge.all():
         return None
     cut_off_left = (degree < length) & (first == 0)
     return Windows(np.where(cut_off_left, last + 1 - length, first), length, m)

@@ -1,4 +1,4 @@
-"""The influence networks that the paper draws."""
+"""The example networks drawn in the paper."""
 
 from .network import InfluenceNetwork
 from .partition import as_index
@@ -10,12 +10,12 @@ def fork() -> InfluenceNetwork:
 
 
 def collider() -> InfluenceNetwork:
-    """Return the network of two actions and one target (Fig. 1b): its minimum factorisation draws both together."""
+    """Return the network of two actions and one target (Fig. 1b). Its minimum factorisation draws both together."""
     return InfluenceNetwork([[1], [1]])
 
 
 def fork_collider() -> InfluenceNetwork:
-    """Return the network in which a₁ reaches both targets, a₂ only the second (Fig. 1c): nothing to merge."""
+    """Return the network in which a₁ influences both targets and a₂ only the second (Fig. 1c): two factors."""
     return InfluenceNetwork([[1, 1], [0, 1]])
 
 
@@ -30,10 +30,10 @@ def three_actions() -> InfluenceNetwork:
 
 
 def search_bandit(n: int, k: int | None = None, norm: int = 1) -> InfluenceNetwork:
-    """Return the network in which each aᵢ moves its own distance Δᵢ, and the first k also the penalty ζ (App. D).
+    """Return the network in which each aᵢ influences its distance Δᵢ, and the first k also the penalty ζ (App. D).
 
-    All n of them share the penalty if k is left out; with k = 0 there is no penalty. With the distance ‖a − c‖₂ (`norm`
-    is 2) all actions move one distance Δ.
+    By default all n actions share the penalty; with k = 0 there is no penalty. With the distance ‖a − c‖₂ (`norm` 2),
+    all actions influence one distance Δ.
     """
     n = as_index(n, "n", least=1)
     k = n if k is None else as_index(k, "k")

@@ -1,4 +1,4 @@
-"""Influence matrices as arrays, for networks whose K is computed while the program runs."""
+"""Influence matrices as arrays, for networks that compute K inside a compiled program."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +8,10 @@ from .._checks import shown
 
 @dataclass(frozen=True, eq=False)
 class KArray:
-    """An influence matrix as an array ``(..., n, m)``: one for all samples or one per sample; it may be traced by JAX.
+    """An influence matrix as an array of shape ``(..., n, m)``, possibly traced by JAX.
 
-    `factorax.credit` takes it in place of a network.
+    The matrix is either the same for all samples or has one entry per sample. `factorax.credit` accepts a `KArray` in
+    place of a network.
 
     >>> import factorax as fx, numpy as np
     >>> fx.credit(KArray(np.array([[[1.0, 1.0]], [[0.0, 1.0]]])), np.array([[10.0, 1.0], [10.0, 1.0]]))

@@ -1,4 +1,4 @@
-"""Names of actions and targets: checked once, kept through every operation."""
+"""Labels of actions and targets: validation, abbreviation and lookup."""
 
 import sys
 import warnings
@@ -9,11 +9,11 @@ from .._checks import did_you_mean, listed, shown
 
 
 class StructureWarning(UserWarning):
-    """Something in an influence network is legal but probably not meant."""
+    """Warns of an influence network that is valid but probably not intended."""
 
 
 def warn(message: str, category: type[Warning] = StructureWarning) -> None:
-    """A warning that points at the user's own line, however deep in the package it arises."""
+    """Issue a warning that points at the caller's line outside this package, however deep the call is."""
     depth, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "factorax":
         depth, frame = depth + 1, frame.f_back
@@ -21,13 +21,13 @@ def warn(message: str, category: type[Warning] = StructureWarning) -> None:
 
 
 def some(names: Sequence[str], limit: int = 5) -> str:
-    """Return a list of names short enough for a message: ``'a1', 'a2' and 7 more``."""
+    """Return a list of names, abbreviated for messages: ``'a1', 'a2' and 7 more``."""
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Return a count and what is counted: `one` where it is 1, otherwise `many`, which is `one` with an s if left out.
+    """Return a count with its noun: `one` for a count of 1, otherwise `many` (by default `one` plus "s").
 
     >>> counted(1, "edge is", "edges are"), counted(3, "target")
     ('1 edge is', '3 targets')
@@ -36,27 +36,27 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def sizes_label(n: int, m: int, n_edges: int, kind: str = "") -> str:
-    """Return the sizes of a network, as its `repr` shows them: ``2 actions → 1 target, 2 edges``."""
+    """Return the sizes of a network in the form of its `repr`: ``2 actions → 1 target, 2 edges``."""
     return f"{counted(n, 'action')} → {counted(m, 'target')}, {counted(n_edges, f'{kind}edge')}"
 
 
 def edge_label(action: str, target: str) -> str:
-    """Return how an edge is written in messages and metrics: ``a1 → psi1``."""
+    """Return an edge in the form used in messages and metrics: ``a1 → psi1``."""
     return f"{action} → {target}"
 
 
 def default_labels(prefix: str, size: int) -> tuple[str, ...]:
-    """Return the paper's own names, counted from one: ``a1, a2, …`` and ``psi1, psi2, …``."""
+    """Return the paper's labels, counted from one: ``a1, a2, …`` and ``psi1, psi2, …``."""
     return tuple(f"{prefix}{i}" for i in range(1, size + 1))
 
 
 def own_labels(labels: tuple[str, ...] | None, prefix: str) -> tuple[str, ...] | None:
-    """Return the labels that a user chose; None where they are the default ones."""
+    """Return the labels that the user chose, or None if they are the default labels."""
     return None if not labels or labels == default_labels(prefix, len(labels)) else labels
 
 
 def check_labels(labels: Iterable[object], size: int | None, argument: str) -> tuple[str, ...]:
-    """Return labels as unique strings, `size` of them where a size is given."""
+    """Return labels as unique strings; raise if their number is not `size`, or if labels repeat."""
     refuse_string(labels, argument)
     names = tuple(str(label) for label in listed(argument, labels, "a list of labels"))
     if size is not None and len(names) != size:
@@ -66,44 +66,44 @@ def check_labels(labels: Iterable[object], size: int | None, argument: str) -> t
         )
     if len(set(names)) < len(names):
         repeated = sorted(name for name, count in Counter(names).items() if count > 1)
-        raise ValueError(f"{argument}: labels must be unique; repeated: {some(repeated)}")
+        raise ValueError(f"{argument}: got {some(repeated)} more than once; want unique labels")
     if size == 0:
-        raise ValueError(f"{argument}: got no label, want at least one")
+        raise ValueError(f"{argument}: got an empty list, want at least one label")
     return names
 
 
 def check_same_labels(first: Sequence[str], second: Sequence[str], argument: str, side: str) -> None:
-    """Raise if two networks of one shape have different labels on one `side`, ``"actions"`` or ``"targets"``."""
+    """Raise if two networks of equal shape have different labels on one `side`, ``"actions"`` or ``"targets"``."""
     if first != second:
         a, b = next(pair for pair in zip(first, second, strict=True) if pair[0] != pair[1])
         raise ValueError(
-            f"{argument}: {side} differ ({a!r} against {b!r}), want the same; bring them into one order with select(), "
-            "or under one set of names with relabel()"
+            f"{argument}: {side} differ ({a!r} against {b!r}), want the same; reorder them with select(), "
+            "or rename them with relabel()"
         )
 
 
 def refuse_string(labels: object, argument: str) -> None:
-    """A string is a sequence of strings, and hardly ever meant as one."""
+    """Raise TypeError for a string, which is a sequence of strings but hardly ever intended as one."""
     if isinstance(labels, str):
         raise TypeError(f"{argument}: got the string {shown(labels)}, want a list of labels such as [{shown(labels)}]")
 
 
 def join_labels(groups: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return one name per group: that of its only member, or ``a1+a2``, with a prime should that be taken."""
+    """Return one name per group: the name of a single member, or ``a1+a2``, with primes added if it is in use."""
     listed = list(groups)
-    taken = {group[0] for group in listed if len(group) == 1}
+    used = {group[0] for group in listed if len(group) == 1}
     names = []
     for group in listed:
         name = "+".join(group)
-        while len(group) > 1 and name in taken:
+        while len(group) > 1 and name in used:
             name += "′"
-        taken.add(name)
+        used.add(name)
         names.append(name)
     return tuple(names)
 
 
 def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> list[int]:
-    """Return the index of each wanted label among the known ones; unknown labels are an error that lists them."""
+    """Return the index of each wanted label among the known ones; raise ValueError for unknown labels."""
     refuse_string(wanted, argument)
     index = {name: i for i, name in enumerate(known)}
     names = [str(w) for w in listed(argument, wanted, "a list of labels")]
@@ -115,10 +115,11 @@ def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> 
 
 
 def printable(text: object, keep: str = "") -> str:
-    r"""Returns a text with escapes in place of characters that do not print: names may come from strangers, and a
-    terminal obeys some characters.
+    r"""Return text with non-printable characters escaped.
 
-    - `keep`: characters to leave as they are, such as line breaks.
+    Names may come from untrusted files, and some characters are commands to a terminal.
+
+    - `keep`: characters that are not escaped, such as line breaks.
 
     >>> printable("chain\x1b[2J\u202e")
     'chain\\x1b[2J\\u202e'

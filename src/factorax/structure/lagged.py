@@ -1,4 +1,4 @@
-"""Networks by lag: influence spreads at a finite speed, and what it cannot have reached yet is noise."""
+"""Networks by lag: influence takes time to spread, and rewards that it cannot have reached yet are noise."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
@@ -17,20 +17,20 @@ from .network import InfluenceNetwork
 
 
 class LaggedNetwork(BaseNetwork):
-    """K[τ]: which action can have changed which target τ steps later, K[0] ⊆ K[1] ⊆ ….
+    """Networks K[τ] of the targets that an action can have changed τ steps later, with K[0] ⊆ K[1] ⊆ ….
 
-    The return of target j from time t on is Σ_τ γ^τ r_j(t+τ). Of it an action at t can have changed what comes at the
-    lag ℓᵢⱼ and after; the terms before are noise to it, so that
+    The return of target j from time t on is Σ_τ γ^τ r_j(t+τ). An action at time t can only have changed the rewards at
+    lag ℓᵢⱼ and later. Earlier rewards are noise for its gradient, so
 
         kᵢ = Σ_τ γ^τ [K[τ](λ∘r(t+τ))]ᵢ
 
-    gives the same expected gradient as the network of returns K[∞], with less noise in it.
+    has the same expected gradient as the network of returns K[∞] and less variance.
 
     **Arguments**
 
-    - `parts`: from a lag to the network of the edges that begin to act then; an edge is in one of them.
+    - `parts`: a dictionary from each lag to the network of the edges that start at this lag. An edge is in one part.
 
-    >>> chain = LaggedNetwork.from_lags([[0, 2], [-1, 0]])  # the second target feels the first action after two steps
+    >>> chain = LaggedNetwork.from_lags([[0, 2], [-1, 0]])  # action 1 reaches target 2 after two steps
     >>> chain
     LaggedNetwork(2 actions → 2 targets, 3 edges, lags 0 to 2)
     >>> chain.at(1).to_dense().astype(int), chain.returns_network.to_dense().astype(int)
@@ -57,15 +57,15 @@ class LaggedNetwork(BaseNetwork):
         if count.max() > 1:
             i, j = np.argwhere(count.toarray() > 1)[0]
             raise ValueError(
-                f"parts: the edge {edge_label(first.actions[i], first.targets[j])} begins at two lags, want it at the "
-                "first alone; it stays from then on"
+                f"parts: the edge {edge_label(first.actions[i], first.targets[j])} starts at two lags; want it only at "
+                "the first one, after which it stays"
             )
 
     @classmethod
     def from_lags(
         cls, lags: Any, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "LaggedNetwork":
-        """Make a network from a matrix ``(n, m)`` of the steps that influence takes; −1 where there is none."""
+        """Create a network from a matrix ``(n, m)`` of the number of steps that influence takes; −1 means no edge."""
         matrix = real_array("lags", lags)
         if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.integer) or matrix.min(initial=0) < -1:
             raise ValueError(
@@ -73,7 +73,7 @@ class LaggedNetwork(BaseNetwork):
                 "−1 for no edge"
             )
         if matrix.max(initial=-1) < 0:
-            raise ValueError(f"lags: got {shown(lags)}, no edge at all, want at least one entry of 0 or more")
+            raise ValueError(f"lags: got {shown(lags)}, which has no edge; want at least one entry of 0 or more")
         closed = InfluenceNetwork(matrix >= 0, actions, targets)
         names = closed.actions, closed.targets
         return cls(
@@ -82,9 +82,10 @@ class LaggedNetwork(BaseNetwork):
 
     @classmethod
     def over(cls, net: Any, dynamics: Any, *, local_actors: bool = True) -> "LaggedNetwork":
-        """From a one-step network and a dynamics graph, as `close_over` takes them: one step for each change of state.
+        """Create a network from a one-step network and a dynamics graph, with the arguments of `close_over`.
 
-        A reward reads the state as it is, so an action that moves a state changes what reads it from the next step on.
+        Each change of state takes one step. Rewards depend on the current state, so an action that changes a state
+        variable influences the rewards that depend on it from the next step on.
 
         >>> rooms = [("heat1", "temp1"), ("temp1", "temp2"), ("temp2", "bill2")]
         >>> net = InfluenceNetwork.from_edges([("heat1", "bill1"), ("heat2", "bill2")])
@@ -95,7 +96,7 @@ class LaggedNetwork(BaseNetwork):
         net = as_network(net, "net")
         n, m = net.shape
         edges, size = influences(net, dynamics, local_actors=local_actors)
-        # A state moves with the next step; rewards and actors read what there is.
+        # States change at the next step; rewards and actors read the current state.
         moves = {(u, v) for u, v in edges if v >= n + m or (n <= u < n + m and n <= v < n + m)}
         lags = _arrivals(matrix_of(edges - moves, size), matrix_of(moves, size), n)[:, n : n + m]
         return cls.from_lags(lags, net.actions, net.targets)
@@ -107,19 +108,19 @@ class LaggedNetwork(BaseNetwork):
 
     @cached_property
     def returns_network(self) -> InfluenceNetwork:
-        """K[∞], the network of returns: every edge, whenever it begins to act."""
+        """K[∞], the network of returns: all edges, at whatever lag they start."""
         return self.at(max(self.parts))
 
     @property
     def lags(self) -> np.ndarray:
-        """The steps that influence takes, ``(n, m)``; −1 where there is none."""
+        """The number of steps that influence takes, shape ``(n, m)``; −1 where there is no edge."""
         lags = np.full(self.shape, -1)
         for lag, net in self.parts.items():
             lags[net.matrix.nonzero()] = lag
         return lags
 
     def at(self, lag: int) -> InfluenceNetwork:
-        """K[τ]."""
+        """Return K[τ], the network of the edges that start at this lag or earlier."""
         lag = checked("lag", lag, Whole)
         nets = list(self.parts.values())
         total = sum((net.matrix for at, net in self.parts.items() if at <= lag), start=0 * nets[0].matrix)
@@ -134,31 +135,30 @@ class LaggedNetwork(BaseNetwork):
 
     @property
     def n_factor_values(self) -> int:
-        """One per factor: what a factor can expect is not the sum of the values of its targets."""
+        """One per factor, because the expected credit of a factor is not the sum of the values of its targets."""
         return self.shape[0]
 
     def check_settings(self, config: Any) -> None:
-        """Credits are made of returns from a later step on: there is no critic of them, and no variance report."""
+        """Raise for critics of factors and for variance reports: credits are built from returns that start later."""
         refuse_critic_of_factors(self, config)
         if config.variance_report:
             raise ValueError(
-                "variance_report: got True with a LaggedNetwork, want an InfluenceNetwork, such as the network's "
-                "returns_network"
+                "variance_report: got True with a LaggedNetwork, want an InfluenceNetwork, such as its returns_network"
             )
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> "LaggedNetwork":
-        """This network: `credit_rollout` knows how to apply it."""
+        """Return this network, which `credit_rollout` applies."""
         return self
 
     def credit_rollout(self, k: Any, estimates: Any, apply: Callable[[Any, Any], Any]) -> RolloutCredit:
-        """uᵢ(t) = Σⱼ λⱼ γ^ℓ Rⱼ(t + ℓ), ℓ = ℓᵢⱼ the lag of the edge: the return of what factor i can have changed.
+        """Return uᵢ(t) = Σⱼ λⱼ γ^ℓ Rⱼ(t + ℓ) minus its baseline, with ℓ = ℓᵢⱼ the lag of the edge.
 
-        If all returns are of whole episodes (γ-discounted, λ = 1), it is Σ_τ γ^τ [K[τ](λ∘r(t+τ))]ᵢ. From it is
-        subtracted what the critic expects of all targets, and the value of the factor that it has learnt in addition.
+        If all returns are of whole episodes (γ-discounted, λ = 1), uᵢ is Σ_τ γ^τ [K[τ](λ∘r(t+τ))]ᵢ. The baseline is the
+        critic's prediction for all targets plus the value of the factor, which the critic learns in addition.
 
-        It is a return, not a sum of TD errors over the same K[τ]. Such a sum would be wrong: γ v(s') − v(s) telescopes,
-        so that errors before the lag hold what the critic already knows of the change to come. With an exact critic
-        they hold all of it.
+        uᵢ is a return, not a sum of TD errors over the same K[τ]. Such a sum would be wrong: γ v(s') − v(s)
+        telescopes, so errors before the lag contain what the critic already knows of the coming change. With an exact
+        critic they contain all of it.
         """
         parts = zip(self.parts.values(), estimates.returns_from(self.parts), strict=True)
         credits = [apply(net, later) for net, later in parts]
@@ -167,7 +167,8 @@ class LaggedNetwork(BaseNetwork):
         if factor_value is None:
             return RolloutCredit(total, value, returns)
         xp = array_namespace(value)
-        early = total - apply(self.returns_network, value)  # less what comes too early to be its doing
+        # minus rewards that come too early to be an effect of the action
+        early = total - apply(self.returns_network, value)
         value, returns = xp.concat([value, factor_value], axis=-1), xp.concat([returns, early], axis=-1)
         return RolloutCredit(early - factor_value, value, returns)
 
@@ -178,8 +179,10 @@ class LaggedNetwork(BaseNetwork):
 
 
 def _arrivals(at_once: sparse.csr_array, later: sparse.csr_array, n: int) -> np.ndarray:
-    """Return steps from each of the first n nodes to all, by edges that take none and edges that take one; −1 if
-    never."""
+    """Return the number of steps from each of the first n nodes to all nodes; −1 if there is no path.
+
+    Edges of `at_once` take no step, edges of `later` take one.
+    """
     size = at_once.shape[0]
     arrival = np.full((n, size), -1)
     frontier: Any = sparse.eye_array(n, size, dtype=bool, format="csr")

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class InfluenceNetwork(BaseNetwork):
-    """A bipartite graph from actions to targets, held as its influence matrix K.
+    """A bipartite graph from actions to targets, stored as its influence matrix K.
 
-    K has shape ``(n_actions, n_targets)``; K[i, j] = 1 iff action i influences target j. Weights between
-    0 and 1 make a *soft* network. Networks are immutable: every operation returns a new one, with labels. They can
-    be hashed and compared, so a network may be a static argument of ``jax.jit``.
+    K has shape ``(n_actions, n_targets)``; K[i, j] = 1 iff action i influences target j. Weights between 0 and 1 make a
+    *soft* network. Networks are immutable: every operation returns a new network and keeps the labels. They can be
+    hashed and compared, so a network can be a static argument of ``jax.jit``.
 
     **Arguments**
 
     - `matrix`: two-dimensional, dense (NumPy array, nested lists) or ``scipy.sparse``.
-    - `actions`, `targets`: unique labels of rows and columns; ``a1, a2, …`` and ``psi1, psi2, …`` if left out.
+    - `actions`, `targets`: unique labels of rows and columns; by default ``a1, a2, …`` and ``psi1, psi2, …``.
 
     >>> net = InfluenceNetwork([[1, 1], [0, 1]], actions=["heat", "vent"], targets=["bill", "comfort"])
     >>> net
@@ -56,13 +56,13 @@ class InfluenceNetwork(BaseNetwork):
     is_fixed = True
 
     form: Form
-    """How K is applied to a target vector: the cheapest way there is, chosen when the network is made."""
+    """How K is applied to a target vector: the cheapest form, chosen once when the network is created."""
     factorisation: Factorisation | None = None
-    """Which actions each row stands for, if `factor` made this network; None if one each."""
+    """The actions that each row stands for if the network was created by `factor`, otherwise None."""
     made_complete: bool = False
-    """Whether `complete` made this network, so that every edge is meant, as in a control."""
+    """Whether the network was created by `complete`, so that all edges are intended, as in a control experiment."""
 
-    # ---- other ways to make one ---------------------------------------------------------------------------
+    # ---- other constructors -------------------------------------------------------------------------------
 
     @classmethod
     def from_edges(
@@ -71,10 +71,10 @@ class InfluenceNetwork(BaseNetwork):
         actions: Iterable[Hashable] | None = None,
         targets: Iterable[Hashable] | None = None,
     ) -> "InfluenceNetwork":
-        """Make a network from ``(action, target)`` or ``(action, target, weight)`` tuples.
+        """Create a network from ``(action, target)`` or ``(action, target, weight)`` tuples.
 
-        Labels not given are collected from the edges in order of appearance. With `actions` or `targets` given,
-        an edge that names another is an error.
+        Labels are collected from the edges in order of appearance unless `actions` or `targets` are given. An edge with
+        a label that is not among the given ones raises ValueError.
 
         >>> InfluenceNetwork.from_edges([("a1", "psi1"), ("a1", "psi2", 0.5)]).to_dense()
         array([[1. , 0.5]])
@@ -85,7 +85,7 @@ class InfluenceNetwork(BaseNetwork):
     def from_partition_maps(
         cls, maps: Mapping[Hashable, Iterable[Hashable] | PartitionMap], actions: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """Make a network from the actions that each target depends on: the dual view {σⱼ} of the same network.
+        """Create a network from the actions that each target depends on: the dual view {σⱼ} of the same network.
 
         >>> InfluenceNetwork.from_partition_maps({"psi1": ["a1", "a2"], "psi2": ["a2"]}).to_dense()
         array([[ True, False],
@@ -95,10 +95,10 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def from_networkx(cls, graph: "nx.Graph") -> "InfluenceNetwork":
-        """Make a network from a bipartite networkx graph: nodes with ``bipartite=0`` are actions, with ``bipartite=1``
-        targets.
+        """Create a network from a bipartite networkx graph.
 
-        Edges may be directed (action → target) or not; an edge's ``weight`` makes the network soft.
+        Nodes with ``bipartite=0`` are actions, nodes with ``bipartite=1`` are targets. Edges may be undirected or lead
+        from action to target; an edge's ``weight`` makes the network soft.
         """
         return cls(*matrix_of_graph(graph))
 
@@ -106,7 +106,8 @@ class InfluenceNetwork(BaseNetwork):
     def complete(cls, n: int, m: int) -> "InfluenceNetwork":
         """Return the network in which every action influences every target, K = 1: the plain policy gradient.
 
-        Of any size: the matrix is made only if something asks for it, and `factorax.credit` never does.
+        The size is not limited by memory: the matrix is created only on request, and `factorax.credit` does not need
+        it.
         """
         self = cls.__new__(cls)
         self._shape = (as_index(n, "n", least=1), as_index(m, "m", least=1))
@@ -116,10 +117,10 @@ class InfluenceNetwork(BaseNetwork):
 
     @classmethod
     def identity(cls, n: int) -> "InfluenceNetwork":
-        """Return the identity: action i influences only target i."""
+        """Return the identity network: action i influences only target i."""
         return cls(sparse.eye_array(as_index(n, "n", least=1), dtype=bool))
 
-    # ---- what it is ---------------------------------------------------------------------------------------
+    # ---- properties ---------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,16 +129,17 @@ class InfluenceNetwork(BaseNetwork):
 
     @property
     def static(self) -> "InfluenceNetwork":
-        """This network: it does not change in training."""
+        """This network, which does not change during training."""
         return self
 
     @cached_property
     def matrix(self) -> sparse.csr_array:
         """K in SciPy's CSR format: boolean, or float64 for a soft network. Read-only."""
-        n, m = self.shape  # only a complete network is made without its matrix
+        n, m = self.shape  # reached only by complete networks, which start without a matrix
         if n * m > 2**31:
             raise MemoryError(
-                f"the matrix of a complete network of {n} × {m} has {n * m} entries; use credit() with it"
+                f"the matrix of a complete network of {n} × {m} would have {n * m} entries; use credit(), which "
+                "needs no matrix"
             )
         return canonical(np.ones(self.shape, dtype=bool))
 
@@ -158,12 +160,12 @@ class InfluenceNetwork(BaseNetwork):
 
     @property
     def n_edges(self) -> int:
-        """How many pairs (action, target) are connected."""
+        """The number of edges: connected pairs (action, target)."""
         return self.matrix.nnz if self._has_matrix else self.shape[0] * self.shape[1]
 
     @property
     def density(self) -> float:
-        """Share of all pairs (action, target) that are connected: 1 for the complete network."""
+        """The fraction of all pairs (action, target) that are connected: 1 for the complete network."""
         return self.n_edges / (self.shape[0] * self.shape[1])
 
     def to_dense(self) -> np.ndarray:
@@ -171,7 +173,7 @@ class InfluenceNetwork(BaseNetwork):
         return self.matrix.toarray()
 
     def edges(self) -> Iterator[tuple[str, str] | tuple[str, str, float]]:
-        """``(action, target)`` for every edge, with the weight as a third entry if the network is soft."""
+        """Yield ``(action, target)`` for every edge, with the weight as third entry if the network is soft."""
         coo = self.matrix.tocoo()
         for i, j, weight in zip(*coo.coords, coo.data, strict=True):
             ends = self.actions[i], self.targets[j]
@@ -179,7 +181,7 @@ class InfluenceNetwork(BaseNetwork):
 
     @cached_property
     def partition_maps(self) -> Mapping[str, PartitionMap]:
-        """σⱼ for every target j: the actions on which it depends (eq. 3 of the paper)."""
+        """The partition map σⱼ of every target j: the actions that it depends on (eq. 3 of the paper)."""
         csc = self.matrix.tocsc()
         csc.sort_indices()
         parents = np.split(csc.indices, csc.indptr[1:-1])
@@ -189,12 +191,12 @@ class InfluenceNetwork(BaseNetwork):
     # ---- factorisation ------------------------------------------------------------------------------------
 
     def minimum_factorisation(self) -> Factorisation:
-        """Σ*: actions with equal rows of K together, and no others (Def. 4.2, corrected).
+        """Return Σ*, which groups the actions with equal rows of K (Def. 4.2, corrected).
 
-        The paper's "minimum biclique vertex cover" is not unique, e.g. for rows {1}, {2}, {1, 2}. What its text
-        and figures mean is: every *edge* covered by bicliques disjoint in actions. Then the actions of one
-        biclique have the same targets, so the minimum groups equal rows. It exists, is unique, and takes
-        time linear in the number of edges.
+        The paper's "minimum biclique vertex cover" is not unique, e.g. for rows {1}, {2}, {1, 2}. Its text and figures
+        imply that every *edge* is covered by bicliques with disjoint actions. The actions of one biclique then have the
+        same targets, so the minimum groups equal rows. It exists, is unique, and is found in time linear in the number
+        of edges.
 
         >>> InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]]).minimum_factorisation().groups
         ((0, 1), (2,))
@@ -204,17 +206,20 @@ class InfluenceNetwork(BaseNetwork):
         return Factorisation.from_group_of(group_equal_rows(self.matrix))
 
     def factor(self, factorisation: Factorisation | Iterable[Iterable[str]]) -> "InfluenceNetwork":
-        """K_Σ: one row for each factor, the union of the rows it merges (Def. 3.4).
+        """Return K_Σ, with one row per factor: the union of the rows of its actions (Def. 3.4).
 
-        Takes a `Factorisation`, or groups of action labels. A factor of one action keeps its label; others are
-        called ``a1+a2``. Merging actions that are not twins stays unbiased and raises variance.
+        Takes a `Factorisation`, or groups of action labels. A factor of one action keeps its label; others are named
+        like ``a1+a2``. Merging actions with different rows keeps the gradient unbiased and increases its variance.
+
+        >>> InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 1, 1]]).factor([["a1", "a2"], ["a3"]]).actions
+        ('a1+a2', 'a3')
         """
         if not isinstance(factorisation, Factorisation):
             factorisation = Factorisation.from_labels(factorisation, self.actions)
         if factorisation.n_actions != self.shape[0]:
             raise ValueError(
-                f"factorisation: groups {counted(factorisation.n_actions, 'action')}, want {self.shape[0]}, as "
-                "the network has"
+                f"factorisation: got {counted(factorisation.n_actions, 'action')}, want {self.shape[0]}, as in "
+                "the network"
             )
         names = None
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
@@ -229,17 +234,16 @@ class InfluenceNetwork(BaseNetwork):
         return tuple(tuple(self.actions[i] for i in group) for group in groups if len(group) > 1)
 
     def components(self) -> tuple["InfluenceNetwork", ...]:
-        """Return connected components as networks: sub-problems that share no target."""
+        """Return the connected components as networks: sub-problems without a common target."""
         return tuple(self._select(rows, columns) for rows, columns in connected_blocks(self.matrix))
 
     def coparent_condition(self) -> np.ndarray:
-        """Return for every action whether the paper's two-term variance formula is exact for it; shape
-        ``(n_actions,)``.
+        """Return whether the paper's two-term variance formula is exact for each action; shape ``(n_actions,)``.
 
-        It is when every co-parent l of i (an action that shares a target with i) has N(l) ⊆ N(i): then the
-        removed and the kept targets of i depend on different actions, and the covariance that Prop. 2 drops is
-        zero. Equivalently, N(i) holds every target of the connected component of i, which is how it is computed.
-        An action with an edge of weight below 1 fails: part of what it keeps is also removed.
+        It is exact for action i if every co-parent l of i (an action that shares a target with i) has N(l) ⊆ N(i). The
+        removed and the kept targets of i then depend on different actions, and the covariance that Prop. 2 omits is
+        zero. Equivalently, N(i) contains every target of the connected component of i, which is how it is computed.
+        The condition fails for an action with an edge of weight below 1, because part of that target is also removed.
 
         >>> InfluenceNetwork([[1, 1], [0, 1]]).coparent_condition()  # fork/collider: fails for the second
         array([ True, False])
@@ -248,16 +252,19 @@ class InfluenceNetwork(BaseNetwork):
             return np.ones(self.shape[0], dtype=bool)
         return fills_component(self.matrix)
 
-    # ---- new networks from old ----------------------------------------------------------------------------
+    # ---- combining and selecting --------------------------------------------------------------------------
 
     def union(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
-        """Return edges of either network; the larger weight where both are soft. Also ``a | b``."""
+        """Return the network with the edges of either network, with the larger weight if both have one.
+
+        Also ``a | b``.
+        """
         from .combining import combine
 
         return combine(self, other, "union")
 
     def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
-        """Return edges of both networks; the smaller weight where both are soft. Also ``a & b``."""
+        """Return the network with the edges of both networks, with the smaller weight. Also ``a & b``."""
         from .combining import combine
 
         return combine(self, other, "intersection")
@@ -268,7 +275,7 @@ class InfluenceNetwork(BaseNetwork):
     def relabel(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """Return the same network under other names."""
+        """Return the same network with other labels."""
         n, m = self.shape
         new_actions = self._actions if actions is None else check_labels(actions, n, "actions")
         new_targets = self._targets if targets is None else check_labels(targets, m, "targets")
@@ -281,7 +288,7 @@ class InfluenceNetwork(BaseNetwork):
     def select(
         self, actions: Iterable[Hashable] | None = None, targets: Iterable[Hashable] | None = None
     ) -> "InfluenceNetwork":
-        """Return the sub-network of some actions and targets, by label, in the order given."""
+        """Return the sub-network of the given actions and targets, by label, in the given order."""
         rows = range(self.shape[0]) if actions is None else positions(actions, self.actions, "actions")
         columns = range(self.shape[1]) if targets is None else positions(targets, self.targets, "targets")
         network = self._select(np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64))
@@ -294,7 +301,7 @@ class InfluenceNetwork(BaseNetwork):
 
         return close_over(self, dynamics, local_actors=local_actors)
 
-    # ---- in and out ---------------------------------------------------------------------------------------
+    # ---- conversion and files -----------------------------------------------------------------------------
 
     def to_networkx(self) -> "nx.DiGraph":
         """Return a bipartite directed graph, actions → targets, in networkx's convention (see `from_networkx`)."""
@@ -308,7 +315,7 @@ class InfluenceNetwork(BaseNetwork):
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "InfluenceNetwork":
-        """Read a network that `save` wrote, of either kind."""
+        """Read a network from a file that `save` wrote, in either format."""
         from .storage import load
 
         return load(path)
@@ -324,8 +331,8 @@ class InfluenceNetwork(BaseNetwork):
     # ---- internals ----------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete")
-        return {name: self.__dict__.get(name) for name in kept}
+        attributes = ("matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete")
+        return {name: self.__dict__.get(name) for name in attributes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         matrix = state.pop("matrix")
@@ -356,7 +363,7 @@ class InfluenceNetwork(BaseNetwork):
     def _derive(
         cls, matrix: Any, actions: tuple[str, ...] | None, targets: tuple[str, ...] | None
     ) -> "InfluenceNetwork":
-        """Return a network whose labels are known to be good, without warning again of what was warned of before."""
+        """Return a network with labels that are already checked, without repeating warnings."""
         self = cls.__new__(cls)
         self._set_matrix(matrix)
         self._actions, self._targets = actions, targets
@@ -379,6 +386,9 @@ class InfluenceNetwork(BaseNetwork):
     def _warn_of_isolated(self) -> None:
         rows, columns = isolated(self.matrix)
         if rows.size:
-            warn(f"no target is influenced by action {some([self.actions[i] for i in rows])}: no gradient there")
+            warn(f"action {some([self.actions[i] for i in rows])} influences no target, so its gradient is zero")
         if columns.size:
-            warn(f"no action influences target {some([self.targets[j] for j in columns])}: no part in learning")
+            warn(
+                f"target {some([self.targets[j] for j in columns])} is influenced by no action, so it has no effect "
+                "on learning"
+            )

@@ -1,4 +1,4 @@
-"""Partition maps: subscripts for action spaces that need not be vector spaces."""
+"""Partition maps: selection of action components, also for action spaces that are not vector spaces."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -13,8 +13,8 @@ MOST = 2**31
 
 
 def as_index(value: Any, argument: str, least: int | None = None) -> int:
-    """Return a plain ``int`` from anything that is a whole number; a bool or a float is refused."""
-    if type(value) is not int:  # what they mostly are, and there may be millions
+    """Return a whole number as an ``int``; raise TypeError for booleans and floats."""
+    if type(value) is not int:  # fast path: there may be millions, and most are plain ints
         if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__") or np.ndim(value):
             raise TypeError(f"{argument}: got {shown(value)}, want whole numbers counted from 0")
         value = value.__index__()
@@ -26,13 +26,13 @@ def as_index(value: Any, argument: str, least: int | None = None) -> int:
 class PartitionMap:
     """A projection σ : 𝒳₁×…×𝒳ₙ → 𝒳_J that keeps the components J (Def. 2.2 of the paper).
 
-    The action may be an array (NumPy, JAX or PyTorch; components along the last axis, batch axes in
-    front), or a tuple or list whose entries are of any kind, such as ℝ×ℕ.
+    The action may be an array (NumPy, JAX or PyTorch; components along the last axis, after any batch axes), or a tuple
+    or list with entries of any type, such as ℝ×ℕ.
 
     **Arguments**
 
-    - `indices`: the components J that σ keeps, counted from 0, in the order wanted.
-    - `size`: the number n of components of the whole action.
+    - `indices`: the components J that σ keeps, counted from 0, in the desired order.
+    - `size`: the number n of components of the full action.
 
     >>> sigma = PartitionMap([0, 2], 3)
     >>> action = (0.5, "left", 7)
@@ -54,11 +54,11 @@ class PartitionMap:
             raise ValueError(f"indices: got {list(self.indices)}, want each component at most once")
 
     def __call__(self, action: Any) -> Any:
-        """σ(a): the components kept."""
+        """Return σ(a), the selected components."""
         return self._take(action, self.indices)
 
     def complement(self, action: Any) -> Any:
-        """σ̄(a): the components left out, in their original order."""
+        """Return σ̄(a), the remaining components, in their original order."""
         return self._take(action, (~self).indices)
 
     def merge(self, part: Any, rest: Any) -> Any:
@@ -75,8 +75,8 @@ class PartitionMap:
 
     @cached_property
     def _complement(self) -> "PartitionMap":
-        kept = set(self.indices)
-        return PartitionMap([i for i in range(self.size) if i not in kept], self.size)
+        selected = set(self.indices)
+        return PartitionMap([i for i in range(self.size) if i not in selected], self.size)
 
     def __invert__(self) -> "PartitionMap":
         return self._complement
@@ -95,7 +95,7 @@ class PartitionMap:
 
 
 def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]], argument: str = "parts") -> Any:
-    """Return the action whose components `indices[p]` are `parts[p]`: the inverse of splitting it."""
+    """Return the action in which components `indices[p]` are `parts[p]`: the inverse of splitting it."""
     got, want = [_length(part, argument) for part in parts], [len(i) for i in indices]
     if got != want:
         raise ValueError(f"{argument}: got {got} components, want {want}")
@@ -106,13 +106,14 @@ def merge_parts(parts: Sequence[Any], indices: Sequence[Sequence[int]], argument
         return _index(xp.concat(list(parts), axis=-1), inverse)
     if any(arrays) or len({_kind(part) for part in parts}) > 1:
         kinds = sorted({type(part).__name__ for part in parts})
-        raise TypeError(f"{argument}: got a mixture of {', '.join(kinds)}; want all arrays, all tuples or all lists")
+        raise TypeError(f"{argument}: got a mixture of {', '.join(kinds)}; want only arrays, only tuples or only lists")
     joined = [component for part in parts for component in part]
     return _kind(parts[0])(joined[i] for i in inverse)
 
 
 def _kind(action: Any) -> type[list] | type[tuple]:
-    return list if isinstance(action, list) else tuple  # a named tuple has another constructor
+    # a named tuple becomes a tuple: its constructor has other arguments
+    return list if isinstance(action, list) else tuple
 
 
 def _index(array: Any, indices: Sequence[int] | np.ndarray) -> Any:

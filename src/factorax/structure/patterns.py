@@ -1,6 +1,6 @@
-"""Common patterns of K: blocks, bands, neighbourhoods on graphs, influence that fades with distance.
+"""Common patterns of K: blocks, bands, neighbourhoods on graphs, and influence that decreases with distance.
 
-`InfluenceNetwork.complete` and `InfluenceNetwork.identity` are two more.
+See also `InfluenceNetwork.complete` and `InfluenceNetwork.identity`.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
-    """Return independent groups, each complete in itself: one ``(n_actions, n_targets)`` pair per block.
+    """Return independent blocks, each of them complete: one ``(n_actions, n_targets)`` pair per block.
 
     >>> block([(2, 1), (1, 2)]).to_dense().astype(int)
     array([[1, 0, 0],
@@ -26,8 +26,8 @@ def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
            [0, 1, 1]])
     """
     want = "a list of (n_actions, n_targets) pairs of at least 1 each"
-    given = [listed("sizes", pair, want) for pair in listed("sizes", sizes, want)]
-    pairs = [tuple(as_index(size, "sizes") for size in pair) for pair in given]
+    rows = [listed("sizes", pair, want) for pair in listed("sizes", sizes, want)]
+    pairs = [tuple(as_index(size, "sizes") for size in pair) for pair in rows]
     if not pairs or any(len(pair) != 2 or min(pair) < 1 for pair in pairs):
         raise ValueError(f"sizes: got {shown(pairs)}, want {want}")
     blocks = [sparse.coo_array(np.ones(pair, dtype=bool)) for pair in pairs]
@@ -35,7 +35,7 @@ def block(sizes: Iterable[tuple[int, int]]) -> InfluenceNetwork:
 
 
 def banded(n: int, width: int) -> InfluenceNetwork:
-    """Return a band: action i influences the targets j with |i − j| ≤ width, its neighbours on a line.
+    """Return a banded network: action i influences the targets j with |i − j| ≤ width, its neighbours on a line.
 
     >>> banded(4, 1).to_dense().astype(int)
     array([[1, 1, 0, 0],
@@ -53,10 +53,10 @@ def banded(n: int, width: int) -> InfluenceNetwork:
 
 
 def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
-    """Return the network of a graph whose nodes act and have a target; actions reach targets at most k edges away.
+    """Return the network of a graph in which every node has an action and a target, with influence up to k edges away.
 
-    The truncation of Qu, Wierman and Li (2020): its bias falls off exponentially in k. In a directed graph edges
-    lead the way that influence travels. Actions and targets are both labelled by the nodes.
+    This is the truncation of Qu, Wierman and Li (2020), with a bias that decreases exponentially in k. In a directed
+    graph, edges point in the direction of influence. Actions and targets are both labelled by the nodes.
 
     >>> import networkx as nx
     >>> k_hop(nx.path_graph(4), 1) == banded(4, 1).relabel(range(4), range(4))
@@ -77,15 +77,15 @@ def k_hop(graph: "nx.Graph", k: int) -> InfluenceNetwork:
 def spatial_discount(
     distances: Any, alpha: float, *, radius: float | None = None, weight: str | None = None
 ) -> InfluenceNetwork:
-    """Return soft influence that fades with distance: K[i, j] = α^d(i, j), and 0 beyond `radius`.
+    """Return a soft network in which influence decreases with distance: K[i, j] = α^d(i, j), and 0 beyond `radius`.
 
     **Arguments**
 
-    - `distances`: a matrix of distances from actions to targets, shape ``(n_actions, n_targets)`` (infinite where
-      there is no way), or a networkx graph, whose shortest paths are measured.
+    - `distances`: a matrix of distances from actions to targets, shape ``(n_actions, n_targets)`` (infinite if
+      unreachable), or a networkx graph, in which shortest paths are computed.
     - `alpha`: the discount per unit of distance, in (0, 1].
     - `radius`: pairs further apart than this are not connected.
-    - `weight`: the edge attribute of the graph that holds lengths; every edge has length 1 if left out.
+    - `weight`: the edge attribute of the graph that holds lengths; by default every edge has length 1.
 
     >>> import networkx as nx
     >>> spatial_discount(nx.path_graph(3), 0.5).to_dense()
@@ -97,7 +97,9 @@ def spatial_discount(
     if radius is not None and radius != np.inf:
         checked("radius", radius, NotNegative)
     if weight is not None and not (isinstance(weight, str) and hasattr(distances, "nodes")):
-        raise TypeError(f"weight: got {shown(weight)}, want the name of an edge attribute, and a graph as distances")
+        raise TypeError(
+            f"weight: got {shown(weight)}, want the name of an edge attribute, with a networkx graph as distances"
+        )
     nodes = None
     if hasattr(distances, "nodes"):
         from scipy.sparse.csgraph import dijkstra  # as in `connectivity`
@@ -125,14 +127,16 @@ def _adjacency(graph: "nx.Graph", argument: str, weight: str | None = None) -> t
     try:
         adjacency = nx.to_scipy_sparse_array(graph, **options)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{argument}: got an edge whose {weight} is no number ({error}), want lengths ≥ 0") from error
+        raise TypeError(
+            f"{argument}: got an edge with a {weight} that is not a number ({error}), want lengths ≥ 0"
+        ) from error
     if not (adjacency.data >= 0).all():
         raise ValueError(f"distances: got an edge of length {adjacency.data.min():g}, want lengths ≥ 0")
     return list(graph.nodes), adjacency
 
 
 def _shortest_of_parallel(graph: "nx.Graph", weight: str | None) -> "nx.Graph":
-    """Return the same graph with one edge between two nodes: the shortest."""
+    """Return the same graph with only the shortest of parallel edges."""
     import networkx as nx
 
     simple = nx.DiGraph() if graph.is_directed() else nx.Graph()

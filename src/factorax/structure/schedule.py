@@ -1,4 +1,4 @@
-"""Networks that change over training: the paper's curriculum from few to many edges."""
+"""Networks that change gradually during training: the paper's curriculum from few edges to many."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ RAMPS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Blend:
-    """(1 − w) K₀ + w K₁: a point on the way from one network to another.
+    """(1 − w) K₀ + w K₁: a point between two networks.
 
-    `factorax.credit` takes it in place of a network. `w` may be a traced JAX scalar: training with a schedule
-    compiles once. `start` may be a blend itself, as in a `Curriculum` of more than two networks.
+    `factorax.credit` accepts a `Blend` in place of a network. `w` may be a traced JAX scalar, so training with a
+    schedule compiles only once. `start` may itself be a blend, as in a `Curriculum` of more than two networks.
     """
 
     start: "InfluenceNetwork | Blend"
@@ -50,11 +50,11 @@ class Blend:
 
     @property
     def factorisation(self) -> Factorisation | None:
-        """Which actions each row stands for."""
+        """The actions that each row stands for, as in the two networks."""
         return self.start.factorisation
 
     def network(self) -> InfluenceNetwork:
-        """This point as a (soft) network of its own."""
+        """Return this point as a (soft) network."""
         w, start = float(self.w), as_fixed(self.start, "start")
         mixed = (1 - w) * start.matrix.astype(np.float64) + w * self.end.matrix.astype(np.float64)
         mixed.data = np.clip(mixed.data, 0, 1)  # (1 − w) + w may round to a hair above 1
@@ -62,19 +62,19 @@ class Blend:
 
 
 def as_fixed(net: Any, argument: str) -> InfluenceNetwork:
-    """Return a network as it is now: a point of a schedule as a network of its own, a plain matrix as a network."""
+    """Return the network that currently holds: a blend or a plain matrix is converted to a network."""
     return net.network() if isinstance(net, Blend) else as_network(net, argument)
 
 
 class NetworkSchedule(BaseNetwork):
-    """From one network to another over training: low variance first, low bias later (Sec. 4.1 of the paper).
+    """A gradual move from one network to another: low variance first, low bias later (Sec. 4.1 of the paper).
 
     **Arguments**
 
     - `start`, `end`: networks over the same actions and targets.
-    - `steps`: how many steps the move takes.
-    - `delay`: how many steps pass before it begins.
-    - `ramp`: ``"linear"``, ``"cosine"``, or ``"step"`` (all at once, at the end of the move).
+    - `steps`: environment steps that the move takes.
+    - `delay`: environment steps before it begins.
+    - `ramp`: ``"linear"``, ``"cosine"``, or ``"step"`` (abruptly, at the end of the move).
 
     >>> start, end = InfluenceNetwork.identity(2), InfluenceNetwork.complete(2, 2)
     >>> schedule = NetworkSchedule(start, end, steps=100)
@@ -96,7 +96,7 @@ class NetworkSchedule(BaseNetwork):
         if (start.actions, start.targets) != (end.actions, end.targets):
             raise ValueError(
                 f"start, end: got {start!r} and {end!r}; want the same actions and targets, in the same order "
-                "(relabel() gives a network other names)"
+                "(rename them with relabel())"
             )
         steps, delay = (int(x) if isinstance(x, float) and x.is_integer() else x for x in (steps, delay))
         steps, delay = checked("steps", steps, Count), checked("delay", delay, Whole)
@@ -104,7 +104,7 @@ class NetworkSchedule(BaseNetwork):
         self.start, self.end, self.steps, self.delay, self.ramp = start, end, steps, delay, ramp
 
     def at(self, step: Any) -> Blend:
-        """Return the network at a step: a number, or a scalar array (traced or not)."""
+        """Return the network at a step, a number or a scalar array (traced or not)."""
         step = step if is_array_api_obj(step) else np.asarray(checked("step", step, float))
         if getattr(step, "ndim") != 0:  # noqa: B009
             raise ValueError(f"step: got shape {getattr(step, 'shape')}, want a number")  # noqa: B009
@@ -114,7 +114,7 @@ class NetworkSchedule(BaseNetwork):
 
     @property
     def static(self) -> InfluenceNetwork:
-        """The network it starts with."""
+        """The network at the start."""
         return self.start
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> Blend:

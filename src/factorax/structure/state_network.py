@@ -1,4 +1,4 @@
-"""Networks that depend on the state: an empty charger influences nothing, wakes turn with the wind."""
+"""Networks that depend on the state: an empty charger influences nothing, and wakes turn with the wind."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -17,23 +17,23 @@ _UNTRACEABLE = {
     "ConcretizationTypeError",
     "NonConcreteBooleanIndexError",
 }
-"""Errors of JAX where a function asks for the values of an array that has none yet."""
+"""Errors that JAX raises if a function needs the values of a traced array."""
 
 
 class StateNetwork(BaseNetwork):
-    """K(observation, info): which action influences which target, *given the state it is taken in*.
+    """K(observation, info): which action influences which target, *given the state in which it is taken*.
 
-    An edge i → j may be left out in a state s iff the action aᵢ taken in s changes no reward j from then on, whatever
-    follows. Then E[zᵢ ψⱼ | s] = 0 for the return ψⱼ from s on, and the gradient has no bias. K may depend on what was
-    known *before* the action was drawn, and on nothing else: not on the action itself, nor on its consequences.
+    An edge i → j may be left out in a state s iff the action aᵢ in s cannot change any later reward j, whatever
+    follows. Then E[zᵢ ψⱼ | s] = 0 for the return ψⱼ from s on, and the gradient is unbiased. K may depend on anything
+    known *before* the action is drawn, but not on the action itself or its consequences.
 
     **Arguments**
 
-    - `function`: from observations ``(..., d)``, as the environment gives them, and a mapping, to influence matrices
-      ``(..., n, m)`` with entries from 0 to 1. The mapping has ``"factor_mask"`` ``(..., n)`` where the environment
-      says who can act, and the entries of the environment's `info` that ``fx.wrap(…, observe=[…])`` names. Write it
-      with `jax.numpy`: JAX must be able to trace it, and `FactoredPPO` tries once.
-    - `support`: the network of every edge there may ever be: it gives names and shapes, and is used in checks.
+    - `function`: maps observations ``(..., d)``, as the environment returns them, and a mapping to influence matrices
+      ``(..., n, m)`` with entries between 0 and 1. The mapping has ``"factor_mask"`` ``(..., n)`` if the environment
+      tells which factors can act, and the entries of the environment's `info` named in ``fx.wrap(…, observe=[…])``.
+      Write it with `jax.numpy`, because JAX must be able to trace it; `FactoredPPO` checks this once.
+    - `support`: the network of all edges that can ever exist. It defines labels and shapes and is used in checks.
 
     >>> import jax.numpy as jnp
     >>> plugged = lambda obs, info: (obs > 0)[..., :, None] * jnp.ones(2)
@@ -54,7 +54,7 @@ class StateNetwork(BaseNetwork):
         self.function, self.support = function, as_network(support, "support")
 
     def at(self, obs: Any, info: Mapping[str, Any]) -> KArray:
-        """Return the influence matrix of each of these states, ``(..., n, m)``."""
+        """Return the influence matrices of these states, ``(..., n, m)``."""
         if not hasattr(obs, "shape"):
             raise TypeError(f"obs: got {shown(obs)}, want an array of observations (..., d)")
         check_type("info", info, Mapping, "a dictionary, such as {}")
@@ -65,9 +65,9 @@ class StateNetwork(BaseNetwork):
                 raise
             name = getattr(self.function, "__qualname__", repr(self.function))
             raise TypeError(
-                f"function: {name} cannot be traced by JAX ({type(error).__name__}): training compiles it, so that it "
-                "gets arrays without values. Write it with jax.numpy: jnp.where and jnp.asarray in place of np.where "
-                "and np.asarray, and jnp.where in place of if"
+                f"function: {name} cannot be traced by JAX ({type(error).__name__}); training compiles it and passes "
+                "arrays without values. Write it with jax.numpy: jnp.where and jnp.asarray instead of np.where "
+                "and np.asarray, and jnp.where instead of if"
             ) from error
         want = (*obs.shape[:-1], *self.support.shape)
         if tuple(matrix.shape) != want:
@@ -79,11 +79,11 @@ class StateNetwork(BaseNetwork):
 
     @property
     def static(self) -> InfluenceNetwork:
-        """Every edge there may ever be."""
+        """The network of all edges that can ever exist."""
         return self.support
 
     def check_settings(self, config: Any) -> None:
-        """A critic of factors predicts credits, and those change with the state."""
+        """Raise for a critic of factors: it predicts credits, which change with the state."""
         refuse_critic_of_factors(self, config)
 
     def check_observations(self, obs: Any, info: Mapping[str, Any]) -> None:
@@ -91,7 +91,7 @@ class StateNetwork(BaseNetwork):
         self.at(obs, info)
 
     def for_rollout(self, state: Any, rollout: RolloutView) -> KArray:
-        """Return K of every observation of the rollout, ``[T, B, n, m]``."""
+        """Return K for every observation of the rollout, ``[T, B, n, m]``."""
         return self.at(rollout.obs, rollout.info)
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ def _check_arguments(function: Callable[..., Any]) -> None:
     """Raise TypeError unless a function takes two positional arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions have none
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return
     try:
         signature.bind(None, None)

@@ -1,4 +1,4 @@
-"""Networks as files: JSON to read and edit, npz for large ones. Data only; nothing in a file is ever run."""
+"""Read and write networks: JSON to read and edit, npz for large networks. Files are data and never run code."""
 
 import io
 import json
@@ -18,13 +18,13 @@ from .network import InfluenceNetwork
 FORMAT = "factorax.InfluenceNetwork"
 VERSION = 1
 _LARGEST = 2**28
-"""Bytes of an archive, unpacked."""
+"""Size limit of an unpacked archive in bytes."""
 _MOST = 2**20
-"""Actions of a network in a file, and targets."""
+"""Largest number of actions, and of targets, in a file."""
 
 
 def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
-    """Write a network to `path`, by its ending ``.json`` or ``.npz``; whole or not at all."""
+    """Write a network to `path` in the format of its suffix, ``.json`` or ``.npz``. The file is written atomically."""
     path = path_of("path", path, "a path that ends in '.json' or '.npz'")
     header = {"format": FORMAT, "version": VERSION}
     match path.suffix:
@@ -54,7 +54,7 @@ def save(net: InfluenceNetwork, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> InfluenceNetwork:
-    """Read a network from a file that `save` wrote; what it is follows from its contents, not its name."""
+    """Read a network from a file that `save` wrote. The format is detected from the contents, not from the name."""
     path = path_of("path", path, "a file that InfluenceNetwork.save wrote")
     if not path.exists():
         raise FileNotFoundError(f"path: no file {str(path)!r}, want one that InfluenceNetwork.save wrote")
@@ -90,7 +90,7 @@ def _load_npz(data: bytes) -> InfluenceNetwork:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(part.file_size for part in archive.infolist())
             if size > _LARGEST:  # before anything is unpacked
-                raise _NotOurs(f"would take {size:,} bytes of memory, and a network takes {_LARGEST:,} at most")
+                raise _NotOurs(f"would take {size:,} bytes of memory, more than the limit of {_LARGEST:,}")
             header = parse_json(str(_array(archive, "header")))
             _check_header(header)
             shape = header.get("shape")
@@ -101,12 +101,12 @@ def _load_npz(data: bytes) -> InfluenceNetwork:
             content = {name: _array(archive, name) for name in names & {"indptr", "indices", "weights"}}
     except _NotOurs:
         raise
-    except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
+    except Exception as error:  # zip and zlib raise many kinds of errors for a damaged archive
         raise _NotOurs("not a factorax network, or damaged: no readable header") from error
     try:
         indptr, indices = content["indptr"], content["indices"]
-        whole = indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"
-        if not whole or len(indptr) != shape[0] + 1 or indptr[-1] != len(indices):
+        integer = indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"
+        if not integer or len(indptr) != shape[0] + 1 or indptr[-1] != len(indices):
             raise ValueError("indices do not fit the shape")
         if not isinstance(header["soft"], bool):
             raise ValueError(f"soft is {header['soft']!r}, neither true nor false")
@@ -119,8 +119,10 @@ def _load_npz(data: bytes) -> InfluenceNetwork:
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """Return an array of an archive, if the size that it declares is the size that it has: memory is taken by the
-    former."""
+    """Return an array of an archive; raise if its data are not of the size that its header declares.
+
+    NumPy would allocate memory by the header.
+    """
     with archive.open(f"{name}.npy") as file:
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, in_columns, dtype = read_header[np.lib.format.read_magic(file)](file)
@@ -131,7 +133,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _check_size(actions: Any, targets: Any) -> None:
-    """Raise if a network has more rows or columns than one from a file may have, before they take memory."""
+    """Raise if a file declares more rows or columns than allowed, before memory is allocated."""
     for name, size in (("actions", actions), ("targets", targets)):
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MOST:
             raise _NotOurs(f"damaged: {size!r:.60} {name}, want a number up to {_MOST:,}")

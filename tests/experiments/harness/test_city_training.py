@@ -1,5 +1,6 @@
 """A short training on a network of three lights that stands for one of RESCO."""
 
+import dataclasses
 import json
 
 import pytest
@@ -31,6 +32,10 @@ def test_training_evaluating_and_moving(resco_package, tmp_path):
     assert len(result["transfer"]["cologne3"]) == 2
     assert result["trips"] > 30
     assert (tmp_path / "run" / "model.safetensors").exists()
+    again = city_training.main(dataclasses.replace(training, episodes=5, evaluations=1, transfer=()))
+    assert again.episodes[:4] == result["episodes"]
+    assert len(again.episodes) == 5
+    assert [row["episode"] for row in again.evaluated if row["final"]] == [5]
 
 
 def test_controllers(resco_package, tmp_path):

@@ -31,10 +31,16 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
         return kept["advantage"], returns
 
     monkeypatch.setattr(module, "gae", kept_gae)
-    found = module.street_gradients(learner, state, key)
-    first, second = jax.random.split(key)
     environments = learner.collector.environments
-    _, seen = environments.collect(environments.init(first), partial(learner.act, state), second, SMALL.steps)
+
+    @eqx.filter_jit
+    def measured(state, key):
+        found = module.street_gradients(learner, state, key)
+        first, second = jax.random.split(key)
+        _, seen = environments.collect(environments.init(first), partial(learner.act, state), second, SMALL.steps)
+        return found, kept["advantage"], seen
+
+    found, advantage, seen = measured(state, key)
     weights = np.random.default_rng(0).random((2, 14)).astype(np.float32)
     trained, fixed = eqx.partition(state.agent.policy.net, eqx.is_array)
     flat, unravel = jax.flatten_util.ravel_pytree(trained)
@@ -42,9 +48,9 @@ def test_the_gradient_of_a_street_is_that_of_its_advantage(monkeypatch):
     def objective(flat):
         policy = Policy(eqx.combine(unravel(flat), fixed), state.agent.policy.spread)
         log_prob = learner.rule.log_prob(policy(seen.obs, learner.see(seen.obs)), seen.action)
-        return (log_prob * (kept["advantage"] @ weights.T)).mean(axis=(0, 1))
+        return (log_prob * (advantage @ weights.T)).mean(axis=(0, 1))
 
-    wanted = np.asarray(jax.jacrev(objective)(flat))  # (n, parameters)
+    wanted = np.asarray(jax.jit(jax.jacrev(objective))(flat))  # (n, parameters)
     ours = np.einsum("ipe,ie->ip", found, weights)
     np.testing.assert_allclose(ours, wanted, rtol=1e-3, atol=1e-5 * np.abs(wanted).max())
     assert np.abs(wanted).max() > 0

@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match=r'info\["factor_mask"\] has shape \(1,\), want \(3,\)'):
         data.train_batch(of)
     data.infos = lambda t, b: {}
-    with pytest.raises(ValueError, match=r'info of a step has no "vector_reward", and the network has 2 targets'):
+    with pytest.raises(ValueError, match=r'info of a step has no "vector_reward", but the network has 2 targets'):
         data.train_batch(of)
 
 

@@ -90,9 +90,9 @@ def test_what_is_wrong_is_said(monkeypatch):
     for env in (to_rllib(without), JointEnv({"problem": without})):
         env.reset(seed=0)
         action = env.action_space.sample() if isinstance(env, JointEnv) else dict.fromkeys(env.agents, np.zeros(1))
-        with pytest.raises(ValueError, match=r"gave the reward alone, and the network has 2 targets; .*fx.wrap"):
+        with pytest.raises(ValueError, match=r"returned only the reward, but the network has 2 targets; .*fx.wrap"):
             env.step(action)
-    with pytest.raises(ValueError, match=r"network: has 3 rows, and the action space 2 components"):
+    with pytest.raises(ValueError, match=r"network: has 3 rows, but the action space has 2 components"):
         to_rllib(HOST, fx.InfluenceNetwork.complete(3, 2))
     with pytest.raises(ValueError, match=r"weights: got .*, want \(2,\)"):
         to_rllib(HOST, weights=[1.0, 2.0, 3.0])

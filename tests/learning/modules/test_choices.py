@@ -95,9 +95,9 @@ def test_what_does_not_fit():
         def obs_rows(self, obs):
             return obs.reshape(*obs.shape[:-1], self.shape[0], -1)
 
-    with pytest.raises(ValueError, match="what a component sees is 11 numbers, want a multiple of 4"):
+    with pytest.raises(ValueError, match="got 'choices' with local observations of 11 numbers, want a multiple of 4"):
         FactoredPPO(Uneven, **settings())
-    with pytest.raises(ValueError, match="architecture: got 'choices', and the problem has no local observations"):
+    with pytest.raises(ValueError, match="architecture: got 'choices', but the problem has no local observations"):
         FactoredPPO("CartPole-v1", policy="shared", architecture="choices")
     with pytest.raises(ValueError, match="architecture: got 'choices' with policy='joint', want policy='shared'"):
         Config(policy="joint", architecture="choices")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from factorax.learning.modules.convolution import Convolutional
+from factorax.learning.modules.convolution import Convolutional, convolve, native_convolution
 from factorax.learning.modules.mlp import LayerSettings
 from factorax.observations import ObservationSpace
 
@@ -43,11 +43,30 @@ def test_a_convolution_is_a_sum_over_windows(shape, first, layers):
     assert len(conv.towers[0].kernels) == layers
     image = element["camera"]
     want = by_hand(conv.towers[0], np.moveaxis(image, 0, -1) if first else image)
-    got = conv(rows)
+    convolve = jax.jit(lambda rows: conv(rows))
+    got = convolve(rows)
     assert got.shape == (conv.size,)
     np.testing.assert_allclose(got[: want.size], want, atol=1e-4)
     np.testing.assert_array_equal(got[want.size :], element["speed"])
-    np.testing.assert_allclose(conv(jnp.stack([rows, rows])[:, None])[1, 0], got, atol=1e-5)
+    np.testing.assert_allclose(convolve(jnp.stack([rows, rows])[:, None])[1, 0], got, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride"), [((10, 9), (3, 3), 1), ((21, 18), (4, 4), 2), ((3, 3), (3, 3), 1)]
+)
+def test_convolutions_and_their_gradients_are_those_of_xla(size, kernel, stride):
+    images, weights = (
+        jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(5, *size, 2), (*kernel, 2, 3)])
+    )
+
+    def gradients(function):
+        return jax.grad(lambda x, k: jnp.sum(jnp.sin(function(x, k, stride))), argnums=(0, 1))(images, weights)
+
+    np.testing.assert_allclose(
+        convolve(images, weights, stride), native_convolution(images, weights, stride), atol=1e-5
+    )
+    for got, want in zip(gradients(convolve), gradients(native_convolution), strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-4)
 
 
 def test_components_see_their_own_and_the_images():
@@ -63,5 +82,5 @@ def test_components_see_their_own_and_the_images():
 
 
 def test_there_has_to_be_an_image():
-    with pytest.raises(ValueError, match=r"architecture: got 'conv', and no part of the observation is an image"):
+    with pytest.raises(ValueError, match=r"architecture: got 'conv', but no part of the observation is an image"):
         encoder(speed=spaces.Box(-1.0, 1.0, (2,)))

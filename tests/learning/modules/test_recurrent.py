@@ -127,7 +127,7 @@ def losses(learner, state, transitions):
 
     # Not the policy that acted, so that ratios are not one.
     agent = jax.tree.map(lambda x: x + 0.05 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), state.agent)
-    return eqx.filter_value_and_grad(ours)(agent), eqx.filter_value_and_grad(by_hand)(agent)
+    return tuple(eqx.filter_jit(eqx.filter_value_and_grad(loss))(agent) for loss in (ours, by_hand))
 
 
 @pytest.mark.slow
@@ -135,16 +135,21 @@ def losses(learner, state, transitions):
 def test_the_loss_and_its_gradient_are_those_of_an_unrolled_computation(architecture, policy):
     learner = learner_of(architecture, policy)
     state, _ = jax.jit(learner.update)(learner.init())  # the next rollout begins in the middle of episodes
-    _, _, transitions = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
+    collect = lambda state: learner.collector.collect(learner.behaviour(state), state.environments, state.key)  # noqa: E731
+    _, _, transitions = jax.jit(collect)(state)
     transitions = transitions._replace(truncated=transitions.truncated.at[3, 1].set(True).at[7, 0].set(True))
     memory = np.array(transitions.memory)
     memory[4, 1], memory[8, 0] = 0.0, 0.0  # as a rollout with these ends has it
     replayed = memory.copy()
+
+    @jax.jit
+    def after(obs, memory):
+        obs = learner.normalised(state.obs, obs)
+        return state.agent.policy.step(obs, learner.see(obs), memory)[1]
+
     for t, i in ((4, 1), (8, 0)):
         for later in range(t, 11):
-            obs = learner.normalised(state.obs, transitions.obs[later, i : i + 1])
-            _, after = state.agent.policy.step(obs, learner.see(obs), replayed[later, i : i + 1])
-            replayed[later + 1, i] = after[0]
+            replayed[later + 1, i] = after(transitions.obs[later, i : i + 1], replayed[later, i : i + 1])[0]
     assert np.abs(memory[0]).max() > 0.01
     transitions = transitions._replace(memory=jnp.asarray(replayed))
     (got, gradient), (want, wanted) = losses(learner, state, transitions)
@@ -206,7 +211,9 @@ def test_states_are_handed_out_and_taken_back():
     assert not np.array_equal(state, second)
     _, again = model.predict(obs, state, episode_start=[True])
     np.testing.assert_array_equal(again, state)
-    with pytest.raises(ValueError, match=r"state: got shape \(1, 3\), want \(1, 8\): what the last call of predict"):
+    with pytest.raises(
+        ValueError, match=r"state: got shape \(1, 3\), want \(1, 8\), the state that the last call of predict"
+    ):
         model.predict(obs, np.zeros((1, 3)))
     model.close()
 
@@ -231,5 +238,5 @@ def test_a_spec_is_all_that_shapes_need():
 def test_discovery_wants_a_policy_that_does_not_remember():
     model = FactoredPPO("queues:2", architecture="gru", **SETTINGS)
     for discover in (intervene, collect):
-        with pytest.raises(ValueError, match="policy: got a model with architecture='gru', whose policy remembers"):
+        with pytest.raises(ValueError, match="policy: got a model with architecture='gru', which is recurrent"):
             discover(queues(2), policy=model)

@@ -139,7 +139,7 @@ def test_long_routes_look_up_what_short_ones_compare(monkeypatch):
 
 
 def test_float64_must_be_switched_on():
-    with pytest.raises(ValueError, match="set jax_enable_x64 first"):
+    with pytest.raises(ValueError, match="set jax_enable_x64 to use float64"):
         LaneSimulator(Traffic(), dtype=jnp.float64)
     with pytest.raises(ValueError, match="period: got 6, want at least 12"):
         lanes(period=6)

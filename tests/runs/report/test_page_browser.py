@@ -59,7 +59,7 @@ def train_traffic(folder):
 
 def train_rddl(folder):
     config = Config(total_timesteps=24 * 20, bounded="clip", **SMALL)
-    with pytest.warns(fx.StructureWarning, match="all actors read the whole observation"):
+    with pytest.warns(fx.StructureWarning, match="all actors read the full observation"):
         runs.train("rddl:HVAC_ippc2023/1", config, folder / "rddl", progress_bar=False)
     return [folder / "rddl"]
 
@@ -100,7 +100,7 @@ def test_every_section_renders_and_charts_are_not_empty(opened):
     assert opened.out.stat().st_size < 2_000_000
     assert len(page.locator("#verdict .verdict p").first.inner_text().split()) > 20
     if opened.kind == "rddl":
-        assert "all actors read the whole observation" in page.locator("#verdict .warning").inner_text()
+        assert "all actors read the full observation" in page.locator("#verdict .warning").inner_text()
 
 
 def test_hovering_and_keys_read_values(opened):

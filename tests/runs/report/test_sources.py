@@ -43,13 +43,13 @@ def test_every_kind_is_recognised_and_a_folder_of_runs_stands_for_them(tmp_path,
 def test_what_is_no_run_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.txt").write_text("no")
-    with pytest.raises(ValueError, match=r"'.*empty' is neither a run nor an experiment, and holds none"):
+    with pytest.raises(ValueError, match=r"'.*empty' is neither a run nor an experiment, and contains none"):
         read_sources([tmp_path / "empty"])
     with pytest.raises(FileNotFoundError, match=r"what: no '.*missing'; want the folder of a run"):
         read_sources([tmp_path / "missing"])
     with pytest.raises(ValueError, match=r"got the file 'text.txt', want a file of factorax discover --out"):
         read_sources([tmp_path / "text.txt"])
-    with pytest.raises(ValueError, match="what: got nothing"):
+    with pytest.raises(ValueError, match="what: got an empty list"):
         read_sources([])
     with pytest.raises(TypeError, match="what: got 3"):
         read_sources([3])

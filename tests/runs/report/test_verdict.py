@@ -38,7 +38,7 @@ def test_seeds_give_an_interquartile_mean_and_the_untrained_policy_is_the_baseli
     assert reached in first
     assert "(interquartile mean of 4 seeds, 95 % interval)" in first
     assert "of the untrained policy in its first updates" in first
-    assert second.startswith("Which part of the gain is K's")
+    assert second.startswith("Splitting the gain into the parts of K")
     assert any("--estimator vanilla" in command for command in verdict.commands)
     assert any("--network complete" in command for command in verdict.commands)
 
@@ -68,7 +68,7 @@ def test_the_gain_is_split_between_clipping_and_k(tmp_path):
     assert gain == pytest.approx(5, abs=0.2)
     assert clipping == pytest.approx(3, abs=0.2)
     assert k == pytest.approx(2, abs=0.2)
-    assert second.endswith("is K.")
+    assert second.endswith("from K.")
     assert verdict.commands == ()
 
 
@@ -76,17 +76,17 @@ def test_two_seeds_are_called_few(tmp_path):
     for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
         write_seeds(tmp_path / name, seeds=2, **options)
     (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences[1].endswith("With fewer than 3 seeds the intervals say little.")
+    assert verdict.sentences[1].endswith("With fewer than 3 seeds the intervals are unreliable.")
 
 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ({"network": "complete"}, "to a complete K; the whole gain needs runs of vanilla PPO."),
-        ({"estimator": "vanilla"}, "needs runs with a complete K."),
+        ({"network": "complete"}, "compared with a complete K; the total gain requires runs of vanilla PPO."),
+        ({"estimator": "vanilla"}, "requires runs with a complete K."),
         (
             {"estimator": "vanilla", "gamma": 0.5},
-            "the runs of vanilla PPO, whose settings differ",
+            "the runs of vanilla PPO, because their settings differ",
         ),
     ],
 )

@@ -1,1 +1,1 @@
-"""What all experiments share: parts that can be stopped and resumed, tables, claims, sweeps, trainings."""
+"""Code shared by all experiments: resumable parts, tables, claims, sweeps, training runs."""

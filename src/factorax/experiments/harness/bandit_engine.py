@@ -1,11 +1,11 @@
-"""Policy gradient on a bandit, many runs at once: one compiled program for a whole grid of step sizes and seeds.
+"""Policy gradients on a bandit for many runs at once: one compiled program for a grid of step sizes and seeds.
 
-The policy is N(μ, I) and μ is learnt, one update a step: with a = μ + ε the score is ε, and
+The policy is N(μ, I) and μ is learned with one update per step: with a = μ + ε the score is ε, and
 
     μ ← μ + η ε ∘ (k − b),    k = [K(λ∘ψ(a))].
 
-A run is a function of its seed and its step size alone. Runs of one seed share their noise, whatever their step size or
-method: so it is drawn once for all of them, and methods are compared on equal terms.
+A run depends only on its seed and step size. Runs with the same seed share their noise for all step sizes and methods,
+so that it is drawn once and methods are compared on equal terms.
 """
 
 import functools
@@ -38,10 +38,12 @@ class BanditMethod:
     """An estimator with a baseline, as in Table 1 of the paper."""
 
     estimator: Estimator
-    """``"vpg"`` credits every action with the whole reward, ``"fpg"`` with the targets it influences."""
+    """``"vpg"`` credits each action with the total reward, ``"fpg"`` with the targets that it influences."""
     baseline: Baseline = "none"
-    """Learnt: ``"b(s)"``, a running value (one number for VPG, one a target for FPG); ``"b(s,a)"``, −‖a − w‖₁/n with aᵢ
-    replaced by its mean for factor i; ``"b(s,a) as printed"``, that of the whole action, which biases the gradient."""
+    """Learned baseline: ``"b(s)"``, a running value (one number for VPG, one per target for FPG); ``"b(s,a)"``, −‖a −
+    w‖₁/n
+    with aᵢ replaced by its mean for factor i; ``"b(s,a) as printed"``, with the full action, which biases the
+    gradient."""
 
     def __post_init__(self) -> None:
         for name, kind in (("estimator", Estimator), ("baseline", Baseline)):
@@ -63,7 +65,7 @@ METHODS = (
     BanditMethod("fpg"),
     BanditMethod("fpg", "b(s)"),
 )
-"""Those of Table 1."""
+"""The methods of Table 1."""
 AS_PRINTED = BanditMethod("vpg", "b(s,a) as printed")
 
 
@@ -73,27 +75,28 @@ class Runs(NamedTuple):
     mu: jax.Array
     """The policy's mean, ``(S, G, n)``."""
     baseline: jax.Array
-    """What the baseline has learnt, ``(S, G, m)``; m = 0 if there is none."""
+    """The learned baseline, ``(S, G, m)``; m = 0 if there is none."""
     active: jax.Array
     """Whether a run still learns, ``(S, G)``: it has neither diverged nor reached the tolerance."""
     reached: jax.Array
-    """The first step after which the gap was within the tolerance, ``(S, G)``; −1: not yet, or none was asked for."""
+    """The first step after which the gap was within the tolerance, ``(S, G)``; −1 if not yet, or without a
+    tolerance."""
 
 
 @dataclass(frozen=True, eq=False)
 class BanditLearner:
-    """What is compiled once: a family of bandits, a method, and when a run has finished."""
+    """What is compiled once: a family of bandits, a method, and a stopping rule."""
 
     make: Callable[[Any], Bandit]
-    """From the parameters of an instance, ``(n,)`` (the centre of a search bandit, say), to its bandit."""
+    """Maps the parameters of an instance, ``(n,)`` (such as the centre of a search bandit), to its bandit."""
     method: BanditMethod
     tolerance: float | None = None
-    """A run has finished when the gap of its mean is no larger; None: it learns until the end."""
+    """A run finishes when the gap of its mean is at most this; None if it learns until the end."""
     measure: Callable[[Bandit, jax.Array], jax.Array] | None = None
-    """What else to record of a run, from its bandit and means ``(..., n)`` to ``(...)``; the gap itself if left out."""
+    """An additional quantity to record, a function of the bandit and means ``(..., n)``; by default the gap."""
 
     def init(self, instances: Any, n_step_sizes: int) -> Runs:
-        """Return runs that have learnt nothing, for S instances, shape ``(S, n)``."""
+        """Return untrained runs for S instances, shape ``(S, n)``."""
         S, n = jnp.shape(instances)
         bandit = self.make(jnp.zeros(n, jnp.float32))
         width = {"none": 0, "b(s)": _objective(bandit, self.method)[0].shape[1]}.get(self.method.baseline, n)
@@ -108,18 +111,18 @@ class BanditLearner:
     def advance(
         self, runs: Runs, keys: Any, instances: Any, step_sizes: Any, start: Any, *, steps: int
     ) -> tuple[Runs, jax.Array, jax.Array]:
-        """Learn for `steps` steps more.
+        """Learn for `steps` more steps.
 
         **Arguments**
 
         - `keys`, `instances`: of every seed, ``(S, 2)`` and ``(S, n)``.
         - `step_sizes`: η, ``(G,)``; with zeros only the baselines learn.
-        - `start`: how many steps have been made, an even number.
-        - `steps`: even. Memory does not grow with it.
+        - `start`: the number of steps made so far, an even number.
+        - `steps`: an even number. Memory does not grow with it.
 
         **Returns** the runs, their gaps and their measures, both ``(S, G)``. A diverged run is no longer active, and
-        both are infinite. A gap that is negative only by rounding is 0; one that is below that says that the bandit's
-        best action is wrong, and is returned as it is.
+        both are infinite. A gap that is negative by rounding is set to 0; a smaller one shows that the bandit's best
+        action is wrong, and is returned unchanged.
         """
         n, S = runs.mu.shape[-1], len(keys)
         alone = jax.default_backend() == "cpu"
@@ -137,7 +140,8 @@ class BanditLearner:
     def _advance(
         self, runs: Runs, key: Any, instance: Any, step_sizes: Any, start: Any, steps: int, chunk: int, unroll: int
     ) -> tuple[Runs, jax.Array, jax.Array]:
-        """Return the runs of one seed, ``(G, ...)``: noise for `chunk` steps at a time, common to all step sizes."""
+        """Return the runs of one seed, ``(G, ...)``, with noise for `chunk` steps at a time, common to all step
+        sizes."""
         bandit = self.make(instance)
         every_run = jax.vmap(functools.partial(self._update, bandit), in_axes=(0, 0, None, None))
 
@@ -190,14 +194,14 @@ class BanditLearner:
 
 
 def _objective(bandit: Bandit, method: BanditMethod) -> tuple[InfluenceNetwork, Any, Callable[[Any], Any]]:
-    """Network, weights λ and targets as the estimator sees them: to VPG there is one target, the whole reward."""
+    """Return network, weights λ and targets as seen by the estimator: VPG has one target, the total reward."""
     if method.estimator == "fpg":
         return bandit.network, bandit.weights, bandit.targets
     return InfluenceNetwork.complete(bandit.n, 1), None, lambda action: bandit.reward(action)[..., None]
 
 
 def _chunk(steps: int, most: int) -> int:
-    """Return how many steps to draw noise for at a time: a divisor of `steps`."""
+    """Return the number of steps for which noise is drawn at a time: a divisor of `steps`."""
     if steps < 2 or steps % 2:
         raise ValueError(f"steps: got {steps}, want an even number: noise is drawn for two steps at a time")
     return max(d for d in range(2, max(2, min(steps, most)) + 1, 2) if steps % d == 0)

@@ -1,19 +1,21 @@
 """One training on a network of RESCO, with evaluations on seeds that are not trained on; run with ``python -m``.
 
-The environment that is trained in is in a worker process, so that this process has room for the one that evaluates.
+The environment that is trained in is in a worker process, so that this process has room for the one that evaluates. A
+training that was stopped continues from the last model in its folder.
 """
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tyro
 
-from ..._files import write_whole
+from ..._files import MIB, read_json, write_whole
 from ...learning import FactoredPPO
 from ...learning.presets import read_preset
 from ...problems.traffic.city import CityEnv
@@ -51,7 +53,9 @@ class CityTraining:
     early: int = 0
     """Also evaluate on one seed before that, whenever this number of episodes has passed; 0 for never."""
     seeds: int = 10
-    """Evaluation seeds of each of the last evaluations."""
+    """Evaluation seeds of the last evaluations."""
+    played: int = 0
+    """Seeds that each of the last evaluations plays, going round all of them; 0 for all."""
     first_seed: int = FIRST_SEED
     """First evaluation seed; the others follow it."""
     seconds: float = 0.0
@@ -77,6 +81,22 @@ class Result:
     kl: list[float] = field(default_factory=list)
     explained: list[float] = field(default_factory=list)
     done: bool = False
+
+    def resume(self, out: Path, episodes: int, last_ones: Container[int]) -> None:
+        """Continue the result in a folder after this many episodes, those of the model that is restored.
+
+        - `last_ones`: the episodes after which the last evaluations are; one where a training was stopped is none.
+        """
+        earlier = read_json(out / "result.json", 64 * MIB)
+        self.trips, self.seconds = earlier["trips"], earlier["seconds"]
+        self.episodes = earlier["episodes"][:episodes]
+        updates = len(earlier["entropy"]) * len(self.episodes) // max(len(earlier["episodes"]), 1)
+        self.entropy, self.kl, self.explained = (earlier[name][:updates] for name in ("entropy", "kl", "explained"))
+        self.evaluated = [
+            row | {"final": row["final"] and row["episode"] in last_ones}
+            for row in earlier["evaluated"]
+            if row["episode"] <= episodes
+        ]
 
     def write(self, out: Path) -> None:
         """Write ``result.json``."""
@@ -110,11 +130,16 @@ def main(training: CityTraining) -> Result:
     sizes = {"n_envs": t.workers, "n_steps": decisions, "batch_size": min(preset["batch_size"], decisions)}
     settings = preset | sizes | own
     seeds = evaluation_seeds(t.first_seed, max(t.seeds, 10))
-    model = FactoredPPO(make, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
+    last_ones = {t.episodes - i * t.every for i in range(t.evaluations)}
+    without_trips = partial(make, trips=False)  # the score of an episode in training is the sum of its targets
+    model = FactoredPPO(without_trips, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
     result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
+    if (t.out / "model.safetensors").exists():
+        model.restore(t.out / "model.safetensors")
+        result.resume(t.out, model.num_timesteps // decisions, last_ones)
     begun = time.perf_counter()
     spent = {"learning": 0.0, "evaluating": 0.0}
-    last_ones = {t.episodes - i * t.every for i in range(t.evaluations)}
+    earlier = dict(result.seconds)
 
     def evaluate(seeds: tuple[int, ...], final: bool) -> None:
         before = time.perf_counter()
@@ -141,18 +166,23 @@ def main(training: CityTraining) -> Result:
         result.explained.append(float(metrics.get("train/explained_variance", np.nan)))
         for episode in range(previous + 1, len(result.episodes) + 1):
             if episode in last_ones:
-                evaluate(seeds[: t.seeds], True)
+                first = (episode * t.played) % t.seeds
+                turn = [seeds[(first + i) % t.seeds] for i in range(t.played or t.seeds)]
+                evaluate(tuple(turn), True)
             elif t.early and episode % t.early == 0:
                 evaluate((seeds[episode // t.early % 10],), False)
         spent["learning"] = time.perf_counter() - begun - spent["evaluating"]
-        result.seconds = dict(spent)
-        if len(result.episodes) % 5 < t.workers:
+        result.seconds = {name: value + earlier.get(name, 0.0) for name, value in spent.items()}
+        if len(result.episodes) % 5 < t.workers or len(result.episodes) in last_ones:
             result.write(t.out)
+            model.save(t.out / "model")
         return not t.seconds or time.perf_counter() - begun < t.seconds
 
     try:
-        evaluate(seeds[:1], False)  # before training; also counts the trips
-        model.learn(t.episodes * decisions, callback=after_update, progress_bar=False)
+        if not result.evaluated:
+            evaluate(seeds[:1], False)  # before training; also counts the trips
+        left = t.episodes * decisions - model.num_timesteps
+        model.learn(left, callback=after_update, reset_num_timesteps=False, progress_bar=False)
         if not any(row["final"] and row["episode"] == len(result.episodes) for row in result.evaluated):
             evaluate(seeds[: t.seeds], True)  # stopped before the end
         result.write(t.out)

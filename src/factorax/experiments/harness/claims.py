@@ -1,4 +1,4 @@
-"""What the paper says and what we say, what was measured, and whether it holds: one row per claim."""
+"""Claims of the paper and of factorax, with measurements and verdicts: one row per claim."""
 
 import dataclasses
 import json
@@ -22,32 +22,32 @@ MATHEMATICS = "mathematics"
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement, of the paper or of our own, that an experiment or an exact test decides."""
+    """A statement of the paper or of ours that an experiment or an exact test decides."""
 
     claim: str
     """The statement, in our words."""
     where: str
     """Its place in the paper."""
     paper: str
-    """The paper's own figure, or what it shows instead of one."""
+    """The paper's figure, or what it shows instead."""
     ours: str
     """What was measured, with an interval."""
     verdict: Verdict
     note: str = ""
-    """The reason, where one is needed."""
+    """An explanation, if needed."""
     command: str = ""
     """The command that reproduces it."""
     source: Source = "paper"
-    """Whose statement it is."""
+    """Whether the statement is the paper's or ours."""
     chosen_by: str = ""
-    """Who chose the grid, the threshold or the budget that the verdict depends on, and which; empty if it depends on
-    none, as in mathematics."""
+    """Who chose the grid, threshold or budget on which the verdict depends, and which; empty if there is none, as in
+    mathematics."""
     would_settle: str = ""
-    """What would settle it if it holds in part; not shown with other verdicts."""
+    """What would settle a claim that holds in part; not shown with other verdicts."""
 
     @property
     def experiment(self) -> str:
-        """What decides the claim: an experiment's name, an example's, or ``"mathematics"`` for a test.
+        """What decides the claim: the name of an experiment or example, or ``"mathematics"`` for a test.
 
         >>> Claim("", "", "", "", "holds", command="factorax reproduce search-rate --budget paper").experiment
         'search-rate'
@@ -76,7 +76,7 @@ def above(interval: Interval, bound: float) -> Verdict:
 
 
 def by_source(claims: Iterable[Claim]) -> dict[Source, list[Claim]]:
-    """Return the paper's statements and ours apart, in the order of `HEADINGS`; both keys are always there."""
+    """Return the paper's statements and ours separately, in the order of `HEADINGS`; both keys always exist."""
     claims = list(claims)
     return {source: [claim for claim in claims if claim.source == source] for source in HEADINGS}
 
@@ -90,7 +90,7 @@ def published() -> list[Claim]:
 
 
 def collected(folders: Iterable[Path]) -> list[Claim]:
-    """Return the claims of experiments that were run into these folders."""
+    """Return the claims of experiments in these folders."""
     claims = []
     for folder in folders:
         path = Path(folder) / "summary.json"

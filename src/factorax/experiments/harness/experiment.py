@@ -1,4 +1,4 @@
-"""What an experiment is, and how it is run: from settings to data, to a summary with intervals, to a figure."""
+"""The definition of an experiment, and how it is run: settings, data, summary with intervals, figure."""
 
 import dataclasses
 import json
@@ -30,30 +30,31 @@ class Experiment:
     """One figure or table of the paper. `S` below is its dataclass of settings."""
 
     name: str
-    """As on the command line."""
+    """Name on the command line."""
     title: str
-    """What is shown, in one line."""
+    """A one-line description."""
     paper: str
     """The figure or table of the paper."""
     budgets: Mapping[str, Any]
     """Settings by name: ``"quick"`` and ``"paper"``."""
     parts: Callable[[Any, int], Sequence[Part]]
-    """The work for (S, seed)."""
+    """Returns the parts of the work for (S, seed)."""
     tabulate: Callable[[Any, int, list[Arrays]], Table]
-    """From (S, seed, results of the parts) to the rows of ``data.csv``."""
+    """Maps (S, seed, results of the parts) to the rows of ``data.csv``."""
     summarise: Callable[[Any, Table], dict[str, Any]]
-    """From (S, data) to the results with their intervals, for ``summary.json``."""
+    """Maps (S, data) to the results with intervals, for ``summary.json``."""
     draw: Callable[[Any, Table, dict[str, Any]], "Figure"]
-    """From (S, data, summary) to the figure."""
+    """Maps (S, data, summary) to the figure."""
     claims: Callable[[Any, dict[str, Any]], list[Claim]]
-    """From (S, summary) to what the paper says, and whether it holds."""
+    """Maps (S, summary) to the claims with verdicts."""
     table: Callable[[dict[str, Any]], Any] | None = None
-    """From a summary to a table to print, if the paper has one."""
+    """Maps a summary to a table to print, if the paper has one."""
     alone: bool = False
     """Whether its parts must run one at a time, because it measures time."""
     missing: Callable[[Any, int, Table, Path], Sequence[Part]] | None = None
-    """From (S, seed, data, folder) to parts that measure what the data lacks and this machine can measure. Their
-    results replace values of the data: ``"rows"`` has indices of rows, every other array a column's values there."""
+    """Maps (S, seed, data, folder) to parts that measure values missing in the data, as far as this machine can. Their
+    results replace values of the data: ``"rows"`` has indices of rows, each other array the values of a column
+    there."""
 
 
 def reproduce(
@@ -68,18 +69,18 @@ def reproduce(
     change: Mapping[str, Any] | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Run an experiment into the folder `out`, or resume it there; return the summary.
+    """Run an experiment in the folder `out`, or resume it there; return the summary.
 
-    The folder then holds ``config.json``, ``data.csv``, ``summary.json``, ``figure.png`` and ``figure.pdf``; while it
-    runs, ``parts/`` too. A folder that holds anything else is refused.
+    The folder then contains ``config.json``, ``data.csv``, ``summary.json``, ``figure.png`` and ``figure.pdf``, and
+    ``parts/`` while it runs. A folder with other files raises FileExistsError.
 
     - `budget`: a key of ``experiment.budgets``, unless `settings` are given.
     - `change`: settings that differ from those of the budget.
-    - `plot_only`: summarise and draw the data that is there.
-    - `workers`: how many parts run side by side; by default as many as there are cores, or one on a GPU.
+    - `plot_only`: only summarise and plot existing data.
+    - `workers`: number of parts to run in parallel; by default one per core, or one on a GPU.
 
     An experiment that was run where something could not be measured, such as scores in SUMO, is completed by the same
-    command where it can be (`Experiment.missing`).
+    command where it can be measured (`Experiment.missing`).
     """
     console = console or Console()
     out = Path(out)
@@ -142,12 +143,12 @@ def reproduce(
 
 
 def _typed(value: Any) -> str:
-    """Return a changed setting as it is typed on the command line."""
+    """Return a changed setting in command-line syntax."""
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None, console: Console) -> None:
-    """Measure what is missing, and write it into the data."""
+    """Measure missing values and write them into the data."""
     if not missing:
         return
     folder = out / "missing"
@@ -162,7 +163,7 @@ def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None
 
 
 def _claim_folder(out: Path, request: dict[str, Any]) -> None:
-    """Make the folder, or check that it holds this very experiment."""
+    """Create the folder, or check that it contains this experiment."""
     config = out / "config.json"
     if out.exists() and not out.is_dir():
         raise FileExistsError(f"out: {str(out)!r} is a file; give a folder")

@@ -24,7 +24,7 @@ ESTIMATORS = (BanditMethod("fpg"), BanditMethod("vpg"))
 
 @dataclass(frozen=True)
 class StepSizeGrid:
-    """Sizes of a grid. The paper does not say its own; this one has its largest n and all its step sizes."""
+    """Sizes of a grid. The paper does not state its own; this one has its largest n and all its step sizes."""
 
     dimensions: tuple[int, ...] = DIMENSIONS
     step_sizes: tuple[float, ...] = STEP_SIZES
@@ -34,7 +34,7 @@ class StepSizeGrid:
     norm: Literal[1, 2] = 1
     """p of the distance ‖a − c‖ₚ."""
     scale: float | None = None
-    """A factor on all targets in place of 1/n; with 1 they are undivided."""
+    """A factor on all targets instead of 1/n; 1 leaves them undivided."""
 
 
 def jobs(grid: StepSizeGrid, tolerance: float | None = None) -> list[Job]:
@@ -59,7 +59,7 @@ def tabulate(jobs: Iterable[Job], results: list[Arrays]) -> Table:
 
 
 def by_estimator(grid: StepSizeGrid) -> list[dict[str, Any]]:
-    """Return the keys of all cells, in the order in which `draw` wants them."""
+    """Return the keys of all cells in the order of `draw`."""
     return [
         {"method": method.label, "n": n, "step_size": step_size}
         for method, n, step_size in product(ESTIMATORS, grid.dimensions, grid.step_sizes)
@@ -85,7 +85,7 @@ def rows(job: Job, result: Arrays) -> Iterator[dict[str, Any]]:
 def cells(
     table: Table, keys: Iterable[dict[str, Any]], value: Callable[[Table], np.ndarray], confidence: float = 0.95
 ) -> list[dict[str, Any]]:
-    """Return for every key its runs, how many diverged, how many have a value, and the Gamma mean of these."""
+    """Return for each key its runs, the number that diverged, the number with a value, and the Gamma mean of these."""
     result = []
     for key in keys:
         runs = where(table, **key)
@@ -98,7 +98,7 @@ def cells(
 
 
 def whole(cell: dict[str, Any]) -> Interval | None:
-    """Return the mean of a cell if all its runs have a value: with some missing it would flatter."""
+    """Return the mean of a cell if all its runs have a value: with missing ones it would be biased."""
     return Interval(**cell["mean"]) if cell["mean"] and cell["usable"] == cell["runs"] else None
 
 
@@ -113,7 +113,7 @@ def draw(
 ) -> tuple[Figure, Any]:
     """Return a heat map for each method, on one logarithmic colour scale; grey where runs are missing.
 
-    `note` writes a mean into its cell, `grey` what else is to be said of a cell that has none.
+    `note` formats the mean of a cell, `grey` the text of a cell without one.
     """
     shape = len(dimensions), len(step_sizes)
     maps = {}

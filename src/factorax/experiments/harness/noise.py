@@ -1,8 +1,8 @@
-"""Gaussian noise as a pure function of (key, step, coordinate): no state, so any batch of runs draws the same numbers.
+"""Gaussian noise as a pure function of (key, step, coordinate), so that any batch of runs draws the same numbers.
 
 The bits are those of Threefry-2x32 with all twenty rounds (Salmon et al., 2011), the generator behind `jax.random`,
-written out so that XLA vectorises it: on a CPU that is several times as fast as the rolled loop there. The Box–Muller
-transform makes two normals of two words, one for each of two consecutive steps.
+unrolled so that XLA vectorises it: on a CPU this is several times as fast as the rolled loop there. The Box–Muller
+transform turns two words into two normals, one for each of two consecutive steps.
 """
 
 import jax
@@ -33,7 +33,7 @@ def gaussian_pair(key: jax.Array, pair: jax.Array, n: int) -> tuple[jax.Array, j
 
 
 def threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Return Threefry-2x32 of the counter (high, low), which broadcast: two words of random bits for each."""
+    """Return Threefry-2x32 of the counters (high, low), which broadcast: two words of random bits each."""
     # Unrolled in Python: a `lax.fori_loop` over rounds would keep XLA from vectorising over the counters.
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]

@@ -1,8 +1,8 @@
-"""An experiment as one small archive, to train on one machine and to score and draw on another.
+"""An experiment as one small archive, to train on one machine and to score and plot on another.
 
 ``python -m factorax.experiments.harness.packing FOLDER FILE.tar.gz`` packs what the same command needs to continue
-there: the settings, the data, finished parts and final policies. Metrics are thinned. Runs that have not finished are
-left out. Unpack with ``tar xzf FILE.tar.gz`` and run the experiment again with the same ``--out``.
+there: settings, data, finished parts and final policies. Metrics are thinned, and unfinished runs are omitted. Unpack
+with ``tar xzf FILE.tar.gz`` and run the experiment again with the same ``--out``.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from ...runs.folder import METRICS, SCORE, read_metrics
 _POINTS = 100
 _COLUMNS = ("time/iterations", "time/total_timesteps", "time/time_elapsed", "time/fps", "rollout/ep_rew_mean")
 _NOT_PLAYED = (".optimiser", ".environments")
-"""What the names of arrays begin with that only further training needs."""
+"""Prefixes of arrays that only further training needs."""
 _SIGNATURE = re.compile(rb'"sha256":"[0-9a-f]{64}"')
 
 
 def pack(folder: Path, archive: Path) -> int:
-    """Write the archive of an experiment's folder; returns the number of runs in it."""
+    """Write the archive of an experiment's folder; return the number of runs in it."""
     runs = sorted(path.parent for path in (folder / "runs").rglob(SCORE))
     with tarfile.open(archive, "w:gz") as tar:
         for pattern in ("*.json", "data.csv", "figure.png", "parts/[0-9][0-9][0-9].npz"):
@@ -40,9 +40,9 @@ def pack(folder: Path, archive: Path) -> int:
 
 
 def without_training(checkpoint: bytes) -> bytes:
-    """Return a checkpoint with zeros for the states of optimiser and environments, which compress to nothing.
+    """Return a checkpoint with zeros for optimizer and environment states, which compress to almost nothing.
 
-    It is played as before. A finished run does not train again; to train it further, keep the original.
+    It can be played as before. To train it further, keep the original.
     """
     data = bytearray(checkpoint)
     start = 8 + int.from_bytes(data[:8], "little")
@@ -57,7 +57,7 @@ def without_training(checkpoint: bytes) -> bytes:
 
 
 def _thinned(run: Path) -> bytes:
-    """Return about a hundred lines of metrics, the last one included, with what learning curves are drawn from."""
+    """Return about a hundred lines of metrics, including the last, with the values for learning curves."""
     rows = read_metrics(run)
     rows = rows[:: -max(len(rows) // _POINTS, 1)][::-1]
     return "".join(json.dumps({k: row[k] for k in _COLUMNS if k in row}) + "\n" for row in rows).encode()

@@ -1,4 +1,5 @@
-"""Work in parts: run in parallel with a progress bar, each kept when done, so that nothing is computed twice."""
+"""Work in parts that run in parallel with a progress bar; finished parts are kept, so that nothing is computed
+twice."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -25,11 +26,11 @@ class Part:
     cost: float
     """Relative amount of work, in any unit, for the progress bar."""
     compute: Callable[[Path, Callable[[float], Any], threading.Event], Arrays]
-    """From a file for checkpoints, a function to call with the fraction done, and an event that says stop."""
+    """A function of a checkpoint file, a callback for the fraction done, and a stop event."""
 
 
 def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Part]]:
-    """Return the function ``parts`` of an experiment: from (settings, seed) to one part for each of its jobs."""
+    """Return the function ``parts`` of an experiment: maps (settings, seed) to one part per job."""
 
     def part(job: Job, seed: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -41,9 +42,9 @@ def sweeps(jobs: Callable[[Any], Sequence[Job]]) -> Callable[[Any, int], list[Pa
 
 
 def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Console, title: str) -> list[Arrays]:
-    """Return the results of all parts, in order; those that are in `folder` already are read instead of computed.
+    """Return the results of all parts, in order; those already in `folder` are read instead of computed.
 
-    On Ctrl-C, or when a part fails, every part writes its checkpoint before the exception is passed on.
+    On Ctrl-C, or if a part fails, each part writes its checkpoint before the exception is raised.
     """
     folder.mkdir(exist_ok=True)
     done = [folder / f"{i:03d}.npz" for i in range(len(parts))]

@@ -1,7 +1,7 @@
-"""PPO of Stable-Baselines3 on a problem, with the settings and files of ``factorax train``: for comparisons.
+"""Stable-Baselines3's PPO on a problem with the settings and files of ``factorax train``, for comparisons.
 
-Actions are scaled to [−1, 1], observations and rewards normalised, as is usual there. A run that was stopped cannot be
-resumed: it starts again.
+Actions are scaled to [−1, 1], and observations and rewards are normalised, as is common there. A run that was stopped
+cannot be resumed and starts again.
 
     python -m factorax.experiments.harness.sb3_baseline rddl:UAV_ippc2023/4 --out runs/sb3
 """
@@ -22,7 +22,7 @@ from ...spaces import ActionSpace
 
 @dataclass(frozen=True)
 class SB3Settings:
-    """Those settings of `factorax.learning.Config` that Stable-Baselines3 has as well."""
+    """The settings of `factorax.learning.Config` that Stable-Baselines3 also has."""
 
     problem: tyro.conf.Positional[str]
     out: Path
@@ -49,13 +49,13 @@ class Scaled(gym.Wrapper):
         self.action_space = gym.spaces.Box(-1.0, 1.0, (len(self.flat),), np.float32)
 
     def step(self, action: np.ndarray) -> Any:
-        """Act."""
+        """Return the action in the space of the environment."""
         low, high = self.flat.low, self.flat.high
         return self.env.step(self.flat.to_environment(low + (np.asarray(action) + 1) * (high - low) / 2))
 
 
 def ppo(environments: Any, settings: Any, seed: int) -> Any:
-    """Return its PPO with these settings, an `SB3Settings` or a `factorax.learning.Config`."""
+    """Return Stable-Baselines3's PPO with these settings, an `SB3Settings` or a `factorax.learning.Config`."""
     import torch  # pyright: ignore[reportMissingImports]
     from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
 
@@ -76,7 +76,7 @@ def ppo(environments: Any, settings: Any, seed: int) -> Any:
 
 
 def main(settings: SB3Settings) -> None:
-    """Trains, and writes ``metrics.jsonl`` and ``evaluation.json``."""
+    """Train, and write ``metrics.jsonl`` and ``evaluation.json``."""
     from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.evaluation import evaluate_policy  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]

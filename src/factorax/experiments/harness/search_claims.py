@@ -1,4 +1,4 @@
-"""What the claims of the search experiments have in common: who chose what, and what would settle them."""
+"""Common parts of the claims of the search experiments: who chose what, and what would settle them."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ MORE_SEEDS = "More seeds: the intervals include the threshold."
 
 
 def chosen(*, paper: str = "", us: str = "") -> str:
-    """Return who chose what a verdict depends on.
+    """Return a sentence on who chose what a verdict depends on.
 
     >>> chosen(paper="step sizes", us="number of steps")
     'The paper: step sizes. We: number of steps.'
@@ -21,9 +21,9 @@ def chosen(*, paper: str = "", us: str = "") -> str:
 
 
 def settled(claims: Iterable[Claim], otherwise: str = MORE_SEEDS) -> list[Claim]:
-    """Return the claims such that those which hold in part say what would settle them, and no others do.
+    """Return the claims with `would_settle` set exactly for those that hold in part.
 
-    `otherwise` is for those that have nothing of their own to say.
+    `otherwise` is the default for those without their own text.
     """
     return [
         dataclasses.replace(

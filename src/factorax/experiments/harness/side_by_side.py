@@ -4,7 +4,8 @@
 
 On a JAX problem every setting and every seed is a state of one compiled program, so that a GPU trains a whole grid in
 the time of a few runs. Other problems are trained one run after the other, in as many processes as there are tuning
-seeds: first the tuning seeds of all settings, then the remaining seeds of the setting with the best tuning score.
+seeds: first the tuning seeds of all settings, then the remaining seeds of the setting with the best tuning score. Each
+of these runs is kept in OUT.jsonl when it is done, so that the same command resumes.
 """
 
 import dataclasses
@@ -91,16 +92,19 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
     return late, returns[(episodes > 0).argmax(axis=0), np.arange(returns.shape[1])]
 
 
-def train(grid: Grid) -> Arrays:
-    """Return ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run."""
-    return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid)
+def train(grid: Grid, kept: Path | None = None) -> Arrays:
+    """Return ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run.
+
+    - `kept`: a file for the rows of finished runs of a problem on the host; those in it already are not trained again.
+    """
+    return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid, kept)
 
 
 def _at_once(grid: Grid) -> Arrays:
     learner, seeds = grid.learner, grid.tuning + grid.seeds
     rows = [(rate, bonus, grid.first + i) for rate, bonus in grid.trials for i in range(seeds)]
     rate, bonus, seed = (np.array(column) for column in zip(*rows, strict=True))
-    state = _initial(learner, rate, bonus, seed)
+    state = initial_states(learner, rate, bonus, seed)
     started = compiled = time.perf_counter()
     names = ("rollout/ep_rew_mean", "rollout/episodes")
 
@@ -128,7 +132,7 @@ def _at_once(grid: Grid) -> Arrays:
     }
 
 
-def _initial(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
+def initial_states(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
     """Return the states of all runs as one."""
 
     def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
@@ -147,29 +151,50 @@ _Run = tuple[float, float, int]
 """Step size, entropy bonus and seed."""
 
 
-def _one_by_one(grid: Grid) -> Arrays:
+def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
     """Tuning seeds are shared out among processes, and so are the others, once the best trial is known."""
     processes = max(min(grid.tuning or grid.seeds, os.cpu_count() or 1), 1)
-    total, done = len(grid.trials) * grid.tuning + grid.seeds, 0
+    rows = _read_rows(grid, kept)
+    total = len(grid.trials) * grid.tuning + grid.seeds
 
-    def rows_of(runs: list[_Run]) -> list[tuple[Any, ...]]:
-        nonlocal done
-        shares = [share for share in (runs[i::processes] for i in range(processes)) if share]
-        rows: list[tuple[Any, ...]] = []
-        for future in as_completed([pool.submit(_rows, grid, share) for share in shares]):
-            rows += future.result()
-            print(f"{(done + len(rows)) / total:.4f}", flush=True)
-        done += len(rows)
-        return sorted(rows, key=lambda row: runs.index(row[:3]))
+    def rows_of(runs: list[_Run]) -> list[list[Any]]:
+        missing = [run for run in runs if run not in rows]
+        for future in as_completed([pool.submit(_row, *run) for run in missing]):
+            row = future.result()
+            rows[row[0], row[1], row[2]] = row
+            if kept is not None:
+                with kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row) + "\n")
+            print(f"{len(rows) / total:.4f}", flush=True)
+        return [rows[run] for run in runs]
 
     # Every process has its own JAX, which a fork of this one would not.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context, initializer=end_with_parent) as pool:
+    with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(grid,)) as pool:
         tuning = rows_of([(*trial, grid.first + i) for trial in grid.trials for i in range(grid.tuning)])
         tuned = np.array([row[3] for row in tuning]).reshape(len(grid.trials), grid.tuning).mean(axis=1)
         best = grid.trials[int(np.nanargmax(tuned))]
-        rows = tuning + rows_of([(*best, grid.first + i) for i in range(grid.tuning, grid.tuning + grid.seeds)])
-    return {name: np.array(column) for name, column in zip(_NAMES, zip(*rows, strict=True), strict=True)}
+        reported = rows_of([(*best, grid.first + i) for i in range(grid.tuning, grid.tuning + grid.seeds)])
+    return {name: np.array(column) for name, column in zip(_NAMES, zip(*tuning, *reported, strict=True), strict=True)}
+
+
+def _read_rows(grid: Grid, kept: Path | None) -> dict[_Run, list[Any]]:
+    """Return the rows of runs that were finished before, by run.
+
+    The first line of the file describes the grid; a file of another grid is begun again. A line that was being written
+    when the process was killed is left out.
+    """
+    if kept is None:
+        return {}
+    described = json.dumps(dataclasses.asdict(grid))
+    first, *lines = kept.read_text(encoding="utf-8").split("\n") if kept.exists() else [""]
+    if first != described:
+        kept.write_text(described + "\n", encoding="utf-8")
+        return {}
+    rows = [json.loads(line) for line in lines if line.endswith("]")]
+    text = "".join(f"{line}\n" for line in (described, *map(json.dumps, rows)))
+    write_whole(kept, lambda file: file.write(text.encode()))
+    return {(row[0], row[1], row[2]): row for row in rows}
 
 
 def end_with_parent() -> None:
@@ -179,31 +204,41 @@ def end_with_parent() -> None:
         threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-def _rows(grid: Grid, runs: list[_Run]) -> list[tuple[Any, ...]]:
-    """Train one run after the other in this process; return what `_NAMES` says of each."""
+_state: dict[str, Any] = {}
+"""Of a process of the pool: the grid, its learner and the compiled program, which all runs have in common."""
+
+
+def _begin(grid: Grid) -> None:
+    """Prepare this process of a pool for runs of a grid."""
+    end_with_parent()
     model = FactoredPPO(find_problem(grid.problem), grid.learner.spec.network, **dataclasses.asdict(grid.config))
-    rows = []
-    for rate, bonus, seed in runs:
-        program = Program(model.learner)
-        state = model.learner.init(seed, learning_rate=rate, ent_coef=bonus)
-        started, history = time.perf_counter(), []
-        try:
-            while int(state.timesteps) < grid.steps:
-                state, metrics = program.update(state)
-                history.append([float(metrics["rollout/ep_rew_mean"]), float(metrics["rollout/episodes"])])
-        finally:
-            program.close()
-        returns, episodes = np.array(history).T[:, :, None]
-        late, untrained = scores(returns, episodes)
-        rows.append((rate, bonus, seed, late[0], untrained[0], time.perf_counter() - started, 0.0))
-    return rows
+    _state.update(grid=grid, learner=model.learner, program=Program(model.learner))
+
+
+def _row(rate: float, bonus: float, seed: int) -> list[Any]:
+    """Train one run in this process; return what `_NAMES` says of it."""
+    grid, learner, program = _state["grid"], _state["learner"], _state["program"]
+    # Environments of its own, so that they have the seed of the run.
+    config = dataclasses.replace(learner.config, seed=seed)
+    program.collector = dataclasses.replace(learner, config=config).new_collector()
+    state = learner.init(seed, learning_rate=rate, ent_coef=bonus)
+    started, history = time.perf_counter(), []
+    try:
+        while int(state.timesteps) < grid.steps:
+            state, metrics = program.update(state)
+            history.append([float(metrics["rollout/ep_rew_mean"]), float(metrics["rollout/episodes"])])
+    finally:
+        program.close()
+    returns, episodes = np.array(history).T[:, :, None]
+    late, untrained = scores(returns, episodes)
+    return [rate, bonus, seed, float(late[0]), float(untrained[0]), time.perf_counter() - started, 0.0]
 
 
 def main(arguments: list[str]) -> None:
     """Train what the first argument describes, and write the results to the second."""
     described = json.loads(arguments[0])
     grid = Grid(**{name: _hashable(value) for name, value in described.items()})
-    result = train(grid)
+    result = train(grid, Path(arguments[1]).with_suffix(".jsonl"))
     write_whole(Path(arguments[1]), lambda file: np.savez(file, allow_pickle=False, **result))
 
 

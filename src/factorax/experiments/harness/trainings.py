@@ -150,6 +150,31 @@ def run_process(
         raise RuntimeError(f"{name}: ended with code {process.returncode}; {log} says why")
 
 
+def process(
+    name: str, command: Callable[[Path], list[str]]
+) -> Callable[[Path, Callable[[float], Any], threading.Event], Arrays]:
+    """Return the function ``compute`` of a part: it runs a command, which prints fractions and writes an NPZ file.
+
+    - `name`: of its files in the folder ``runs`` of the experiment.
+    - `command`: from the file to write to the arguments of the process.
+    """
+
+    def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
+        folder = checkpoint.parent.parent / "runs"
+        folder.mkdir(exist_ok=True)
+        log, out = folder / f"{name}.log", folder / f"{name}.npz"
+
+        def look() -> None:
+            lines = log.read_text(encoding="utf-8").split() if log.exists() else []
+            tick(next((float(line) for line in reversed(lines) if line.startswith(("0.", "1."))), 0.0))
+
+        run_process(name, command(out), log, stop=stop, look=look)
+        with out.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return dict(archive)
+
+    return compute
+
+
 def _result(folder: Path) -> dict[str, Any]:
     rows = [row for row in read_metrics(folder) if "rollout/ep_rew_mean" in row]
     evaluation = json.loads((folder / "evaluation.json").read_bytes())

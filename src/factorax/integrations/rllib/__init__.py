@@ -1,4 +1,4 @@
-"""RLlib: any problem as its MultiAgentEnv, and a factored PPO of its current API."""
+"""RLlib: any problem as a MultiAgentEnv, and factored PPO for its current API."""
 
 from typing import TYPE_CHECKING
 
@@ -23,5 +23,5 @@ _HOMES = {
     "to_rllib": "multi_agent",
 }
 
-# Loaded when needed: RLlib is an extra, and takes seconds to import.
+# Loaded lazily: RLlib is an extra and takes seconds to import.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

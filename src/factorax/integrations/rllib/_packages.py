@@ -1,15 +1,16 @@
-"""What we take from RLlib and PyTorch; stand-ins without them, so that the package can still be read and documented."""
+"""Imports from RLlib and PyTorch, with placeholders if missing, so that the package can be imported for
+documentation."""
 
 from typing import Any
 
 from ..._lazy import import_quietly
 
 MISSING: ImportError | None = None
-"""Why there are stand-ins."""
+"""Why placeholders are used."""
 
 
 def _of(module: str, name: str = "", stand_in: Any = None) -> Any:
-    """Return what a module calls so, or the module itself."""
+    """Return a name from a module, or the module itself."""
     global MISSING
     try:
         imported = import_quietly(module)

@@ -1,4 +1,4 @@
-"""Any problem as the single-agent environment that the factored PPO of RLlib is trained on."""
+"""Any problem as the single-agent environment of RLlib's factored PPO."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from .multi_agent import named
 
 
 class JointEnv(gym.Env):
-    """A problem with one agent for all factors: the scalar reward λ·r, and its parts in ``info["vector_reward"]``.
+    """A problem with one agent for all factors: the scalar reward λ·r, with its parts in ``info["vector_reward"]``.
 
-    - `config`: a dictionary, RLlib's `env_config`, with ``"problem"``, and ``"network"`` and ``"weights"`` if they are
-      not the problem's own, all as for `to_rllib`.
+    - `config`: RLlib's `env_config`, a dictionary with ``"problem"``, and ``"network"`` and ``"weights"`` if they are
+      not those of the problem, all as for `to_rllib`.
 
-    The action space is one that RLlib has a distribution for, with the components in their order: a Box, a
-    MultiDiscrete (switches too, which RLlib does not know as a MultiBinary), a Discrete, or a Tuple of single ones.
+    The action space is one for which RLlib has a distribution, with the components in order: a Box, a MultiDiscrete
+    (also for switches, because RLlib does not support MultiBinary), a Discrete, or a Tuple of single components.
 
     >>> env = JointEnv({"problem": "contextual-bandit:3"})
     >>> env.action_space
@@ -31,8 +31,8 @@ class JointEnv(gym.Env):
     def __init__(self, config: Any):
         if "problem" not in config:
             raise ValueError(
-                f"env_config: got {sorted(config)}, want 'problem', a name, a Problem or a function that makes an "
-                "environment; FactoredPPOConfig().problem(…) puts it there"
+                f"env_config: got {sorted(config)}, want 'problem', a name, a Problem or a function that returns an "
+                "environment; FactoredPPOConfig().problem(…) sets it"
             )
         problem, network = named(config["problem"], config.get("network"))
         self._factors = FactorViews(problem, network, weights=config.get("weights"), observe="global")

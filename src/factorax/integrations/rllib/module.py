@@ -1,4 +1,4 @@
-"""RLlib's PPO networks with a value for every target, and its distributions component by component."""
+"""RLlib's PPO networks with one value per target, and its distributions per component."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from ._packages import (
 
 
 class TargetValuesCatalog(PPOCatalog):
-    """What RLlib builds for PPO, with ``model_config["n_targets"]`` outputs of the critic instead of one."""
+    """RLlib's catalog for PPO, with ``model_config["n_targets"]`` outputs of the critic instead of one."""
 
     def __init__(self, observation_space: Any, action_space: Any, model_config_dict: dict[str, Any]):
         super().__init__(observation_space, action_space, model_config_dict)
@@ -21,37 +21,37 @@ class TargetValuesCatalog(PPOCatalog):
 
 
 class TargetValuesModule(DefaultPPOTorchRLModule):
-    """The policy of RLlib's PPO, with all that `model_config` says of it, and a vector critic v(s) ∈ ℝᵐ."""
+    """The policy of RLlib's PPO, configured by `model_config`, with a vector critic v(s) ∈ ℝᵐ."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         kwargs["catalog_class"] = kwargs.get("catalog_class") or TargetValuesCatalog
         super().__init__(*args, **kwargs)
 
     def compute_values(self, batch: dict[str, Any], embeddings: Any = None) -> Any:
-        """Return the value of every target, ``(N, m)``."""
+        """Return the value of each target, ``(N, m)``."""
         values = super().compute_values(batch, embeddings)
-        return values if values.ndim == 2 else values[:, None]  # RLlib drops an axis of one
+        return values if values.ndim == 2 else values[:, None]  # RLlib drops an axis of length one
 
 
 def singles(dist: Any) -> list[Any]:
-    """Return the PyTorch distributions that one of RLlib is the product of, in the order of the action's parts."""
+    """Return the PyTorch distributions whose product is an RLlib distribution, in the order of the action's parts."""
     if isinstance(dist, TorchMultiDistribution):
         return [single for child in dist._flat_child_distributions for single in singles(child)]
     return [cat._dist for cat in dist._cats] if isinstance(dist, TorchMultiCategorical) else [dist._dist]
 
 
 def log_prob(dist: Any, action: Any) -> Any:
-    """Return log π of every component, ``(N, c)``; RLlib itself has the sum alone."""
+    """Return log π of each component, ``(N, c)``; RLlib itself returns only the sum."""
     return _together(one.log_prob(part) for one, part in zip(singles(dist), _parts(dist, action), strict=True))
 
 
 def entropy(dist: Any) -> Any:
-    """Return the entropy of every component, ``(N, c)``."""
+    """Return the entropy of each component, ``(N, c)``."""
     return _together(one.entropy() for one in singles(dist))
 
 
 def kl(old: Any, new: Any) -> Any:
-    """Return KL(old ‖ new) of every component, ``(N, c)``."""
+    """Return KL(old ‖ new) of each component, ``(N, c)``."""
     pairs = zip(singles(old), singles(new), strict=True)
     return _together(torch.distributions.kl_divergence(one, other) for one, other in pairs)
 

@@ -1,4 +1,4 @@
-"""Any problem as a MultiAgentEnv of RLlib: an agent for every factor, its reward the factor's credit."""
+"""Any problem as an RLlib MultiAgentEnv, with one agent per factor and the factor's credit as its reward."""
 
 from typing import Any
 
@@ -21,18 +21,18 @@ def to_rllib(
     observe: Observe = "local",
     identity: bool = False,
 ) -> "MultiAgentView":
-    """Return a problem as a MultiAgentEnv, so that every multi-agent algorithm of RLlib becomes a factored one.
+    """Return a problem as a MultiAgentEnv, so that any multi-agent algorithm of RLlib becomes a factored one.
 
     **Arguments**
 
-    - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`; or names of a problem and of a network, as
-      ``factorax train`` takes them.
-    - `observe`: ``"local"``, an agent sees its local observation, where the problem has such; ``"global"``: all of it.
-    - `identity`: add which factor an agent is, one-hot, for a policy that serves them all.
+    - `problem`, `network`, `weights`, `local`: as for `FactoredPPO`; or names of a problem and a network, as for
+      ``factorax train``.
+    - `observe`: ``"local"``: an agent receives its local observation if the problem has one; ``"global"``: all of it.
+    - `identity`: whether to append the index of the factor, one-hot, for a policy shared by all agents.
 
-    The agents are the rows of the network; the reward of agent i is [K(λ∘r)]ᵢ, so that RLlib's PPO, which lets every
-    agent maximise its own return, follows the factored policy gradient. RLlib has no masks: an agent whose factor did
-    not act has ``infos[agent]["acted"]`` False, and learns from its credit all the same.
+    The agents are the rows of the network, and the reward of agent i is [K(λ∘r)]ᵢ, so RLlib's PPO, in which each agent
+    maximises its own return, follows the factored policy gradient. RLlib has no masks: an agent whose factor did not
+    act has ``infos[agent]["acted"]`` False, but still learns from its credit.
     """
     need("to_rllib")
     source, net = named(problem, network)
@@ -42,7 +42,7 @@ def to_rllib(
 
 
 def named(problem: Any, network: Any) -> tuple[Any, Any]:
-    """Return the problem and the network, looked up in the registry if they are given by name."""
+    """Return the problem and the network, looked up in the registry if they are names."""
     source = find_problem(problem) if isinstance(problem, str) else problem
     return source, find_network(source, network) if isinstance(network, str) else network
 
@@ -56,7 +56,8 @@ class MultiAgentView(MultiAgentEnv):
     def __init__(self, view: ParallelView, identity: bool):
         self._view = view
         self.network, self.weights = view.network, view.weights
-        self.possible_agents, self.agents = list(view.possible_agents), list(view.possible_agents)  # none ever leaves
+        # all agents stay until the end
+        self.possible_agents, self.agents = list(view.possible_agents), list(view.possible_agents)
         n = len(self.possible_agents)
         self._identity = dict(zip(self.possible_agents, np.eye(n, dtype=np.float32), strict=True)) if identity else None
         self.action_spaces = view.action_spaces

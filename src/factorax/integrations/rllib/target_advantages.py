@@ -1,4 +1,4 @@
-"""Advantages of every target as a learner connector of RLlib, credited to the factors: C = [K(λ∘A)]."""
+"""Per-target advantages as an RLlib learner connector, credited to the factors: C = [K(λ∘A)]."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from ...structure.labels import counted
 from ._packages import DEFAULT_MODULE_ID, Columns, ConnectorV2, torch
 
 FACTOR_MASK = "factor_mask"
-"""The entry of `info`, and the column of a batch, that says who acted, ``(N, n)``."""
+"""The entry of `info`, and column of a batch, with the factors that acted, ``(N, n)``."""
 
 
 class TargetAdvantages(ConnectorV2):
     """Replaces RLlib's `GeneralAdvantageEstimation`.
 
-    The targets are read from ``info["vector_reward"]``; where there is none, and one target is wanted, from the reward.
-    ``info["target_terminated"]`` and ``info["factor_mask"]`` count where they are given. The batch gets the credits of
-    the factors ``(N, n)`` as advantages, and a value target for every target ``(N, m)``.
+    The targets are read from ``info["vector_reward"]``, or from the reward if there is one target.
+    ``info["target_terminated"]`` and ``info["factor_mask"]`` are used if present. The batch gets the credits of the
+    factors ``(N, n)`` as advantages, and one value target per target ``(N, m)``.
 
-    RLlib appends a step to every episode, for the value of its last observation. It is not learnt from, and unlike
-    RLlib's own connector this one does not let it into the mean and the deviation of the advantages.
+    RLlib appends a step to each episode, for the value of its last observation. It is not used for learning, and
+    unlike in RLlib's own connector it does not enter the mean and standard deviation of the advantages.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class TargetAdvantages(ConnectorV2):
             predicted = rl_module[DEFAULT_MODULE_ID].unwrapped().compute_values(part)
         if tuple(predicted.shape[1:]) != (n_targets,):
             raise ValueError(
-                f"rl_module: its compute_values gave shape {tuple(predicted.shape)}, want (N, {n_targets}), a value "
-                "for every target; build on factorax.integrations.rllib.TargetValuesModule"
+                f"rl_module: its compute_values gave shape {tuple(predicted.shape)}, want (N, {n_targets}), one value "
+                "per target; derive from factorax.integrations.rllib.TargetValuesModule"
             )
         infos = [info for episode in self.single_agent_episode_iterator(episodes) for info in steps(episode, n_targets)]
         psi = np.stack([info["vector_reward"] for info in infos])
@@ -74,22 +74,21 @@ class TargetAdvantages(ConnectorV2):
 
 
 def steps(episode: Any, n_targets: int) -> list[dict[str, Any]]:
-    """Return the info of every step of an episode with its vector of targets, and one for the step that RLlib
-    appended."""
+    """Return the infos of an episode with their vectors of targets, including one for the step that RLlib appended."""
     rewards, infos = episode.get_rewards(), []
     for t, info in enumerate(episode.get_infos()[1:-1]):
         psi = info.get("vector_reward")
         if psi is None and n_targets > 1:
             raise ValueError(
-                f'environment: the info of a step has no "vector_reward", and the network has '
-                f"{counted(n_targets, 'target')}; put the parts of the reward there, or say where they are: "
+                f'environment: the info of a step has no "vector_reward", but the network has '
+                f"{counted(n_targets, 'target')}; want the parts of the reward there, or their location: "
                 "FactoredPPOConfig().problem(fx.wrap(make, network, reward=…))"
             )
         psi = np.ravel(np.asarray(rewards[t] if psi is None else psi, np.float64))
         if psi.shape != (n_targets,):
             raise ValueError(
-                f'environment: info["vector_reward"] has {counted(psi.size, "part")}, and the network '
-                f"{counted(n_targets, 'column')}; want one column for each part"
+                f'environment: info["vector_reward"] has {counted(psi.size, "part")}, but the network has '
+                f"{counted(n_targets, 'column')}; want one column per part"
             )
         infos.append({**info, "vector_reward": psi})
     return [*infos, {"vector_reward": np.zeros(n_targets)}]
@@ -111,14 +110,16 @@ def _told(infos: list[dict[str, Any]], name: str, size: int, *, otherwise: bool)
 def target_advantages(
     psi: np.ndarray, values: np.ndarray, *, terminated: np.ndarray, ended: np.ndarray, gamma: float, trace: float
 ) -> np.ndarray:
-    """δ_t = ψ_t + γ (1 − terminated_t) v(s_{t+1}) − v(s_t),  A_t = δ_t + γλ (1 − ended_t) A_{t+1}, for every target.
+    """Return GAE advantages of each target for concatenated episodes.
 
-    As `factorax.learning.advantages.gae`, on episodes that lie end to end, each with one more row for the value of its
-    last observation, whose advantage is 0. In NumPy, since the lengths differ in every batch.
+    δ_t = ψ_t + γ (1 − terminated_t) v(s_{t+1}) − v(s_t),  A_t = δ_t + γλ (1 − ended_t) A_{t+1}.
+
+    As `factorax.learning.advantages.gae`, but for concatenated episodes, each with an additional row for the value of
+    its last observation, which has advantage 0. Uses NumPy, since the lengths differ between batches.
 
     - `psi`, `values`: ``(N, m)``.
     - `terminated`: ``(N, m)``, or ``(N, 1)`` if all targets end together.
-    - `ended`: ``(N, 1)``, terminated or truncated: the last row but one of every episode.
+    - `ended`: ``(N, 1)``, terminated or truncated: the last but one row of each episode.
 
     >>> psi, values = np.array([[1.0], [2.0], [0.0]]), np.array([[0.0], [0.0], [4.0]])
     >>> ended = np.array([[False], [True], [False]])
@@ -138,7 +139,7 @@ def target_advantages(
 
 
 def _standardised(credits: np.ndarray, real: np.ndarray, acted: np.ndarray | None) -> np.ndarray:
-    """Return credits centred and divided by one common deviation, over the entries that count."""
+    """Return credits centred and divided by one common standard deviation, over the valid entries."""
     counts = np.broadcast_to(real[:, None], credits.shape)
     counted = credits[counts if acted is None else counts & acted]
     if counted.size == 0:

@@ -1,8 +1,8 @@
-"""The loss of factored PPO in RLlib: a ratio and a credit for every factor.
+"""The loss of factored PPO in RLlib, with one ratio and credit per factor.
 
     L = −E Σᵢ min(rᵢ Cᵢ, clip(rᵢ, 1 ± ε) Cᵢ),    rᵢ = πᵢ(aᵢ|s) / πᵢ_old(aᵢ|s),    C = [K(λ∘A)]
 
-With one factor and one target it is that of RLlib's PPO.
+With one factor and one target it equals the loss of RLlib's PPO.
 """
 
 from typing import Any
@@ -29,21 +29,21 @@ from .target_advantages import FACTOR_MASK, TargetAdvantages
 
 
 def _flat(space: Any) -> Any:
-    """Return the action space, if it is one whose parts RLlib keeps in the order in which we count components."""
+    """Return the action space if RLlib keeps its parts in the order of our components; raise TypeError otherwise."""
     parts = space.spaces if isinstance(space, Tuple) else [space]
     if not all(isinstance(part, Box | Discrete | MultiDiscrete) and len(part.shape or ()) < 2 for part in parts):
         raise TypeError(
             f"action space: got {space}, want a Box or MultiDiscrete of one axis, a Discrete, or a Tuple of those; "
-            "FactoredPPOConfig().problem(make) makes it one"
+            "FactoredPPOConfig().problem(make) converts it"
         )
     return space
 
 
 class FactoredPPOLearner(PPOTorchLearner):
-    """RLlib's learner of PPO, with `TargetAdvantages` in its pipeline and the loss above."""
+    """RLlib's PPO learner with `TargetAdvantages` in its pipeline and the factored loss."""
 
     def build(self) -> None:
-        """Exchange the connector that makes advantages, once the rest is built."""
+        """Build the learner and replace its advantage connector."""
         if self._is_built:
             return
         super().build()
@@ -62,7 +62,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         )
 
     def _by_factor(self, by_component: Any) -> Any:
-        """Return sums over the components of every factor, ``(N, c)`` → ``(N, n)``."""
+        """Return sums over the components of each factor, ``(N, c)`` → ``(N, n)``."""
         if self._factors is None:
             return by_component
         of = torch.as_tensor(self._factors, device=by_component.device)
@@ -80,7 +80,7 @@ class FactoredPPOLearner(PPOTorchLearner):
         new = module.get_train_action_dist_cls().from_logits(fwd_out[Columns.ACTION_DIST_INPUTS])
         old = module.get_exploration_action_dist_cls().from_logits(batch[Columns.ACTION_DIST_INPUTS])
         actions, credits, acted = batch[Columns.ACTIONS], batch["advantages"], batch.get(FACTOR_MASK, 1.0)
-        # RLlib keeps the probability of the whole action alone: that of the factors is computed again.
+        # RLlib stores only the probability of the joint action, so those of the factors are computed again.
         log_ratio = self._by_factor(components.log_prob(new, actions) - components.log_prob(old, actions))
         ratio = torch.exp(log_ratio)
         clipped = torch.clamp(ratio, 1 - config.clip_param, 1 + config.clip_param)

@@ -1,4 +1,4 @@
-"""Callbacks: what is called while `FactoredPPO.learn` runs. `base` has the interface, `ready` those ready for use."""
+"""Callbacks of `FactoredPPO.learn`: `base` defines the interface, `ready` has ready-made callbacks."""
 
 from .base import Callback as Callback
 from .base import CallbackList as CallbackList

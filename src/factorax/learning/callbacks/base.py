@@ -1,4 +1,4 @@
-"""The interface of a callback, what it may ask of a model, and the forms in which callbacks may be given."""
+"""The interface of callbacks, the model interface that they use, and conversion from other forms."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from ..metrics import Metrics
 
 
 class Model(Protocol):
-    """What callbacks ask of a model; `factorax.learning.FactoredPPO` has all of it."""
+    """The interface of a model that callbacks use; `factorax.learning.FactoredPPO` implements it."""
 
     config: Config
     logger: Logger
@@ -29,10 +29,10 @@ class Model(Protocol):
 
 
 class Callback:
-    """Called at the start of training, after every rollout and the update from it, and at the end.
+    """Called at the start of training, after each rollout and its update, and at the end.
 
-    A subclass overrides what it needs. Any object with some of these methods will do, and so will a function
-    ``f(model, metrics)``, which is called as `on_rollout_end` is.
+    Subclasses override the methods they need. Any object with some of these methods also works, and so does a function
+    ``f(model, metrics)``, which is called like `on_rollout_end`.
 
     >>> class StopAt(Callback):
     ...     def __init__(self, steps):
@@ -46,41 +46,41 @@ class Callback:
         """Called once, before the first rollout."""
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> bool | None:
-        """Called after every rollout and the update from it, with its metrics; training stops if it returns False."""
+        """Called after each rollout and its update, with the metrics; training stops if it returns False."""
 
     def on_training_end(self, model: Model) -> None:
-        """Called once when training ends, also by an error."""
+        """Called once when training ends, also after an error."""
 
 
 def stops(result: Any) -> bool:
-    """Return whether what a callback returned is False, Python's or NumPy's; None and anything else continue."""
+    """Return whether a callback returned False (of Python or NumPy); None and anything else continue training."""
     return isinstance(result, bool | np.bool_) and not result
 
 
 class CallbackList(Callback):
-    """Several callbacks, called in order. All of them are called, even if one has said to stop."""
+    """Several callbacks, called in order. All of them are called, even if one stops training."""
 
     def __init__(self, callbacks: Sequence[Any]):
-        given = listed("callbacks", callbacks, "a list of callbacks")
-        self.callbacks = [as_callback(each, "callbacks") for each in given]
+        entries = listed("callbacks", callbacks, "a list of callbacks")
+        self.callbacks = [as_callback(each, "callbacks") for each in entries]
 
     def on_training_start(self, model: Model) -> None:
-        """Start each."""
+        """Call `on_training_start` of each callback."""
         for callback in self.callbacks:
             callback.on_training_start(model)
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
-        """False if one of them says so."""
+        """Return False if one of the callbacks does."""
         return not any([stops(callback.on_rollout_end(model, metrics)) for callback in self.callbacks])  # noqa: C419
 
     def on_training_end(self, model: Model) -> None:
-        """End each."""
+        """Call `on_training_end` of each callback."""
         for callback in self.callbacks:
             callback.on_training_end(model)
 
     @contextmanager
     def training(self, model: Model) -> Iterator[None]:
-        """Start each, and, however what is in the block ends, end each."""
+        """Start each callback, and end each of them however the block ends."""
         self.on_training_start(model)
         try:
             yield
@@ -89,7 +89,7 @@ class CallbackList(Callback):
 
 
 def each_of(callback: Callback) -> list[Callback]:
-    """Return a callback, or those in a list, and in the lists therein."""
+    """Return a callback, or the callbacks in nested lists, as a flat list."""
     if not isinstance(callback, CallbackList):
         return [callback]
     return [inner for each in callback.callbacks for inner in each_of(each)]
@@ -104,7 +104,7 @@ class _Function(Callback):
 
 
 class _Partial(Callback):
-    """An object that has some of the methods of a callback."""
+    """An object with some of the methods of a callback."""
 
     def __init__(self, wrapped: Any):
         self.wrapped = wrapped
@@ -124,8 +124,8 @@ class _Partial(Callback):
 class _OfStableBaselines3(Callback):
     """A callback of Stable-Baselines3.
 
-    It expects a call after every step of the environments. A rollout is one program here, so the calls of its steps
-    follow all at once when it is over, and see the policy after the update.
+    It expects a call after each step of the environments. Here a rollout is one program, so all these calls follow at
+    the end of the rollout, and see the policy after the update.
     """
 
     def __init__(self, wrapped: Any):
@@ -149,8 +149,7 @@ class _OfStableBaselines3(Callback):
 
 
 def as_callback(callback: Any, argument: str = "callback") -> Callback:
-    """Return a callback from what users give: None, a function, an object, one of Stable-Baselines3, or a list of
-    those."""
+    """Return a callback from None, a function, an object, a callback of Stable-Baselines3, or a list of these."""
     if callback is None:
         return Callback()
     if isinstance(callback, Callback):

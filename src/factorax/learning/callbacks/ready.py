@@ -1,4 +1,4 @@
-"""Callbacks ready for use: evaluation with the best model kept, checkpoints, stopping at a return, a progress bar.
+"""Ready-made callbacks: evaluation that keeps the best model, checkpoints, stopping at a return, a progress bar.
 
 Names and arguments are those of Stable-Baselines3. Frequencies count steps of each environment; a callback acts at the
 end of the first rollout at which a multiple of its frequency has been reached.
@@ -18,7 +18,7 @@ from .base import Callback, Model, as_callback, each_of, stops
 
 
 class _Every:
-    """Whether a multiple of a frequency, in steps of each environment, was reached since it was last asked."""
+    """Tells whether a multiple of a frequency, in steps per environment, was reached since the last query."""
 
     def __init__(self, name: str, frequency: int):
         self.frequency, self.reached = checked(name, frequency, Count), 0
@@ -32,15 +32,15 @@ class _Every:
 
 
 class EvalCallback(Callback):
-    """Evaluates the policy every so often, and keeps the best model.
+    """Evaluates the policy regularly and keeps the best model.
 
-    - `eval_env`: where to evaluate: None for environments of the training problem, a problem or a function that makes
-      an environment, an environment, or a vectorised environment of Stable-Baselines3.
-    - `eval_freq`: steps of each environment between evaluations.
+    - `eval_env`: where to evaluate: None for environments of the training problem, a problem, an environment factory,
+      an environment, or a Stable-Baselines3 vectorised environment.
+    - `eval_freq`: steps per environment between evaluations.
     - `best_model_save_path`: a folder for ``best_model.safetensors``.
     - `log_path`: a folder for ``evaluations.npz``, with ``timesteps`` and ``results`` as in Stable-Baselines3.
-    - `callback_on_new_best`, `callback_after_eval`: callbacks whose `on_rollout_end` is called then; training stops if
-      one of them returns False.
+    - `callback_on_new_best`, `callback_after_eval`: callbacks whose `on_rollout_end` is called after a new best result,
+      or after each evaluation; training stops if one of them returns False.
 
     `best_mean_reward` and `last_mean_reward` are the results; the logger receives ``eval/mean_reward``.
     """
@@ -60,7 +60,7 @@ class EvalCallback(Callback):
         is_env = hasattr(eval_env, "step_wait") or hasattr(eval_env, "step") or callable(eval_env)
         if eval_env is not None and not is_env and not isinstance(eval_env, str):
             raise TypeError(
-                f"eval_env: got {shown(eval_env)}, want an environment, a problem, or None for the model's own"
+                f"eval_env: got {shown(eval_env)}, want an environment, a problem, or None for the training problem"
             )
         self.eval_env, self.deterministic = eval_env, checked("deterministic", deterministic, bool)
         self.n_eval_episodes = checked("n_eval_episodes", n_eval_episodes, Count)
@@ -81,7 +81,7 @@ class EvalCallback(Callback):
         self.results: list[np.ndarray] = []
 
     def on_training_start(self, model: Model) -> None:
-        """Make the folders, so that a path that cannot be written to is an error now."""
+        """Create the folders, so that a path that is not writable raises before training."""
         self.every.start(model)
         for folder in (self.log_path, self.best_model_save_path):
             if folder is not None:
@@ -90,12 +90,12 @@ class EvalCallback(Callback):
         self.after_eval.on_training_start(model)
 
     def on_training_end(self, model: Model) -> None:
-        """End the callbacks of evaluations."""
+        """End the nested callbacks."""
         self.on_best.on_training_end(model)
         self.after_eval.on_training_end(model)
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
-        """Evaluate, if it is time."""
+        """Evaluate if an evaluation is due."""
         if not self.every.due(model):
             return True
         returns = returns_in(model, self.eval_env, self.n_eval_episodes, self.deterministic)
@@ -123,23 +123,26 @@ class CheckpointCallback(Callback):
     def __init__(self, save_freq: int, save_path: str | os.PathLike[str], name_prefix: str = "rl_model"):
         self.every, self.folder = _Every("save_freq", save_freq), path_of("save_path", save_path, "a folder")
         if not isinstance(name_prefix, str) or not name_prefix or "/" in name_prefix:
-            raise ValueError(f"name_prefix: got {shown(name_prefix)}, want the beginning of a file's name")
+            raise ValueError(f"name_prefix: got {shown(name_prefix)}, want the start of a file name")
         self.name_prefix = name_prefix
 
     def on_training_start(self, model: Model) -> None:
-        """Make the folder."""
+        """Create the folder."""
         self.every.start(model)
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
-        """Save, if it is time."""
+        """Save the model if a checkpoint is due."""
         if self.every.due(model):
             model.save(self.folder / f"{self.name_prefix}_{model.num_timesteps}_steps")
 
 
 class StopTrainingOnRewardThreshold(Callback):
-    """Stops training at a mean return: that of the evaluations of an `EvalCallback` that has this one as its
-    `callback_on_new_best`, else that of the episodes which ended in a rollout."""
+    """Stops training at a mean return.
+
+    As the `callback_on_new_best` of an `EvalCallback` it uses the return of evaluations, otherwise that of the
+    episodes that
+    ended in a rollout."""
 
     def __init__(self, reward_threshold: float, verbose: int = 0):
         self.reward_threshold = checked("reward_threshold", reward_threshold, float)
@@ -147,7 +150,7 @@ class StopTrainingOnRewardThreshold(Callback):
         self.parent: EvalCallback | None = None
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> bool:
-        """False once the return has reached the threshold."""
+        """Return False once the return has reached the threshold."""
         reached = metrics.get("rollout/ep_rew_mean", -np.inf)
         if self.parent is not None:
             reached = self.parent.best_mean_reward
@@ -159,8 +162,7 @@ class StopTrainingOnRewardThreshold(Callback):
 
 
 class ProgressBarCallback(Callback):
-    """A progress bar for the steps of a call of `learn`, with the last mean return, steps per second and the KL
-    divergence."""
+    """A progress bar for one call of `learn`, with the last mean return, steps per second and KL divergence."""
 
     def on_training_start(self, model: Model) -> None:
         """Show the bar."""
@@ -170,14 +172,14 @@ class ProgressBarCallback(Callback):
         self.last = np.nan
 
     def on_rollout_end(self, model: Model, metrics: Metrics) -> None:
-        """Move it."""
+        """Advance the bar."""
         self.last = float(metrics.get("rollout/ep_rew_mean", self.last))
         shown = "–" if np.isnan(self.last) else f"{self.last:.4g}"
         text = f"return {shown}  {metrics['time/fps']:,.0f} steps/s  kl {metrics['train/approx_kl']:.2g}"
         self.bar.update(self.task, completed=model.num_timesteps, description=text)
 
     def on_training_end(self, model: Model) -> None:
-        """Remove it."""
+        """Remove the bar."""
         self.bar.stop()
 
 
@@ -186,7 +188,7 @@ def _verbosity(verbose: Any) -> int:
 
 
 def returns_in(model: Model, env: Any, episodes: int, deterministic: bool) -> np.ndarray:
-    """Return the returns λ·ψ of whole episodes, ``(episodes,)``; `env` as for `EvalCallback`."""
+    """Return the returns λ·ψ of complete episodes, ``(episodes,)``; `env` is as for `EvalCallback`."""
     if isinstance(env, gym.Env):
         return np.array([_play(model, env, deterministic) for _ in range(episodes)])
     if hasattr(env, "step_wait"):  # a vectorised environment of Stable-Baselines3

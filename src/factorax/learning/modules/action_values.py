@@ -1,4 +1,4 @@
-"""A network that values what a factor does, given the state and what all other factors do."""
+"""A network of the value of a factor's action, given the state and the actions of all other factors."""
 
 from typing import Any
 
@@ -12,22 +12,22 @@ from .mlp import ACTIVATIONS, MLP, LayerSettings, normalised
 
 
 class ActionValues(eqx.Module):
-    """The critic of COMA: one network for all factors, whose input is the state, the others' actions, what the factor
-    observes itself, and which factor it is.
+    """The critic of COMA: one network for all factors.
 
-    The first layer is linear in these inputs, so that what all factors have in common is computed once,
+    Its inputs are the state, the other factors' actions, the factor's local observation, and the index of the factor.
+    The first layer is linear in these inputs, so the part common to all factors is computed once,
 
         x_i = W_s s + Σ_c W_c a_c − Σ_{c ∈ i} W_c a_c + W_o o_i + e_i,
 
-    with the actions aᶜ one-hot, and eᵢ learnt. Where there are no local observations oᵢ, that term is left out: the
-    network then has to find the factor's part of the state by eᵢ alone, which takes far more samples. The outputs are
-    values of all actions of the factor, or, if it is asked for the value of one, W_c a_c of that action is added, and
-    there is one output.
+    with one-hot actions aᶜ and learned eᵢ. Without local observations oᵢ their term is omitted; the network must then
+    find the factor's part of the state from eᵢ alone, which takes far more samples. The outputs are the values of all
+    actions of the factor; or, for the value of one given action, W_c a_c of that action is added and there is one
+    output.
 
-    Values of several actions are v + u_b − Σ π_b u_b (Wang et al., 2016, with the policy's mean), so that an error that
-    all actions of a state have in common changes v alone, on average over the actions that the policy takes. Otherwise
-    an action that is taken more often follows the returns sooner than others, and the differences between actions,
-    which are all that COMA uses, are those of how often they were taken.
+    Values of several actions are v + u_b − Σ π_b u_b (Wang et al., 2016, with the policy's mean), so that an error
+    common to all actions of a state changes only v, on average over the policy's actions. Otherwise frequent actions
+    would follow the returns sooner than others, and the differences between actions, which are all that COMA uses,
+    would reflect how often actions were taken.
     """
 
     others: jax.Array
@@ -39,7 +39,7 @@ class ActionValues(eqx.Module):
     net: MLP
     encoder: Any
     factors: tuple[int, ...] = eqx.field(static=True)
-    """The factor of every component."""
+    """The factor of each component."""
     by_factor: SeenByFactors | None
     """Joins the local observations of a factor's components; None without local observations."""
 
@@ -55,8 +55,11 @@ class ActionValues(eqx.Module):
         by_factor: SeenByFactors | None = None,
         local: int = 0,
     ):
-        """- `width`: numbers that encode an action of a component; `outputs`: values of a factor.
-        - `local`: numbers of a component's local observation, if there are any."""
+        """Create the network.
+
+        - `width`: size of the encoding of a component's action; `outputs`: number of values per factor.
+        - `local`: size of a component's local observation, if there is one.
+        """
         first, second, third = jax.random.split(key, 3)
         sizes = (encoder.size, *settings.hidden, outputs + (outputs > 1))
         self.net = MLP(first, sizes, 1.0, settings)
@@ -80,9 +83,9 @@ class ActionValues(eqx.Module):
     ) -> jax.Array:
         """Return values ``(..., n, outputs)``, for observations ``(..., d)`` and encoded actions ``(..., c, width)``.
 
-        - `local`: what every component observes itself, ``(..., c, l)``; not looked at without `of_local`.
-        - `own`: encoded actions ``(..., c, width)`` that factors are valued for, each with the others as they are.
-        - `probabilities`: those of a factor's actions, ``(..., n, outputs)``; all the same without them.
+        - `local`: local observations of the components, ``(..., c, l)``; ignored without `of_local`.
+        - `own`: encoded actions ``(..., c, width)`` to evaluate for each factor, with the others unchanged.
+        - `probabilities`: those of a factor's actions, ``(..., n, outputs)``; uniform by default.
         """
         shares = jnp.einsum("...cw,cwh->...ch", actions, self.others)
         mine = shares if own is None else shares - jnp.einsum("...cw,cwh->...ch", own, self.others)
@@ -102,7 +105,7 @@ class ActionValues(eqx.Module):
 
 
 def _joined(x: jax.Array, probabilities: jax.Array | None) -> jax.Array:
-    """Return values of actions from what they have in common, the first of the outputs, and what they differ by."""
+    """Return values of actions from their common part, the first output, and their differences."""
     if x.shape[-1] == 1:
         return x
     common, differences = x[..., :1], x[..., 1:]

@@ -1,8 +1,7 @@
-"""How the components of an action share a network: one for all of them, one applied to each, or one for each.
+"""Arrangements of networks over components: one for all of them, one applied to each, or one per component.
 
-All networks of policies and critics are called with rows of observations ``(..., d)`` and what every component sees,
-``(..., c, l)``, or None if it sees everything; they return ``(..., c, width)``. `features` is the input of the last
-layer.
+All networks of policies and critics take rows of observations ``(..., d)`` and local observations ``(..., c, l)`` (None
+if all components observe everything), and return ``(..., c, width)``. `features` is the input of the last layer.
 """
 
 from typing import Any
@@ -16,13 +15,13 @@ from .mlp import MLP, LayerSettings
 
 
 class Encoded(eqx.Module):
-    """Observations as vectors, without anything that is learnt: choices are one-hot."""
+    """Observations as vectors with one-hot choices, without learned parameters."""
 
     space: ObservationSpace = eqx.field(static=True)
 
     @property
     def size(self) -> int:
-        """Numbers in a vector."""
+        """Size of a vector."""
         return self.space.encoded_size
 
     def __call__(self, obs: jax.Array) -> jax.Array:
@@ -30,41 +29,41 @@ class Encoded(eqx.Module):
         return self.space.encoded(obs, jnp)
 
     def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """Return what every component sees as vectors, ``(..., c, l)``: its local observation, or everything."""
+        """Return the observations of all components as vectors, ``(..., c, l)``: local ones, or the full
+        observation."""
         return local if local is not None else spread_out(self(obs), components)
 
     def seen_size(self, local: int | None) -> int:
-        """Return numbers that a component sees; `local` of them are its local observation, if it has one."""
+        """Return the input size of a component, given the size of its local observation (None if there is none)."""
         return self.size if local is None else local
 
 
 class SeenByFactors(eqx.Module):
-    """Observations as vectors for a network that is applied to factors of several components, not to components."""
+    """Observations as vectors for a network that is applied to factors of several components."""
 
     encoder: Encoded
     index: Any = eqx.field(static=True)
-    """`Spec.seen_by_factor`, as tuples: components whose local observations make up that of each factor."""
+    """`Spec.seen_by_factor` as tuples: the components whose local observations form that of each factor."""
 
     def seen(self, obs: jax.Array, local: jax.Array | None, factors: int) -> jax.Array:
-        """Return what every factor sees, ``(..., n, g l)``: the local observations of its components, or everything."""
+        """Return the observation of each factor, ``(..., n, g l)``: the local ones of its components, or everything."""
         if local is None:
             return spread_out(self.encoder(obs), factors)
         rows = jnp.take(local, jnp.array(self.index), axis=-2, mode="fill", fill_value=0.0)
         return rows.reshape(*rows.shape[:-2], -1)
 
     def seen_size(self, local: int | None) -> int:
-        """Return numbers that a factor sees; `local` of them for each of its components, if these have local
-        observations."""
+        """Return the input size of a factor, given the size of a local observation (None if there is none)."""
         return self.encoder.size if local is None else local * len(self.index[0])
 
 
 def spread_out(x: jax.Array, components: int) -> jax.Array:
-    """Return the same vector for every component, ``(..., e)`` → ``(..., c, e)``."""
+    """Return the same vector for each component, ``(..., e)`` → ``(..., c, e)``."""
     return jnp.broadcast_to(x[..., None, :], (*x.shape[:-1], components, x.shape[-1]))
 
 
 class Joint(eqx.Module):
-    """One network from the whole observation to the parameters of all components."""
+    """One network from the full observation to the parameters of all components."""
 
     net: MLP
     encoder: Any
@@ -90,7 +89,7 @@ class Joint(eqx.Module):
 
 
 class Shared(eqx.Module):
-    """One network applied to what each component sees, with an embedding that tells it which component it acts for."""
+    """One network applied to the observation of each component, with an embedding of the component."""
 
     net: MLP
     identity: jax.Array
@@ -112,18 +111,19 @@ class Shared(eqx.Module):
         self.encoder = encoder
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
         return self.net(self._inputs(obs, local))
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Return the input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for each component, ``(..., c, h)``."""
         return self.net.features(self._inputs(obs, local))
 
     def _inputs(self, obs: jax.Array, local: Any) -> jax.Array:
         return with_identity(self.encoder.seen(obs, local, len(self.identity)), self.identity)
 
     def of_components(self, seen: jax.Array, components: jax.Array) -> jax.Array:
-        """Map what single components see, ``(..., l)``, and their numbers, ``(...)``, to ``(..., width)``."""
+        """Map the observations of single components, ``(..., l)``, and their indices, ``(...)``, to ``(...,
+        width)``."""
         return self.net(with_identity(seen, self.identity[components]) if self.identity.shape[1] else seen)
 
     @property
@@ -132,7 +132,7 @@ class Shared(eqx.Module):
         return self.net
 
     def averaged(self, components: int) -> "Shared":
-        """For another number of components, each with the mean embedding."""
+        """Return the network for another number of components, each with the mean embedding."""
         mean = jnp.broadcast_to(self.identity.mean(axis=0), (components, self.identity.shape[1]))
         return eqx.tree_at(lambda shared: shared.identity, self, mean)
 
@@ -143,13 +143,13 @@ def embedding(key: jax.Array, components: int, size: int) -> jax.Array:
 
 
 def with_identity(seen: jax.Array, identity: jax.Array) -> jax.Array:
-    """Return what every component sees with its embedding behind it, ``(..., c, l + k)``."""
+    """Return observations with the embeddings of their components appended, ``(..., c, l + k)``."""
     identity = jnp.broadcast_to(identity, (*seen.shape[:-1], identity.shape[-1]))
     return jnp.concatenate([seen, identity], axis=-1)
 
 
 class Independent(eqx.Module):
-    """A network for each component."""
+    """A separate network per component."""
 
     nets: MLP
     encoder: Any
@@ -163,11 +163,11 @@ class Independent(eqx.Module):
         self.encoder, self.components = encoder, shape[0]
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
         return self._each(lambda net, x: net(x), obs, local)
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Return the input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for each component, ``(..., c, h)``."""
         return self._each(lambda net, x: net.features(x), obs, local)
 
     def _each(self, apply: Any, obs: jax.Array, local: Any) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Components that look at their neighbours in a graph: attention over factors (Veličković et al., 2018)."""
+"""Attention between neighbouring components of a graph (Veličković et al., 2018)."""
 
 from typing import Any
 
@@ -18,7 +18,8 @@ class Attention(eqx.Module):
 
         hᵢ = MLP(what i sees, eᵢ),    hᵢ ← hᵢ + Σⱼ αᵢⱼ V hⱼ,    αᵢ = softmaxⱼ(qᵢ · kⱼ / √d) over j ∈ N(i) ∪ {i},
 
-    with several heads, once in each round, before the last layer. In r rounds a component hears of others r edges away.
+    with several heads, once per round, before the last layer. After r rounds a component has information from r edges
+    away.
     """
 
     net: MLP
@@ -58,11 +59,11 @@ class Attention(eqx.Module):
         self.values = [make(k[2], 1.0) for k in keys]
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
         return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Return the input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for each component, ``(..., c, h)``."""
         seen = self.encoder.seen(obs, local, len(self.neighbours))
         x = self.net.features(with_identity(seen, self.identity))
         most = max(map(len, self.neighbours))

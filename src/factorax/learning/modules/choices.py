@@ -1,4 +1,4 @@
-"""One network that scores every choice of every component: factors may have different numbers of choices."""
+"""One network that scores each choice of each component, so that components may have different numbers of choices."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from .mlp import LayerSettings
 
 
 class Choices(Shared):
-    """A network from what a component sees of one of its choices to the logit of that choice,
+    """A network from a component's observation of one of its choices to the logit of that choice,
 
         π_i(k) ∝ exp f(o_ik, e_ik),
 
-    with the same f for all components i and choices k. The local observation of a component has as many equal parts as
-    the component with most choices has, one for each choice; parts of choices that it lacks are ignored. The policy
-    can therefore move to components with other numbers of choices. FRAP (Zheng et al., 2019) has this form for the
-    phases of traffic lights.
+    with the same f for all components i and choices k. The local observation of a component consists of equal parts,
+    one per choice of the component with the most choices; parts of missing choices are ignored. The policy can
+    therefore be moved to components with other numbers of choices. FRAP (Zheng et al., 2019) has this form for phases
+    of traffic lights.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class Choices(Shared):
         components, choices = shape
         if inputs % choices:
             raise ValueError(
-                f"architecture: got 'choices', and what a component sees is {inputs} numbers, want a multiple of "
-                f"{choices}: equal parts, one for each choice of the component with most"
+                f"architecture: got 'choices' with local observations of {inputs} numbers, want a multiple of "
+                f"{choices}: equal parts, one per choice of the component with the most choices"
             )
         super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
 

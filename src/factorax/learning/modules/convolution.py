@@ -1,6 +1,7 @@
-"""Images as vectors: convolutions, next to the parts of an observation that are not images."""
+"""Encoding of images by convolutions, next to the other parts of an observation."""
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -11,10 +12,46 @@ from .arrangements import spread_out
 from .mlp import ACTIVATIONS, LayerSettings
 
 LARGE = 36
-"""Images of at least this height and width have large kernels with strides, as in Mnih et al. (2015)."""
+"""Minimum height and width of images for large kernels with strides, as in Mnih et al. (2015)."""
 _LARGE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))
 _SMALL_LAYERS = ((16, 3, 1), (32, 3, 1))
 """Channels, kernel and stride of every layer."""
+
+
+def convolve(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Return the convolution of images ``(b, h, w, c)`` with a kernel ``(kh, kw, c, out)``, without padding.
+
+    On a CPU it is computed as one product of the images' patches with the kernel: inside a loop, where all of training
+    runs, XLA has no fast convolution for CPUs. The gradient of two layers on 256 images of 10 × 10 took 232 ms, and
+    takes 8 ms.
+    """
+    return jax.lax.platform_dependent(
+        images,
+        kernel,
+        cpu=partial(product_of_patches, stride=stride),
+        default=partial(native_convolution, stride=stride),
+    )
+
+
+def native_convolution(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Compute `convolve` with XLA's own operation."""
+    return jax.lax.conv_general_dilated(
+        images, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def product_of_patches(images: jax.Array, kernel: jax.Array, stride: int) -> jax.Array:
+    """Compute `convolve` as a product of two matrices."""
+    kernel_height, kernel_width, channels, out = kernel.shape
+    batch, height, width, _ = images.shape
+    rows, columns = (height - kernel_height) // stride + 1, (width - kernel_width) // stride + 1
+    shifted = [
+        images[:, i : i + stride * (rows - 1) + 1 : stride, j : j + stride * (columns - 1) + 1 : stride]
+        for i in range(kernel_height)
+        for j in range(kernel_width)
+    ]
+    patches = jnp.concatenate(shifted, axis=-1).reshape(-1, kernel_height * kernel_width * channels)
+    return (patches @ kernel.reshape(-1, out)).reshape(batch, rows, columns, out)
 
 
 class _Tower(eqx.Module):
@@ -54,18 +91,15 @@ class _Tower(eqx.Module):
         if self.channels_first:
             image = jnp.moveaxis(image, 1, -1)
         for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
-            image = jax.lax.conv_general_dilated(
-                image, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            image = ACTIVATIONS[self.activation](image + bias)
+            image = ACTIVATIONS[self.activation](convolve(image, kernel, stride) + bias)
         return image.reshape(*lead, self.size)
 
 
 class Convolutional(eqx.Module):
-    """Every image of an observation through layers of its own; the rest as `ObservationSpace.encoded` has it.
+    """Encodes each image of an observation with its own layers, and other parts as in `ObservationSpace.encoded`.
 
-    Images have their channels last, or first where that axis is the shortest. Components that have a local observation
-    see it next to the images.
+    Images have their channels last, or first if that axis is the shortest. Components with a local observation receive
+    it together with the images.
     """
 
     towers: list[_Tower]
@@ -74,7 +108,7 @@ class Convolutional(eqx.Module):
     def __init__(self, key: jax.Array, space: ObservationSpace, settings: LayerSettings):
         if not space.images:
             raise ValueError(
-                "architecture: got 'conv', and no part of the observation is an image (a Box with three axes, or "
+                "architecture: got 'conv', but no part of the observation is an image (a Box with three axes, or "
                 "two of uint8); want 'mlp'"
             )
         keys = jax.random.split(key, len(space.images))

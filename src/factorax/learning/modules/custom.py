@@ -1,4 +1,4 @@
-"""A module of the user's own as the network of a policy or a critic."""
+"""A user's own module as the network of a policy or a critic."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ...observations import ObservationSpace
 from ...spec import Spec
 
 CONTRACT = (
-    "called with one observation (in the structure of the observation space) and what every component sees, (c, l), a "
+    "called with one observation (in the structure of the observation space) and the local observations (c, l), a "
     "module returns"
 )
 
@@ -22,14 +22,14 @@ CONTRACT = (
 class Custom(eqx.Module):
     """A module ``module(obs, local)`` of one observation, applied to rows with any axes in front.
 
-    Its arrays are learnt; everything else in it, such as activation functions, is part of the compiled program.
+    Its arrays are trained; everything else, such as activation functions, is part of the compiled program.
     """
 
     arrays: Any
     rest: Any = eqx.field(static=True)
     space: ObservationSpace = eqx.field(static=True)
     local_shape: tuple[int, int] | None = eqx.field(static=True)
-    """Shape of what components see, ``(c, l)``; None if the module gets None."""
+    """Shape of the local observations, ``(c, l)``; None if the module receives None."""
 
     def __init__(self, module: Any, space: ObservationSpace, local_shape: tuple[int, int] | None):
         self.arrays, self.rest = eqx.partition(module, eqx.is_array)
@@ -37,24 +37,24 @@ class Custom(eqx.Module):
 
     @property
     def module(self) -> Any:
-        """The user's module, with its arrays as they are now."""
+        """The user's module with its current arrays."""
         return eqx.combine(self.arrays, self.rest)
 
     @property
     def memory(self) -> int:
-        """Numbers that the module remembers of an episode; 0 if it has no attribute `memory`."""
+        """Size of the memory of the module; 0 if it has no attribute `memory`."""
         return int(getattr(self.module, "memory", 0))
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Map rows ``(..., d)`` to what the module returns, ``(..., *shape)``."""
+        """Map rows ``(..., d)`` to the outputs of the module, ``(..., *shape)``."""
         return self._mapped(self.module, obs, local)
 
     def step(self, obs: jax.Array, local: Any, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return what a module that remembers returns, with its memory before and after, ``(..., memory)``."""
+        """Return the output of a recurrent module and its memory afterwards, given the memory ``(..., memory)``."""
         return self._mapped(self.module, obs, local, memory)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """As `Recurrent.unroll`, one step after another."""
+        """Evaluate sequences as `Recurrent.unroll` does, step by step."""
 
         def one(before: jax.Array, now: tuple[Any, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
             out, after = self.step(now[0], now[1], jnp.where(now[2][:, None], 0.0, before))
@@ -63,7 +63,8 @@ class Custom(eqx.Module):
         return jax.lax.scan(one, memory, (obs, local, starts))[1]
 
     def features(self, obs: jax.Array, local: Any, memory: Any = None) -> jax.Array:
-        """``features(obs, local)`` of the module, ``(..., c or 1, h)``; the observation if it has none."""
+        """Return ``features(obs, local)`` of the module, ``(..., c or 1, h)``; the observation if it has no such
+        method."""
         method = getattr(self.module, "features", None)
         if method is None or memory is not None:
             return obs[..., None, :]
@@ -71,7 +72,7 @@ class Custom(eqx.Module):
         return features[..., None, :] if features.ndim == obs.ndim else features
 
     def _mapped(self, function: Callable[..., Any], *rows: Any) -> Any:
-        """Return a function of one observation, applied to arrays with any axes in front, the first of them rows."""
+        """Apply a function of one observation to arrays with any axes in front, the first of them rows."""
         lead = rows[0].shape[:-1]
         flat = [None if x is None else x.reshape(math.prod(lead), *x.shape[len(lead) :]) for x in rows]
         in_axes = tuple(None if x is None else 0 for x in flat)
@@ -80,9 +81,10 @@ class Custom(eqx.Module):
 
 
 def custom_network(argument: str, given: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...]) -> Custom:
-    """Return the network that a user gave as `argument`: a module, or a function of a `Spec` and a key that makes one.
+    """Return the network that a user passed as `argument`: a module, or a function of a `Spec` and a key that returns
+    one.
 
-    `shape` is what it has to return for one observation.
+    `shape` is the required output shape for one observation.
     """
     module = given
     if not isinstance(given, eqx.Module):
@@ -105,16 +107,16 @@ def custom_network(argument: str, given: Any, spec: Spec, key: jax.Array, shape:
 
 
 def seen_shape(spec: Spec) -> tuple[int, int] | None:
-    """Return the shape ``(c, l)`` of what components see; None if all see everything."""
+    """Return the shape ``(c, l)`` of local observations; None if all components observe everything."""
     if spec.local is None:
         return None
-    # With an array of NumPy: what a user wrote may be of NumPy alone.
+    # A NumPy array, because the user's function may support only NumPy.
     c, size = np.shape(spec.see(np.zeros(spec.n_inputs, np.float32), np))
     return c, size
 
 
 def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ...]) -> None:
-    """Raise if a module fails on an observation, or returns something else than an array of the shape wanted."""
+    """Raise if a module fails on an observation, or does not return an array of the required shape."""
     name = type(network.module).__name__
     row = jax.ShapeDtypeStruct((1, spec.n_inputs), np.float32)
     local = None if network.local_shape is None else jax.ShapeDtypeStruct((1, *network.local_shape), np.float32)
@@ -124,8 +126,8 @@ def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ..
             out, after = _pair(argument, name, jax.eval_shape(network.step, row, local, memory))
             if after.shape != memory.shape:
                 raise ValueError(
-                    f"{argument}: {name} returns a memory of shape {after.shape[1:]}, want ({network.memory},), as its "
-                    "attribute memory says"
+                    f"{argument}: {name} returns a memory of shape {after.shape[1:]}, want ({network.memory},), its "
+                    "attribute memory"
                 )
         else:
             out = jax.eval_shape(network, row, local)
@@ -142,7 +144,7 @@ def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ..
 def _pair(argument: str, name: str, out: Any) -> Any:
     if not isinstance(out, tuple) or len(out) != 2:
         raise ValueError(
-            f"{argument}: {name} has an attribute memory and returns {shown(out)}, want a pair: what it puts out, and "
+            f"{argument}: {name} has an attribute memory and returns {shown(out)}, want a pair of its output and "
             "its memory"
         )
     return out
@@ -150,7 +152,7 @@ def _pair(argument: str, name: str, out: Any) -> Any:
 
 def _wanted(argument: str, shape: tuple[int, ...]) -> str:
     if argument == "critic":
-        return f"floats of shape {shape}, a value for each target"
+        return f"floats of shape {shape}, one value per target"
     return (
         f"floats of shape {shape}: for each of {shape[0]} action components its {shape[1]} distribution parameters "
         "(Spec.components.describe_actions() tells which)"

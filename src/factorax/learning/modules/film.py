@@ -1,4 +1,4 @@
-"""A shared network whose hidden layers every component scales and shifts (FiLM: Perez et al., 2018)."""
+"""A shared network with hidden layers that each component scales and shifts (FiLM: Perez et al., 2018)."""
 
 from typing import Any
 
@@ -11,12 +11,13 @@ from .mlp import MLP, LayerSettings
 
 
 class Film(eqx.Module):
-    """One network applied to what each component sees; of every hidden layer,
+    """One network applied to the observation of each component; in each hidden layer,
 
         x ← act(γᵢ ∘ (x W + b) + βᵢ),    (γᵢ − 1, βᵢ) = eᵢ V,
 
-    with an embedding eᵢ for every component i. An embedding at the input can only add to the first layer; this one also
-    decides which features a component uses. V is zero at first: all components begin with the same network.
+    with an embedding eᵢ per component i. An embedding at the input can only add to the first layer; this one also
+    selects the features that a component uses. V is initially zero, so that all components start with the same
+    network.
     """
 
     net: MLP
@@ -37,16 +38,17 @@ class Film(eqx.Module):
     ):
         first, second = jax.random.split(key)
         self.net = MLP(first, (inputs, *settings.hidden, shape[1]), gain, settings)
-        self.identity = 10 * embedding(second, shape[0], identity)  # the only way in: of order 1
+        # of order 1, since it is the only input of the identity
+        self.identity = 10 * embedding(second, shape[0], identity)
         self.modulations = [jnp.zeros((identity, 2 * size)) for size in settings.hidden]
         self.encoder = encoder
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Map what each component sees, ``(..., c, l)``, to ``(..., c, width)``."""
+        """Map the observations of the components, ``(..., c, l)``, to ``(..., c, width)``."""
         return self.features(obs, local) @ self.net.kernels[-1] + self.net.biases[-1]
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Return the input of the last layer for every component, ``(..., c, h)``."""
+        """Return the input of the last layer for each component, ``(..., c, h)``."""
         x = self.encoder.seen(obs, local, len(self.identity))
         for i, modulation in enumerate(self.modulations):
             scale, shift = jnp.split(self.identity @ modulation, 2, axis=-1)

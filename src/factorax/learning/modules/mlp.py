@@ -23,7 +23,7 @@ def _scaled(initialiser: Any) -> Callable[[float], Any]:
 
 
 def _normc(gain: float) -> Any:
-    """Normal weights; those that lead to a unit have the norm 1 in hidden layers, and 0.01 in the last."""
+    """Return normal weights, scaled to norm 1 per unit in hidden layers and to 0.01 in the last."""
     norm = 1.0 if gain == 2**0.5 else 0.01
 
     def weights(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
@@ -39,11 +39,11 @@ INITIALISERS: dict[str, Callable[[float], Any]] = {
     "he": _scaled(jax.nn.initializers.he_normal()),
     "normc": _normc,
 }
-"""From a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
+"""Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
 
 
 class LayerSettings(eqx.Module):
-    """What all layers of a network have in common."""
+    """Settings common to all layers of a network."""
 
     hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
     activation: str = eqx.field(static=True, default="tanh")
@@ -61,7 +61,7 @@ class MLP(eqx.Module):
     kernels: list[jax.Array]
     biases: list[jax.Array]
     scales: list[jax.Array]
-    """Scales of the layer normalisation; empty without one. Biases shift, so it needs no shift."""
+    """Scales of the layer normalisation; empty without it. Biases provide the shift."""
     activation: str = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, sizes: tuple[int, ...], last_gain: float, settings: LayerSettings | None = None):
@@ -86,7 +86,7 @@ class MLP(eqx.Module):
         return x
 
     def layer(self, i: int, x: jax.Array, scale: Any = None, shift: Any = None) -> jax.Array:
-        """Return the output of hidden layer i; `scale` and `shift` modulate what its activation is applied to."""
+        """Return the output of hidden layer i; `scale` and `shift` modulate the input of its activation."""
         if self.scales:
             x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
         else:

@@ -1,7 +1,7 @@
-"""Networks that remember: GRU (Cho et al., 2014) and LSTM (Hochreiter and Schmidhuber, 1997).
+"""Recurrent networks: GRU (Cho et al., 2014) and LSTM (Hochreiter and Schmidhuber, 1997).
 
-A network with a `memory` also has `step` for one time and `unroll` for sequences. Its memory is a vector of
-zeros at the start of an episode.
+A network with a `memory` also has `step` for one time step and `unroll` for sequences. Its memory is a vector of zeros
+at the start of an episode.
 """
 
 from functools import partial
@@ -17,8 +17,10 @@ from .mlp import ACTIVATIONS, LayerSettings
 
 
 class Cell(eqx.Module):
-    """A GRU or an LSTM of size h after an input layer. Inputs of all times are multiplied at once, in `gates`; only
-    what depends on the time before is computed one time after another, in `__call__`."""
+    """A GRU or LSTM of size h after an input layer.
+
+    Inputs of all time steps are multiplied at once, in `gates`; only what depends on the previous step is computed
+    sequentially, in `__call__`."""
 
     kernel: jax.Array
     """Weights of inputs, ``(i, g h)`` with g gates."""
@@ -37,19 +39,19 @@ class Cell(eqx.Module):
         self.kernel = jnp.concatenate([orthogonal(k, (inputs, size), jnp.float32) for k in split(first)], axis=1)
         self.recurrent = jnp.concatenate([orthogonal(k, (size, size), jnp.float32) for k in split(second)], axis=1)
         self.bias = jnp.zeros(gates * size)
-        if kind == "lstm":  # begins by remembering (Jozefowicz et al., 2015)
+        if kind == "lstm":  # positive forget bias (Jozefowicz et al., 2015)
             self.bias = self.bias.at[size : 2 * size].set(1.0)
         self.candidate_bias = jnp.zeros(size if kind == "gru" else 0)
         self.kind = kind
 
     @property
     def size(self) -> int:
-        """Numbers h that it puts out."""
+        """Size h of the output."""
         return self.recurrent.shape[-2]
 
     @property
     def memory(self) -> int:
-        """Numbers that it remembers."""
+        """Size of the memory."""
         return self.size * (1 if self.kind == "gru" else 2)
 
     def gates(self, x: jax.Array) -> jax.Array:
@@ -57,28 +59,30 @@ class Cell(eqx.Module):
         return affine(x, self.kernel, self.bias)
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
-        """Return the memory after one time, ``(..., memory)``; its first h numbers are the output."""
+        """Return the memory after one step, ``(..., memory)``; its first h numbers are the output."""
         return _gated(self.kind, gates, _heard(self.recurrent, self._recurrent_bias, memory), memory)
 
     def unroll(self, gates: jax.Array, forget: jax.Array, memory: jax.Array) -> jax.Array:
-        """Return the memory after every time ``(L, ..., memory)``, for gates ``(L, ..., g h)`` and the memory before
-        the first ``(..., memory)``, which is forgotten before times where `forget` is true, ``(L, ..., 1)``."""
+        """Return the memory after each step ``(L, ..., memory)``, for gates ``(L, ..., g h)`` and the initial memory.
+
+        The memory ``(..., memory)`` is reset before steps where `forget` is true, ``(L, ..., 1)``.
+        """
         return _unrolled(self.kind, self.recurrent, self._recurrent_bias, gates, forget, memory)
 
     @property
     def _recurrent_bias(self) -> jax.Array:
-        """Added to what is remembered, ``(g h,)``."""
+        """Bias added to the recurrent part, ``(g h,)``."""
         zeros = jnp.zeros(self.recurrent.shape[-1] - self.candidate_bias.shape[-1])
         return jnp.concatenate([zeros, self.candidate_bias])
 
 
 def _heard(recurrent: jax.Array, bias: jax.Array, memory: jax.Array) -> jax.Array:
-    """Return the part of gates that depends on what is remembered, ``(..., g h)``."""
+    """Return the part of gates that depends on the memory, ``(..., g h)``."""
     return memory[..., : recurrent.shape[0]] @ recurrent + bias
 
 
 def _gated(kind: str, gates: jax.Array, heard: jax.Array, memory: jax.Array) -> jax.Array:
-    """Return the memory after one time; the part of a cell without a matrix product.
+    """Return the memory after one step; the part of a cell without a matrix product.
 
     GRU: r, z = σ(…), n = tanh(x W + r ∘ (h U + b)), h ← (1 − z) ∘ n + z ∘ h.
     LSTM: i, f, o = σ(…), g = tanh(…), c ← f ∘ c + i ∘ g, h ← o ∘ tanh(c).
@@ -97,8 +101,9 @@ def _gated(kind: str, gates: jax.Array, heard: jax.Array, memory: jax.Array) -> 
 def _unrolled(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> jax.Array:
-    """`Cell.unroll`. Its gradient sums over times with one product at the end, where that of a scan would add up a
-    matrix of the size of `recurrent` at every time."""
+    """Compute `Cell.unroll`. Its gradient sums over time with one product at the end, while that of a scan would add
+    up a
+    matrix of the size of `recurrent` in every step."""
 
     return _scanned(kind, recurrent, bias, gates, forget, memory)[0]
 
@@ -106,7 +111,7 @@ def _unrolled(
 def _scanned(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the memory after every time, and what gates heard of the memory before it."""
+    """Return the memory after each step, and the recurrent part of the gates."""
 
     def one(before: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         before = jnp.where(now[1], 0.0, before)
@@ -128,7 +133,7 @@ def _unrolled_backward(kind: str, known: Any, cotangent: jax.Array) -> tuple[Any
     recurrent, gates, forget, memory, after, heard = known
     before = jnp.where(forget, 0.0, jnp.concatenate([memory[None], after[:-1]]))
     size = recurrent.shape[0]
-    back = jax.lax.optimization_barrier(recurrent.T)  # transposed once, not at every time
+    back = jax.lax.optimization_barrier(recurrent.T)  # transposed once, not in every step
 
     def one(later: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         gates, heard, before, forget, cotangent = now
@@ -148,7 +153,7 @@ _unrolled.defvjp(_unrolled_forward, _unrolled_backward)
 
 
 class _Net(eqx.Module):
-    """Layers, a cell in place of the last hidden layer, and a last layer."""
+    """Layers, a recurrent cell instead of the last hidden layer, and a last layer."""
 
     kernels: list[jax.Array]
     biases: list[jax.Array]
@@ -178,8 +183,10 @@ class _Net(eqx.Module):
 
 
 class Recurrent(eqx.Module):
-    """A network that remembers, arranged as those that do not: one for all components, one that they share, or one for
-    each. Where components share it or have their own, each remembers for itself."""
+    """A recurrent network in one of the arrangements: one for all components, one that they share, or one per
+    component.
+
+    If components share it or have their own, each has its own memory."""
 
     net: _Net
     identity: jax.Array | None
@@ -213,29 +220,32 @@ class Recurrent(eqx.Module):
 
     @property
     def memory(self) -> int:
-        """Numbers that it remembers of an episode."""
+        """Size of the memory per episode."""
         return self.net.cell.memory * (1 if self.kind == "joint" else self.shape[0])
 
     def step(self, obs: jax.Array, local: Any, memory: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Map ``(..., d)`` and a memory ``(..., memory)`` to ``(..., c, width)`` and the memory after it."""
+        """Map ``(..., d)`` and a memory ``(..., memory)`` to ``(..., c, width)`` and the new memory."""
         after = self._apply(lambda net, gates, m: net.cell(gates, m), self._gates(obs, local), self._by_net(memory))
         return self._out(after), after.reshape(memory.shape)
 
     def unroll(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Return sequences of length L: from ``(L, S, d)``, the memory before the first time ``(S, memory)``, and where
-        new episodes start ``(L, S)`` to ``(L, S, c, width)`` and the memory after every time ``(L, S, memory)``."""
+        """Evaluate sequences of length L, ``(L, S, d)``, given the memory before the first step ``(S, memory)``.
+
+        `starts` marks where new episodes start ``(L, S)``. Returns ``(L, S, c, width)`` and the memory after each step
+        ``(L, S, memory)``.
+        """
         after = self._remembered(obs, local, memory, starts)
         return self._out(after), after.reshape(*starts.shape, self.memory)
 
     def unroll_with_features(
         self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """As `unroll`, with the input of the last layer ``(L, S, c or 1, h)`` instead of the memory."""
+        """Evaluate as `unroll`, but return the input of the last layer ``(L, S, c or 1, h)`` instead of the memory."""
         after = self._remembered(obs, local, memory, starts)
         return self._out(after), self._features(after)
 
     def _remembered(self, obs: jax.Array, local: Any, memory: jax.Array, starts: jax.Array) -> jax.Array:
-        """Return the memory of every network after every time, ``(L, S, ..., m)``."""
+        """Return the memory of each network after each step, ``(L, S, ..., m)``."""
         gates, forget = self._gates(obs, local), starts[..., None]
         if self.kind == "shared":
             forget = forget[..., None]
@@ -262,11 +272,11 @@ class Recurrent(eqx.Module):
         return out.reshape(*out.shape[:-1], *self.shape) if self.kind == "joint" else out
 
     def _by_net(self, memory: jax.Array) -> jax.Array:
-        """Memory with an axis of components, if each has its own."""
+        """Return the memory with an axis of components, if each has its own."""
         return memory if self.kind == "joint" else memory.reshape(*memory.shape[:-1], self.shape[0], -1)
 
     def _apply(self, function: Any, *arrays: jax.Array) -> jax.Array:
-        """Return a function of the network, or of the network of every component, and arrays."""
+        """Apply a function of the network, or of the network of each component, to arrays."""
         if self.kind != "independent":
             return function(self.net, *arrays)
         in_axes = (eqx.if_array(0), *(-2 for _ in arrays))

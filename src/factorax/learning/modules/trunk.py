@@ -1,4 +1,4 @@
-"""A critic on the hidden layers of the policy."""
+"""A critic on the policy's hidden layers."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 
 class TrunkHead(eqx.Module):
-    """Values as a linear function of the policy's features, which the value loss then trains as well.
+    """Values as a linear function of the policy's features, which the value loss then also trains.
 
-    Where every component has features of its own, a value of a target is that of their mean over components, and a
-    value of a factor that of its component.
+    If each component has its own features, the value of a target uses their mean over components, and the value of a
+    factor those of its component.
     """
 
     kernel: jax.Array
@@ -19,7 +19,7 @@ class TrunkHead(eqx.Module):
     per_component: bool = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, features: Any, values: int, *, per_component: bool):
-        """`features`: what the policy has of them, something with their shape ``(..., c or 1, h)``."""
+        """Create the layer; `features` is anything with the shape of the policy's features, ``(..., c or 1, h)``."""
         self.per_component = per_component and features.shape[-2] == values
         size = 1 if self.per_component else values
         self.kernel = jax.nn.initializers.orthogonal(1.0)(key, (features.shape[-1], size), jnp.float32)

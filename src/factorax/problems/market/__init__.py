@@ -1,4 +1,4 @@
-"""A market: one dealer who quotes bid and ask prices on n assets, and the best quotes to compare with."""
+"""A market: one dealer who quotes bid and ask prices on n assets, and the optimal quotes for comparison."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,8 @@
-"""Quotes in closed form that approximate the best ones for assets whose risks are tied together.
+"""Closed-form approximations of the optimal quotes for assets with coupled risks.
 
 Bergault, Evangelista, Guéant and Vieira (2021) expand the Hamiltonian H(p) = (A/(e k)) exp(−k p) to second order around
-p = 0. The value is then quadratic in the inventories, −qᵀ𝒜q − 𝒞, and 𝒜 follows a matrix Riccati equation. With R the
-running penalty (`MarketModel.penalty`), τ the time left and D = diag(Aᵢ kᵢ / e),
+p = 0. The value is then quadratic in the inventories, −qᵀ𝒜q − 𝒞, and 𝒜 satisfies a matrix Riccati equation. With R the
+running penalty (`MarketModel.penalty`), τ the remaining time and D = diag(Aᵢ kᵢ / e),
 
     d𝒜/dτ = R − 4 𝒜 D 𝒜,    𝒜(0) = diag(α).
 
@@ -10,7 +10,7 @@ For X = 2 D^½ 𝒜 D^½, Γ² = D^½ R D^½ and M = X(0) − Γ its solution is
 
     X(τ) = Γ + E M (I + F M)⁻¹ E,    E = exp(−2Γτ),  F = Γ⁻¹ (I − E²)/2.
 
-The paper's terminal penalty is zero, for which this is Γ tanh(2Γτ); R is ½ γ Σ there. Inventories have no bounds.
+The paper's terminal penalty is zero, for which this is Γ tanh(2Γτ); R is ½ γ Σ there. Inventories are unbounded.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from .model import MarketModel
 def closed_form_curvature(model: MarketModel, time_left: float | None = None) -> np.ndarray:
     """Return 𝒜(τ), ``(n, n)``: the approximate value of inventories is −qᵀ𝒜q, up to a constant.
 
-    - `time_left`: τ in units of time; that of a whole episode if left out.
+    - `time_left`: τ in units of time; by default that of a full episode.
 
     >>> closed_form_curvature(MarketModel(2, terminal_penalty=0.3), 0.0).round(6).tolist()
     [[0.3, 0.0], [0.0, 0.3]]
@@ -44,11 +44,11 @@ def closed_form_curvature(model: MarketModel, time_left: float | None = None) ->
 
 
 def closed_form_quotes(model: MarketModel, inventory: Any, time_left: float | None = None) -> np.ndarray:
-    """Return the approximately best distances of bid and ask for inventories ``(..., n)``, as ``(..., n, 2)``:
+    """Return approximately optimal distances of bid and ask for inventories ``(..., n)``, as ``(..., n, 2)``:
 
         δᵢ = 1/kᵢ + 𝒜ᵢᵢ ± 2 (𝒜q)ᵢ,    with + for bids,
 
-    which is 1/k plus the value that the approximate value function loses by the fill.
+    which is 1/k plus the loss of the approximate value by the fill.
 
     >>> model = MarketModel(2, risk_aversion=0.5, correlation=0.8)
     >>> closed_form_quotes(model, [3, 0]).round(2).tolist()  # long in the first: sell either
@@ -57,14 +57,14 @@ def closed_form_quotes(model: MarketModel, inventory: Any, time_left: float | No
     curvature = closed_form_curvature(model, time_left)
     array = real_array("inventory", inventory)
     if array.shape[-1:] != (model.n,):
-        raise ValueError(f"inventory: got {shown(inventory)}, want shape (..., {model.n}), one for each asset")
+        raise ValueError(f"inventory: got {shown(inventory)}, want shape (..., {model.n}), one per asset")
     tilt = 2 * array @ curvature
     middle = 1 / model.decay + np.diag(curvature)
     return np.stack([middle + tilt, middle - tilt], axis=-1)
 
 
 class ClosedForm:
-    """The quotes of `closed_form_quotes` as a rule for `play`, within the bounds of quotes."""
+    """The quotes of `closed_form_quotes` as a rule for `play`, clipped to the bounds of quotes."""
 
     def __init__(self, model: MarketModel):
         check_type("model", model, MarketModel, "a MarketModel, as `market(3).model`")

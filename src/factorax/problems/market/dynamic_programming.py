@@ -1,12 +1,12 @@
-"""The best quotes for the steps that the simulator really makes, by exact dynamic programming.
+"""Optimal quotes for the discrete steps of the simulator, by exact dynamic programming.
 
-With g(q′) what is left to earn after a step that ends with inventory q′, less the penalties of the step, and p the
+With g(q′) the future earnings after a step that ends with inventory q′, minus the penalties of the step, and p the
 probability of a fill,
 
     h(q) = max_δ  Σ_sides p(δ) δ + E[g(q′)],    p(δ) = 1 − exp(−x),  x = A Δ exp(−k δ).
 
-Given all other quotes, what a quote adds is p(δ)(δ + D), with D the change of E[g] that its fill makes. This has one
-maximum, where δ + D = (eˣ − 1)/(k x); as Δ → 0 it becomes δ = 1/k − D, the quote in continuous time. Quotes are
+Given all other quotes, the contribution of a quote is p(δ)(δ + D), where D is the change of E[g] by its fill. It has
+one maximum, at δ + D = (eˣ − 1)/(k x); as Δ → 0 this becomes δ = 1/k − D, the quote in continuous time. Quotes are
 improved in turn until none changes.
 """
 
@@ -22,37 +22,37 @@ from ..._checks import Whole, check_type, checked, real_array
 from .model import MarketModel
 
 LARGEST_TABLE = 20_000
-"""Combinations of inventories that `optimum` takes on."""
+"""Maximum number of combinations of inventories for `optimum`."""
 _SWEEPS = 200
 _TOLERANCE = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Values and quotes of some assets for every step and every combination of their inventories."""
+    """Values and quotes of some assets for each step and each combination of their inventories."""
 
     assets: tuple[int, ...]
     values: np.ndarray
-    """What is left to earn before every step and after the last one, ``(horizon + 1, 2Q + 1, …)``."""
+    """Future earnings before each step and after the last one, ``(horizon + 1, 2Q + 1, …)``."""
     quotes: np.ndarray
     """Distances of bid and ask, ``(horizon, 2Q + 1, …, assets, 2)``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best that any dealer can do, in tables for assets that have no penalty in common."""
+    """The optimal policy of a dealer, in tables for groups of assets without a common penalty."""
 
     model: MarketModel
     tables: tuple[Table, ...]
 
     @cached_property
     def value(self) -> float:
-        """Expected sum of all targets in an episode, from no inventory."""
+        """Expected sum of all targets in an episode that starts without inventory."""
         return sum(float(table.values[0][(self.model.largest_inventory,) * len(table.assets)]) for table in self.tables)
 
     def rule(self, time: Any, inventory: Any) -> Any:
-        """Return the best quotes as a rule for `play`: from a step and inventories ``(n,)``, as JAX arrays, to ``(n,
-        2)``."""
+        """Return the optimal quotes ``(n, 2)`` for a step and inventories ``(n,)``, as JAX arrays: a rule for
+        `play`."""
         import jax.numpy as jnp
 
         if len(self.tables) == 1:
@@ -68,10 +68,10 @@ class Optimum:
 
 
 def optimum(model: MarketModel) -> Optimum:
-    """Return the best quotes and their value, exact for the steps of the problem and the bounds of its quotes.
+    """Return the optimal quotes and their value, exact for the steps of the problem and the bounds of its quotes.
 
-    Assets that no penalty ties together are solved one by one. Others need a table of all their inventories together,
-    (2Q + 1)ⁿ entries; `closed_form_quotes` approximates those of many assets.
+    Assets that are not coupled by a penalty are solved one by one. Coupled assets need a table of all their inventories
+    together, (2Q + 1)ⁿ entries; `closed_form_quotes` approximates the quotes of many assets.
 
     >>> from factorax.problems.market import MarketModel
     >>> round(optimum(MarketModel()).value, 3)
@@ -82,8 +82,8 @@ def optimum(model: MarketModel) -> Optimum:
         size = len(model.inventories) ** model.n
         if size > LARGEST_TABLE:
             raise ValueError(
-                f"model: has {size:,} combinations of inventories that a portfolio term ties together, want at most "
-                f"{LARGEST_TABLE:,}; `closed_form_quotes` approximates the best quotes"
+                f"model: has {size:,} combinations of inventories coupled by a portfolio term, want at most "
+                f"{LARGEST_TABLE:,}; `closed_form_quotes` approximates the optimal quotes"
             )
         return Optimum(model, (_solve(model, range(model.n)),))
     tables: dict[tuple[float, ...], Table] = {}
@@ -96,9 +96,9 @@ def optimum(model: MarketModel) -> Optimum:
 
 
 def value_of_quotes(model: MarketModel, quotes: Any, *, asset: int = 0) -> float:
-    """Return the exact value of quotes that depend on the step and an asset's own inventory, ``(horizon, 2Q + 1, 2)``.
+    """Return the exact value of quotes that depend on the step and the asset's own inventory, ``(horizon, 2Q + 1, 2)``.
 
-    Only for assets that no penalty ties to others.
+    Only for assets that are not coupled to others by a penalty.
 
     >>> model = MarketModel()
     >>> best = optimum(model)
@@ -120,9 +120,9 @@ def value_of_quotes(model: MarketModel, quotes: Any, *, asset: int = 0) -> float
     return float(table.values[0][model.largest_inventory])
 
 
-def _solve(model: MarketModel, assets: Sequence[int], given: Callable[[int], np.ndarray] | None = None) -> Table:
-    """Return the table of some assets, by going backwards through time; with `given` quotes ``(…, assets, 2)``
-    theirs."""
+def _solve(model: MarketModel, assets: Sequence[int], fixed: Callable[[int], np.ndarray] | None = None) -> Table:
+    """Return the table of some assets by backward induction, for the optimal quotes or for `fixed` ones ``(…,
+    assets, 2)``."""
     assets = tuple(assets)
     grid = np.stack(np.meshgrid(*[model.inventories] * len(assets), indexing="ij"), axis=-1).astype(float)
     running = np.einsum("...i,ij,...j", grid, model.penalty[np.ix_(assets, assets)], grid) * model.step
@@ -131,14 +131,14 @@ def _solve(model: MarketModel, assets: Sequence[int], given: Callable[[int], np.
     distance = np.full((*grid.shape, 2), 0.5 * (model.lowest_quote + model.highest_quote))
     for t in reversed(range(model.horizon)):
         step = _Stage(model, assets, grid, values[-1] - running)
-        distance = step.best(distance) if given is None else given(t)
+        distance = step.best(distance) if fixed is None else fixed(t)
         quotes.append(distance)
         values.append(step.value(distance))
     return Table(assets, np.stack(values[::-1]), np.stack(quotes[::-1]))
 
 
 class _Stage:
-    """One step, with what is left to earn after it."""
+    """One step, with the future earnings after it."""
 
     def __init__(self, model: MarketModel, assets: tuple[int, ...], grid: np.ndarray, after: np.ndarray):
         self.model, self.assets, self.after = model, assets, after
@@ -146,18 +146,18 @@ class _Stage:
         self.decay = model.decay[list(assets)]
         largest = model.largest_inventory
         self.may_fill = np.stack([grid < largest, grid > -largest], axis=-1)
-        padded = np.pad(after, 1, mode="edge")  # the edges are not reached
+        padded = np.pad(after, 1, mode="edge")  # the padding is never reached
         self.moved = {
             shift: padded[tuple(slice(1 + d, 1 + d + after.shape[i]) for i, d in enumerate(shift))]
             for shift in product((-1, 0, 1), repeat=len(assets))
         }
 
     def probability(self, distance: np.ndarray) -> np.ndarray:
-        """Return the probability of a fill, of the same shape ``(…, assets, 2)``."""
+        """Return the probability of a fill, in the same shape ``(…, assets, 2)``."""
         return -np.expm1(-self.rate[:, None] * np.exp(-self.decay[:, None] * distance)) * self.may_fill
 
     def after_moves_of(self, asset: int, p: np.ndarray) -> dict[int, np.ndarray]:
-        """Return the expectation of what is left, over the moves of the other assets, for each move of one."""
+        """Return the expected future earnings over the moves of the other assets, for each move of one."""
         weights = _moves(p)
         total = {move: np.zeros_like(self.after) for move in (-1, 0, 1)}
         for shift, after in self.moved.items():
@@ -166,14 +166,14 @@ class _Stage:
         return total
 
     def value(self, distance: np.ndarray) -> np.ndarray:
-        """Return what quotes earn in this step and leave after it."""
+        """Return the earnings of quotes in this step plus the expected future earnings."""
         p = self.probability(distance)
         weights, after = _moves(p), self.after_moves_of(0, p)
         earned = np.where(p > 0, p * distance, 0.0).sum(axis=(-1, -2))
         return earned + sum(weights[move][..., 0] * after[move] for move in (-1, 0, 1))
 
     def best(self, distance: np.ndarray) -> np.ndarray:
-        """Return the quotes that none of them alone can improve, from others."""
+        """Return quotes that no single change can improve, starting from `distance`."""
         for _ in range(_SWEEPS):
             before = distance.copy()
             for i in range(len(self.assets)):
@@ -204,7 +204,9 @@ class _Stage:
 
 
 def _moves(p: np.ndarray) -> dict[int, np.ndarray]:
-    """Return probabilities that the inventory of an asset falls, stays and rises, each ``(…, assets)``, for those of
-    fills."""
+    """Return the probabilities that the inventory of an asset falls, stays and rises, each ``(…, assets)``.
+
+    `p` are the probabilities of fills.
+    """
     bid, ask = p[..., 0], p[..., 1]
     return {-1: ask * (1 - bid), 0: bid * ask + (1 - bid) * (1 - ask), 1: bid * (1 - ask)}

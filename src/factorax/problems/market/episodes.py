@@ -1,4 +1,4 @@
-"""Episodes of a market with quotes by a rule: the best ones, those in closed form, or any other."""
+"""Episodes of a market in which a rule sets the quotes: optimal, closed-form, or any other."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ from ..._checks import Count, Seed, check_function, check_type, checked
 from .market_problem import Market
 
 Rule = Callable[[Any, Any], Any]
-"""From the number of a step and inventories ``(n,)``, as JAX arrays, to distances of bids and asks, ``(n, 2)``."""
+"""Maps a step and inventories ``(n,)``, as JAX arrays, to distances of bids and asks, ``(n, 2)``."""
 
 
 def play(market: Market, rule: Rule, *, episodes: int = 1000, seed: int = 0) -> np.ndarray:

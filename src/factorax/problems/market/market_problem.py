@@ -20,16 +20,16 @@ _NO_MODEL: Any = None
 
 @dataclass(frozen=True, eq=False)
 class Market(Problem):
-    """The problem of `market`, with its parameters and the factorisations to train it with."""
+    """The problem created by `market`, with its parameters and factorisations."""
 
     model: MarketModel = _NO_MODEL
 
     def influence(self, preset: str, **options: Any) -> InfluenceNetwork:
-        """Return the same network, with one of three factorisations of the policy.
+        """Return the network of the problem with one of three factorisations of the policy.
 
-        - ``"singletons"``: every quote is a factor, 2n of them; the network of the problem itself;
-        - ``"minimum"``: bid and ask of an asset are one factor, the minimum factorisation (Def. 4.2), n of them;
-        - ``"joint"``: all quotes are one factor.
+        - ``"singletons"``: each quote is a factor (2n factors), as in the problem itself;
+        - ``"minimum"``: bid and ask of an asset form one factor (n factors), the minimum factorisation (Def. 4.2);
+        - ``"joint"``: all quotes form one factor.
         """
         if preset not in _PRESETS or options:
             raise ValueError(
@@ -43,33 +43,34 @@ class Market(Problem):
 
 
 def market(n: int = 1, **settings: Any) -> Market:
-    """Return a problem in which a dealer quotes bid and ask on n assets: Avellaneda and Stoikov (2008), discrete time.
+    """Return the problem of a dealer who quotes bid and ask on n assets: Avellaneda and Stoikov (2008) in discrete
+    time.
 
-    The dealer earns the distance of its quotes from the mid price, as often as they are filled, and is penalised for
-    inventory: far quotes earn more and are filled less often, and the inventory is steered by quoting closer on one
-    side. `settings` are those of `MarketModel`; Δ is its `step`.
+    The dealer earns the distance of its quotes from the mid price whenever they are filled, and is penalised for
+    inventory: distant quotes earn more and are filled less often, and the inventory is controlled by quoting closer on
+    one side. `settings` are those of `MarketModel`; Δ is its `step`.
 
-    - **Observation**: the share of time that is left, and the inventories qᵢ / Q, ``(1 + n,)``. Prices are not
+    - **Observation**: the remaining fraction of time, and the inventories qᵢ / Q, ``(1 + n,)``. Prices are not
       observed: their changes cannot be predicted, and nothing else depends on them.
     - **Action**: ``Box(2n)``, the distances from the mid price of bid 1, ask 1, bid 2, ask 2, …
-    - **Dynamics** of a step: every quote is filled, for one unit, with probability 1 − exp(−Λᵢ(δ) Δ), independently;
-      then mid prices change by Gaussians of covariance Σ Δ, while the dealer holds its new inventory. A bid of an asset
-      with qᵢ = Q, and an ask with qᵢ = −Q, is not filled.
-    - **Targets**: ``profit i``, the distances that were earned and the change in value of the inventory, together the
-      change of wealth; ``penalty i``, −φᵢ qᵢ² Δ, and −αᵢ qᵢ² in the last step; with `risk_aversion` γ > 0 also
-      ``portfolio``, −½ γ qᵀΣq Δ.
-    - **Influence**: both quotes of an asset touch its own profit and penalty, and the portfolio. Quotes change their
-      own inventory, which only these read, so that it is the network of returns as well, if every quote depends on its
-      own inventory alone. A quote that looks at other inventories (a joint policy, or any with `risk_aversion`) reacts
-      to the quotes of others, and what that changes in its own later targets is left out.
-    - **Local observation** of a quote: the share of time that is left, and ±qᵢ / Q, with − for asks; with
-      `risk_aversion` also ±(Σq)ᵢ. The model does not change if bids and asks are exchanged and inventories change their
-      sign, so that one function serves both.
+    - **Dynamics** of a step: each quote is filled, for one unit, with probability 1 − exp(−Λᵢ(δ) Δ), independently;
+      then mid prices change by Gaussians of covariance Σ Δ, while the dealer holds its new inventory. A bid on an
+      asset with qᵢ = Q, and an ask with qᵢ = −Q, is not filled.
+    - **Targets**: ``profit i``, the earned distances and the change in value of the inventory, together the change of
+      wealth; ``penalty i``, −φᵢ qᵢ² Δ, and −αᵢ qᵢ² in the last step; with `risk_aversion` γ > 0 also ``portfolio``,
+      −½ γ qᵀΣq Δ.
+    - **Influence**: both quotes of an asset influence its profit and penalty, and the portfolio. Quotes change only
+      their own inventory, on which only these targets depend, so this is also the network of returns, if each quote
+      depends only on its own inventory. A quote that depends on other inventories (in a joint policy, or any policy
+      with `risk_aversion`) reacts to other quotes, and the resulting change of its later targets is neglected.
+    - **Local observation** of a quote: the remaining fraction of time, and ±qᵢ / Q, with − for asks; with
+      `risk_aversion` also ±(Σq)ᵢ. The model is symmetric under exchange of bids and asks with a change of sign of the
+      inventories, so one function serves both.
     - **End**: terminated after `horizon` steps; the value after it is 0.
 
     The probability of a fill is that of at least one arrival within the step at constant intensity. In continuous time
-    a quote could be filled several times, and change after the first: as Δ → 0 the values agree (`optimum` and
-    `continuous_values`), and with the default of 0.2 the best value is 6 % below that in continuous time.
+    a quote could be filled several times, and change after the first fill. As Δ → 0 the values agree (`optimum` and
+    `continuous_values`); with the default of 0.2 the optimal value is 6 % below that in continuous time.
 
     >>> market(2).network
     InfluenceNetwork(4 actions → 4 targets, 8 edges, density 0.5)
@@ -93,9 +94,9 @@ def market(n: int = 1, **settings: Any) -> Market:
 
 
 def _network(model: MarketModel) -> InfluenceNetwork:
-    """Return which quote touches which target."""
-    own = np.repeat(np.arange(model.n), 2)
-    columns = [own, model.n + own]
+    """Return the network from quotes to targets."""
+    asset_of = np.repeat(np.arange(model.n), 2)
+    columns = [asset_of, model.n + asset_of]
     if model.has_portfolio_term:
         columns.append(np.full(2 * model.n, 2 * model.n))
     rows, m = np.arange(2 * model.n), 2 * model.n + model.has_portfolio_term
@@ -108,7 +109,7 @@ def _network(model: MarketModel) -> InfluenceNetwork:
 
 
 class _Dealer:
-    """The functions of a market: `reset`, `trade`, which is its step, and `local`."""
+    """The functions of a market: `reset`, `trade` (its step), and `local`."""
 
     def __init__(self, model: MarketModel):
         self.model = model
@@ -120,18 +121,18 @@ class _Dealer:
         self.is_diagonal = not np.count_nonzero(root - np.diag(np.diag(root)))
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
-        """No inventory, no cash; prices are counted from where they start."""
+        """Return a state without inventory and cash; prices are relative to their start."""
         zeros = jnp.zeros(self.model.n)
         state = {"inventory": zeros.astype(jnp.int32), "cash": zeros, "price": zeros, "time": jnp.int32(0)}
         return state, self.observe(state)
 
     def observe(self, state: Any) -> jax.Array:
-        """Return what the dealer sees, ``(1 + n,)``."""
-        left = 1.0 - state["time"] / self.model.horizon
-        return jnp.concatenate([left[None], state["inventory"] / self.model.largest_inventory])
+        """Return the observation of the dealer, ``(1 + n,)``."""
+        time_left = 1.0 - state["time"] / self.model.horizon
+        return jnp.concatenate([time_left[None], state["inventory"] / self.model.largest_inventory])
 
     def trade(self, key: jax.Array, state: Any, quotes: jax.Array) -> Step:
-        """Make one step: fills at the quoted prices, then new mid prices."""
+        """Simulate one step: fills at the quoted prices, then new mid prices."""
         model, before = self.model, state["inventory"]
         for_fills, for_prices = jax.random.split(key)
         distance = quotes.reshape(model.n, 2)
@@ -162,13 +163,13 @@ class _Dealer:
         )
 
     def local(self, obs: jax.Array) -> jax.Array:
-        """Return what every quote sees, ``(..., 2n, 2)``, or ``(..., 2n, 3)`` with a portfolio term."""
+        """Return the local observation of each quote, ``(..., 2n, 2)``, or ``(..., 2n, 3)`` with a portfolio term."""
         inventory = obs[..., 1:]
         mine = [inventory]
         if self.model.has_portfolio_term:
             norm = np.linalg.norm(self.model.covariance, axis=1)
             mine.append(inventory @ np.asarray(self.model.covariance / np.where(norm > 0, norm, 1), np.float32))
-        seen = jnp.repeat(jnp.stack(mine, axis=-1), 2, axis=-2)
-        seen = seen * jnp.tile(jnp.array([1.0, -1.0]), self.model.n)[:, None]
-        left = jnp.broadcast_to(obs[..., :1, None], (*seen.shape[:-1], 1))
-        return jnp.concatenate([left, seen], axis=-1)
+        rows = jnp.repeat(jnp.stack(mine, axis=-1), 2, axis=-2)
+        rows = rows * jnp.tile(jnp.array([1.0, -1.0]), self.model.n)[:, None]
+        time_left = jnp.broadcast_to(obs[..., :1, None], (*rows.shape[:-1], 1))
+        return jnp.concatenate([time_left, rows], axis=-1)

@@ -1,4 +1,4 @@
-"""The model of a market in which one dealer quotes: its parameters, checked, as arrays with an entry for each asset."""
+"""The parameters of a market in which one dealer quotes, checked and converted to arrays with one entry per asset."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,12 +10,12 @@ from ..._checks import Count, NotNegative, Positive, check_each, checked, real_a
 
 _VOLATILITY = 0.5
 _TOLERANCE = 1e-6
-"""How far below zero the smallest eigenvalue of a covariance may be, as a share of the largest."""
+"""How far below zero the smallest eigenvalue of a covariance may be, relative to the largest."""
 
 
 @dataclass(frozen=True, eq=False)
 class MarketModel:
-    """Parameters of the model of Avellaneda and Stoikov (2008) for n assets; all but the last five may differ by asset.
+    """Parameters of the model of Avellaneda and Stoikov (2008) for n assets; all but the last five may vary by asset.
 
     A quote at distance δ from the mid price is filled with intensity Λᵢ(δ) = Aᵢ exp(−kᵢ δ). Mid prices are Brownian
     motions with covariance Σ. The dealer holds the inventory q, and
@@ -30,26 +30,26 @@ class MarketModel:
     n: int = 1
     """Number of assets."""
     intensity: Any = 2.0
-    """A: fills per unit of time of a quote at the mid price, each side."""
+    """A: fills per unit of time of a quote at the mid price, on each side."""
     decay: Any = 1.0
-    """k: a quote that is 1/k further away is filled e times less often."""
+    """k: a quote that is 1/k more distant is filled e times less often."""
     volatility: Any = None
-    """σ of the mid price, for a unit of time; 0.5 if neither it nor `covariance` is given."""
+    """σ of the mid price per unit of time; 0.5 if neither it nor `covariance` is given."""
     running_penalty: Any = 0.1
-    """φ, for a unit of inventory squared and of time."""
+    """φ, per unit of squared inventory and of time."""
     terminal_penalty: Any = 0.2
-    """α, for a unit of inventory squared at the end."""
+    """α, per unit of squared inventory at the end."""
     correlation: float = 0.0
     """Correlation of the mid prices of any two assets."""
     covariance: Any = None
     """Σ of the mid prices, ``(n, n)``, instead of `volatility` and `correlation`."""
     risk_aversion: float = 0.0
-    """γ, the weight of the portfolio's variance; if it is 0, there is no such target."""
+    """γ, the weight of the portfolio's variance; there is no such target if it is 0."""
     largest_inventory: int = 5
-    """Q: a dealer with Q units of an asset does not buy more of it, and with −Q does not sell more."""
+    """Q: a dealer with Q units of an asset buys no more of it, and with −Q sells no more."""
     lowest_quote: float = -1.0
     highest_quote: float = 4.0
-    """Bounds of the distances δ. A negative distance is a price on the other side of the mid price."""
+    """Bounds of the distances δ. A negative distance is a price beyond the mid price."""
     step: float = 0.2
     """Length of a step, in units of time."""
     horizon: int = 50
@@ -78,12 +78,12 @@ class MarketModel:
         object.__setattr__(self, name, value)
 
     def _of_each_asset(self, name: str, value: Any, *, positive: bool) -> np.ndarray:
-        """Return a number for all assets, or one for each, as an array ``(n,)``."""
+        """Return one number for all assets, or one per asset, as an array ``(n,)``."""
         array = real_array(name, value).astype(float) if np.ndim(value) else np.array(checked(name, value, float))
         if array.shape not in ((), (self.n,)):
-            raise ValueError(f"{name}: got {shown(value)}, want a number, or {self.n}, one for each asset")
+            raise ValueError(f"{name}: got {shown(value)}, want a number, or {self.n}, one per asset")
         if (array <= 0).any() if positive else (array < 0).any():
-            want = "numbers above 0" if positive else "numbers of at least 0"
+            want = "numbers above 0" if positive else "numbers ≥ 0"
             raise ValueError(f"{name}: got {shown(value)}, want {want}")
         return np.broadcast_to(array, (self.n,)).copy()
 
@@ -95,25 +95,26 @@ class MarketModel:
             lowest = -1 / max(self.n - 1, 1)
             if not lowest <= rho <= 1:
                 raise ValueError(
-                    f"correlation: got {rho}, want a number from {lowest:.3g} to 1, which {self.n} assets can have"
+                    f"correlation: got {rho}, want a number from {lowest:.3g} to 1, the range for {self.n} assets"
                 )
             return np.outer(volatility, volatility) * (rho + (1 - rho) * np.eye(self.n))
         if self.volatility is not None or rho != 0:
             raise ValueError(
-                f"covariance: got {shown(self.covariance)} with volatility or correlation; leave these two out, or it"
+                f"covariance: got {shown(self.covariance)} together with volatility or correlation; want either "
+                "covariance or these two"
             )
         matrix = real_array("covariance", self.covariance).astype(float)
         if matrix.shape != (self.n, self.n):
             raise ValueError(
-                f"covariance: got {shown(self.covariance)} of shape {matrix.shape}, want ({self.n}, {self.n}), a row "
-                "for each asset"
+                f"covariance: got {shown(self.covariance)} of shape {matrix.shape}, want ({self.n}, {self.n}), one row "
+                "per asset"
             )
         if not np.allclose(matrix, matrix.T, rtol=_TOLERANCE, atol=0):
             raise ValueError(f"covariance: got {shown(self.covariance)}, want a symmetric matrix")
         eigenvalues = np.linalg.eigvalsh(matrix)
         if eigenvalues[0] < -_TOLERANCE * max(eigenvalues[-1], 1e-300):
             raise ValueError(
-                f"covariance: got {shown(self.covariance)}, whose smallest eigenvalue is {eigenvalues[0]:.3g}; want a "
+                f"covariance: got {shown(self.covariance)}, with the smallest eigenvalue {eigenvalues[0]:.3g}; want a "
                 "positive semi-definite matrix"
             )
         return matrix
@@ -125,16 +126,16 @@ class MarketModel:
 
     @cached_property
     def is_independent(self) -> bool:
-        """Whether no penalty ties assets together, so that the best quotes of each depend on its own inventory alone.
+        """Whether no penalty couples the assets, so that the optimal quotes of each depend only on its own inventory.
 
-        Correlated prices alone do not: the dealer cannot predict them, and their changes have mean zero.
+        Correlated prices alone do not couple them: the dealer cannot predict prices, and their changes have mean zero.
         """
         off_diagonal = self.covariance - np.diag(np.diag(self.covariance))
         return self.risk_aversion == 0 or not off_diagonal.any()
 
     @cached_property
     def penalty(self) -> np.ndarray:
-        """R ``(n, n)`` of the running penalty qᵀRq of a unit of time: diag(φ) + ½ γ Σ."""
+        """R ``(n, n)`` of the running penalty qᵀRq per unit of time: diag(φ) + ½ γ Σ."""
         return np.diag(self.running_penalty) + self.risk_aversion * self.covariance / 2
 
     @property
@@ -144,5 +145,5 @@ class MarketModel:
 
     @property
     def inventories(self) -> np.ndarray:
-        """−Q, …, Q, the inventories that an asset can have, ``(2Q + 1,)``."""
+        """−Q, …, Q, the possible inventories of an asset, ``(2Q + 1,)``."""
         return np.arange(-self.largest_inventory, self.largest_inventory + 1)

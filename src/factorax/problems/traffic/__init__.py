@@ -1,4 +1,4 @@
-"""Grids of traffic lights: the paper's large problem, in SUMO and as an exact JAX twin of it."""
+"""Grids of traffic lights: the paper's large problem, in SUMO and in an equivalent JAX simulator."""
 
 from typing import TYPE_CHECKING
 
@@ -29,5 +29,5 @@ _HOMES = {
     "play_in_sumo": "episode",
 }
 
-# Loaded when needed: workers that step SUMO have no use for JAX.
+# Loaded lazily: workers that step SUMO do not need JAX.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

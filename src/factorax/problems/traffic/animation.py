@@ -1,4 +1,4 @@
-"""Cars and lights from above, second by second."""
+"""Films of cars and lights from above, second by second."""
 
 import os
 import shutil
@@ -29,9 +29,9 @@ def animate(
 ) -> None:
     """Write episodes side by side as a film: ``.gif``, ``.mp4``, or ``.html``, a page with a canvas and controls.
 
-    - `scenes`: what `play` gave, by the titles to be shown.
+    - `scenes`: the results of `play`, by title.
     - `speed`: seconds of traffic per second of film.
-    - `size`: of a scene, in inches; an inch has 100 pixels.
+    - `size`: the size of a scene in inches of 100 pixels.
     """
     path = Path(path)
     writer, settings = film_writer(path, speed)
@@ -50,9 +50,9 @@ def animate(
 
 
 def film_writer(path: Path, speed: int) -> tuple[Any, Any]:
-    """Return what writes the film, None for a page with a canvas, and matplotlib's settings for it."""
+    """Return the writer of the film (None for a page with a canvas), and matplotlib's settings for it."""
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"out: no folder {str(path.parent)!r} to write {path.name!r} to")
+        raise FileNotFoundError(f"out: no folder {str(path.parent)!r}; create it to write {path.name!r}")
     if path.suffix == ".gif":
         return animation.PillowWriter(fps=speed), {}
     if path.suffix == ".html":
@@ -70,15 +70,13 @@ def _ffmpeg() -> str:
     except ImportError:
         path = shutil.which("ffmpeg")
         if path is None:
-            raise ImportError(
-                "out: .mp4 needs ffmpeg: pip install imageio-ffmpeg; .gif and .html need nothing more"
-            ) from None
+            raise ImportError("out: .mp4 needs ffmpeg: pip install imageio-ffmpeg; or use .gif or .html") from None
         return path
     return get_ffmpeg_exe()
 
 
 def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, Callable[[int], None]]:
-    """Return the figure, and what brings it to a second."""
+    """Return the figure, and a function that draws a given second."""
     ways = Ways(grid)
     width, height = ways.extent
     per_metre = size / max(width, height)
@@ -92,7 +90,7 @@ def _stage(grid: Grid, scenes: Mapping[str, Any], size: float) -> tuple[Figure, 
 
 
 def laid_out(figure: Figure, axes: Sequence[Axes], draws: Sequence[Callable[[int], None]]) -> Callable[[int], None]:
-    """Add the scale of speeds, fix the layout, and return what brings all panels to a second."""
+    """Add the scale of speeds, fix the layout, and return a function that draws a given second in all panels."""
     bar = figure.colorbar(axes[0].collections[-1], ax=list(axes), fraction=0.05, pad=0.02, aspect=30)
     bar.set_label("speed, m/s", fontsize=8)
     bar.ax.tick_params(labelsize=8)
@@ -103,7 +101,7 @@ def laid_out(figure: Figure, axes: Sequence[Axes], draws: Sequence[Callable[[int
 
     draw(0)
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # once is enough
+    figure.set_layout_engine("none")  # the layout is computed only once
     return draw
 
 
@@ -130,6 +128,6 @@ def _scene(ax: Axes, ways: Ways, title: str, episode: TrafficEpisode, states: La
         lights.set_color(ways.colours(signals[:, t]))
         standing = int((v[t][there] <= 0.3).sum())
         lost = f"{so_far[t]:.0f}".replace("-", "−")
-        heading.set_text(f"{title}, {t + 1} s: {there.sum()} cars, {standing} stand, return {lost}")
+        heading.set_text(f"{title}, {t + 1} s: {there.sum()} cars, {standing} standing, return {lost}")
 
     return draw

@@ -1,4 +1,4 @@
-"""Episodes of traffic as data for a canvas, and the page that plays them: cars, lights and controls, in one file."""
+"""Episodes of traffic as data for a canvas, and a self-contained page that plays them."""
 
 import base64
 import html
@@ -19,7 +19,7 @@ from .lane_simulator import SECTION, Lanes
 from .signals import Signals, green_and_yellow
 
 SPEED_UNIT = 0.25
-"""Metres a second of one unit of speed: a byte holds up to 64 m/s."""
+"""Speed in metres per second of one unit: a byte holds up to 64 m/s."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -42,18 +42,18 @@ _PAGE = """<!doctype html>
 
 
 def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) -> dict[str, Any]:
-    """Return episodes as JSON: the map once, and per second the places and speeds of cars and the colours of lights.
+    """Return episodes as JSON: the map once, and per second the positions and speeds of cars and the colours of lights.
 
-    - `scenes`: what `play` returned, by the titles to be shown.
+    - `scenes`: the results of `play`, by title.
     """
     ways = Ways(grid)
     longest = float(np.linalg.norm(ways.streets[:, 1] - ways.streets[:, 0], axis=1).max())
     unit = max(0.1, longest / 65_000)
     return {
-        "streets": _flipped(ways.streets),
-        "stop_lines": _flipped(ways.stop_lines),
-        "start": _flipped(ways.start),
-        "ahead": _flipped(ways.ahead),
+        "streets": flipped(ways.streets),
+        "stop_lines": flipped(ways.stop_lines),
+        "start": flipped(ways.start),
+        "ahead": flipped(ways.ahead),
         "unit": unit,
         "speed_unit": SPEED_UNIT,
         "scenes": [_scene(ways, title, *scene, unit=unit) for title, scene in scenes.items()],
@@ -61,9 +61,9 @@ def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) 
 
 
 def write_film_page(path: Path, film: Mapping[str, Any], *, speed: int = 10) -> None:
-    """Write a page that plays a film; it needs no other file and no network.
+    """Write a self-contained page that plays a film.
 
-    - `speed`: seconds of traffic per second at first; the page has a choice of others.
+    - `speed`: initial number of seconds of traffic per second; the page offers others.
     """
     script, style = film_script(), film_style() + _asset("page.css")
     title = "Traffic: " + ", ".join(printable(scene["title"]) for scene in film["scenes"])
@@ -83,7 +83,7 @@ def film_script() -> str:
 
 
 def film_style() -> str:
-    """Return the style of its controls."""
+    """Return the style sheet of the controls."""
     return _asset("film.css")
 
 
@@ -92,8 +92,8 @@ def _asset(name: str) -> str:
     return folder.joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def _flipped(points: np.ndarray) -> list[Any]:
-    """Points of the plane as on a screen, where y grows downward."""
+def flipped(points: np.ndarray) -> list[Any]:
+    """Return points of the plane in screen coordinates, where y grows downwards."""
     return np.round(points * np.array([1.0, -1.0]), 2).tolist()
 
 
@@ -108,20 +108,21 @@ def _scene(ways: Ways, title: str, episode: TrafficEpisode, states: Lanes, *, un
     return {
         "title": title,
         "seconds": len(place),
-        "counts": _packed(np.clip(present, 0, 65_535).astype("<u2")),
-        "along": _packed(along),
-        "speeds": _packed(speeds),
-        "lights": _packed(np.stack([_colours(ways, signals[:, t]) for t in range(len(place))])),
+        "counts": packed(np.clip(present, 0, 65_535).astype("<u2")),
+        "along": packed(along),
+        "speeds": packed(speeds),
+        "lights": packed(np.stack([_colours(ways, signals[:, t]) for t in range(len(place))])),
         "returns": np.round(np.cumsum(np.asarray(episode.reward, float)), 1).tolist(),
     }
 
 
 def _colours(ways: Ways, signals: np.ndarray) -> np.ndarray:
-    """Return what every stop line shows: 0 for red, 1 for yellow, 2 for green."""
+    """Return the colour of each stop line: 0 for red, 1 for yellow, 2 for green."""
     axis = (ways.route >= 2 * ways.grid.columns).astype(int)
     green, yellow = green_and_yellow(Signals(*(x[ways.light] for x in signals)), axis)
     return np.where(green, 2, np.where(yellow, 1, 0)).astype(np.uint8)
 
 
-def _packed(array: np.ndarray) -> str:
+def packed(array: np.ndarray) -> str:
+    """Return the bytes of an array in base64."""
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()

@@ -1,4 +1,4 @@
-"""Reference controllers: from a joint observation and the time to what is asked of the lights, in either simulator."""
+"""Reference controllers: functions from a joint observation and the time to switch requests, in either simulator."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from .observations import MAX_DISTANCE
 
 
 class Controller(NamedTuple):
-    """A policy for the lights, of NumPy or JAX arrays.
+    """A controller of the lights, for NumPy or JAX arrays.
 
     >>> act, memory = every(Grid(1, 2), 2)
     >>> for t in range(3):
@@ -24,10 +24,10 @@ class Controller(NamedTuple):
     """
 
     act: Callable[[Any, Any, Any], tuple[Any, Any]]
-    """From an observation ``(d,)``, the number of the step, from 0, and what is remembered, to booleans ``(n,)`` and
-    what to remember."""
+    """Maps an observation ``(d,)``, the step (from 0) and the controller's memory to booleans ``(n,)`` and the new
+    memory."""
     memory: Any = ()
-    """What is remembered at the start of an episode."""
+    """The memory at the start of an episode."""
 
 
 def _forgetful(act: Callable[[Any, Any], Any]) -> Controller:
@@ -35,9 +35,10 @@ def _forgetful(act: Callable[[Any, Any], Any]) -> Controller:
 
 
 def every(grid: Grid, seconds: int) -> Controller:
-    """Return a controller that switches all lights in steps k, 2k, 3k, …, counted from 1; with 1 as often as they can.
+    """Return a controller that requests a switch of all lights in steps k, 2k, 3k, …, counted from 1.
 
-    These are fixed times: ``every(grid, 31)`` shows 28 seconds of green and 3 of yellow.
+    With 1, lights switch as often as they can. The cycle is fixed: ``every(grid, 31)`` has 28 s of green and 3 s of
+    yellow.
     """
     if seconds < 1:
         raise ValueError(f"seconds: got {seconds}, want at least 1")
@@ -46,22 +47,23 @@ def every(grid: Grid, seconds: int) -> Controller:
 
 
 def always(grid: Grid) -> Controller:
-    """Switch as often as possible: a second of green, three of yellow."""
+    """Return a controller that switches as often as possible: one second of green, three of yellow."""
     return every(grid, 1)
 
 
 def never(grid: Grid) -> Controller:
-    """Never ask to switch: north–south stays green, or SUMO's own programme runs."""
+    """Return a controller that never switches: north–south stays green, or SUMO's own programme runs."""
     return _forgetful(lambda obs, t: np.zeros(grid.n_lights, bool))
 
 
 def replay(requests: Any) -> Controller:
-    """Replay recorded requests, booleans ``(T, n)``."""
+    """Return a controller that replays recorded requests, booleans ``(T, n)``."""
     return _forgetful(lambda obs, t: requests[t])
 
 
 def gap_out(grid: Grid, *, wait: float = 135.0, clear: float = 90.0) -> Controller:
-    """Switch if a car is on its way to the red light, nearer than `wait` metres, and none within `clear` of the green.
+    """Return a controller that switches if a car is within `wait` metres of the red and none within `clear` of the
+    green.
 
     >>> from factorax.problems.traffic import Traffic
     >>> gap_out(Grid(3, 3)).act(np.zeros(Traffic(3, 3).observation_space.shape), 0, ())[0].any()
@@ -77,11 +79,11 @@ def gap_out(grid: Grid, *, wait: float = 135.0, clear: float = 90.0) -> Controll
 
 
 def actuated(grid: Grid, *, shortest: int = 8, longest: int = 45, gap: int = 3, detector: float = 21.0) -> Controller:
-    """SUMO's actuated lights: green ends once no car has passed a loop `detector` metres before the light for `gap`
-    seconds, at the earliest after `shortest` and at the latest after `longest`.
+    """Return SUMO's actuated control: green ends once no car has passed a loop detector for `gap` seconds.
 
-    SUMO's own are `TrafficEnv(program="actuated")`; those have loops in the street, and this has the observation: a car
-    is taken for one that passes in the second in which it would by its speed.
+    The loop is `detector` metres before the light; green lasts between `shortest` and `longest` seconds. SUMO's own
+    lights are `TrafficEnv(program="actuated")`, with loops in the street. This controller uses the observation: a car
+    counts as passing in the second in which it would pass at its current speed.
     """
 
     def act(obs: Any, t: Any, memory: Any) -> tuple[Any, Any]:
@@ -96,8 +98,10 @@ def actuated(grid: Grid, *, shortest: int = 8, longest: int = 45, gap: int = 3, 
 
 
 def trained(model: Any, *, sampled: bool = False, seed: int = 0) -> Controller:
-    """Return the policy of a `FactoredPPO` that was trained on a grid of this size, with its most probable actions or,
-    if `sampled`, with actions drawn from it."""
+    """Return the policy of a `FactoredPPO` model trained on a grid of this size as a controller.
+
+    Actions are the most probable ones or, if `sampled`, drawn from the policy.
+    """
     learner, state = model.learner, model.state
     size = state.agent.policy.memory
 
@@ -113,8 +117,8 @@ def trained(model: Any, *, sampled: bool = False, seed: int = 0) -> Controller:
 
 
 class _LightView(NamedTuple):
-    """What a joint observation says of the lights, ``(n,)``, and of the car nearest to each on its approaches from the
-    west, south, east and north, ``(n, 4)``."""
+    """The lights ``(n,)`` in a joint observation, and the nearest car on each approach from the west, south, east and
+    north, ``(n, 4)``."""
 
     speed: Any
     distance: Any
@@ -139,7 +143,7 @@ class _LightView(NamedTuple):
         )
 
     def facing(self, cars: Any, *, green: bool) -> Any:
-        """Return whether one of these cars ``(n, 4)`` comes to the green, or to the red, side of its light."""
+        """Return whether one of these cars ``(n, 4)`` approaches the green, or the red, side of its light."""
         along, across = cars[:, (0, 2)].any(axis=-1), cars[:, (1, 3)].any(axis=-1)
         east_west = self.east_west == green
         return (along & east_west) | (across & ~east_west)

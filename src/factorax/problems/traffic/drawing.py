@@ -1,4 +1,4 @@
-"""The grid from above: where streets, stop lines and cars are, and which streets a light is credited with."""
+"""The grid from above: positions of streets, stop lines and cars, and the streets that a light influences."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,12 +10,12 @@ from .lane_simulator import SECTION
 from .signals import Signals, green_and_yellow
 
 LANE_OFFSET = 11.0
-"""How far from the middle of a street its lanes are drawn, in metres: further than they are, to be seen."""
+"""Distance of lanes from the middle of their street in metres; exaggerated, to be visible."""
 GREEN, YELLOW, RED = "#009E73", "#F0C419", "#D55E00"
 
 
 def draw_influence(ax: Axes, grid: Grid, net: InfluenceNetwork, light: int) -> None:
-    """Draw the streets of a grid, those that a light influences in blue: the stronger, the darker."""
+    """Draw the streets of a grid, with those that a light influences in blue, darker for stronger influence."""
     ways = Ways(grid)
     weight = np.asarray(net.to_dense()[light], float)
     blue, grey = np.array([0.0, 0.45, 0.70]), np.array([0.87, 0.87, 0.87])
@@ -29,7 +29,7 @@ def draw_influence(ax: Axes, grid: Grid, net: InfluenceNetwork, light: int) -> N
 
 
 class Ways:
-    """Where things are in the plane, in metres; the light in the south-west is at the origin."""
+    """Positions in the plane in metres, with the light in the south-west at the origin."""
 
     def __init__(self, grid: Grid):
         self.grid = grid
@@ -43,10 +43,10 @@ class Ways:
             start.append(first - (ENTRY + JUNCTION / 2) * along + LANE_OFFSET * right)
             ahead.append(along)
             lights.append(len(passed))
-        self.start, self.ahead = np.array(start), np.array(ahead)  # of the routes, (L, 2)
+        self.start, self.ahead = np.array(start), np.array(ahead)  # start and direction of each route, (L, 2)
         ends = self.start + (SECTION * np.array(lights) + EXIT)[:, None] * self.ahead
         self.streets = np.stack([self.start, ends], axis=1)
-        self.edges = np.empty((grid.n_edges, 2, 2))  # their ends
+        self.edges = np.empty((grid.n_edges, 2, 2))  # both ends of each street
         for i, names in enumerate(grid.routes):
             for j, name in enumerate(names):
                 begin = SECTION * j + np.array([0.0, grid.lengths[grid.number[name]]])
@@ -65,11 +65,11 @@ class Ways:
         return float(width), float(height)
 
     def where(self, section: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Return positions ``(S, L, 2)`` of the cars, from their sections and places ``(S, L)``."""
+        """Return the positions ``(S, L, 2)`` of the cars, given their sections and places ``(S, L)``."""
         return self.start + (SECTION * section + place)[..., None] * self.ahead
 
     def colours(self, signals: np.ndarray) -> list[str]:
-        """Return what every stop line shows, from the lights' direction, yellow and since, ``(3, n)``."""
+        """Return the colour of each stop line, given direction, yellow and since of the lights, ``(3, n)``."""
         axis = (self.route >= 2 * self.grid.columns).astype(int)
         green, yellow = green_and_yellow(Signals(*(x[self.light] for x in signals)), axis)
         return np.where(green, GREEN, np.where(yellow, YELLOW, RED)).tolist()

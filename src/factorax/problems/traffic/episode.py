@@ -1,4 +1,4 @@
-"""Whole episodes under a controller, in the lane simulator and in SUMO."""
+"""Complete episodes under a controller, in the lane simulator and in SUMO."""
 
 from typing import Any, NamedTuple
 
@@ -18,16 +18,17 @@ class TrafficEpisode(NamedTuple):
     psi: Any
     """Targets, ``(T, m)``."""
     reward: Any
-    """The global reward, whatever the targets are, ``(T,)``."""
+    """The global reward, independent of the kind of targets, ``(T,)``."""
     cars: Any
-    """Cars on every street, ``(T, m)``."""
+    """Number of cars on each street, ``(T, m)``."""
 
 
 def play(
     simulator: LaneSimulator, controller: Controller, key: jax.Array, *, steps: int | None = None
 ) -> tuple[TrafficEpisode, Lanes]:
-    """Play an episode in the lane simulator; returns it and the state after every step. Pure, so it can be compiled
-    and mapped over keys.
+    """Play an episode in the lane simulator; return it and the state after each step.
+
+    A pure function, which can be compiled and vectorised over keys.
 
     >>> from factorax.problems.traffic import LaneSimulator, Traffic
     >>> from factorax.problems.traffic.controllers import always
@@ -57,7 +58,7 @@ def play(
 
 
 def play_in_sumo(env: Any, controller: Controller, seed: int, *, steps: int | None = None) -> TrafficEpisode:
-    """Play an episode in SUMO; `env` is a `TrafficEnv`."""
+    """Play an episode in SUMO, in the `TrafficEnv` `env`."""
     obs, _ = env.reset(seed=seed)
     memory, steps_taken = controller.memory, []
     for t in range(steps or env.traffic.horizon):

@@ -1,4 +1,4 @@
-"""Which light influences which street: from the paper's local baseline to all that cars can carry."""
+"""Influence of lights on streets: from the paper's local baseline to everything that cars can transmit."""
 
 import warnings
 from typing import Annotated, Literal
@@ -29,14 +29,14 @@ def influence(
 
     **Arguments**
 
-    - `preset`: ``"in"``, the four streets that lead to a light; no light has those that lead out of the grid.
-      ``"incident"``, those and the four that lead away: the paper's local baseline. ``"n-level"``, the incident streets
-      of all lights at most `n` columns away: the paper's Fig. 5b. ``"corridor"``, the light's row and column: as no car
-      turns, nothing else can be changed by it while other lights do what they did. ``"decay"``, the corridor with
-      weights αᵈ, where d counts the lights between. ``"complete"``, all.
-    - `kind`: targets by street or by light; a light is influenced if one of its streets is. With ``"n-level"`` by light
-      they are the lights of the window itself.
-    - `rows`: the window of ``"n-level"`` lies in the light's own row, or spans all rows.
+    - `preset`: ``"in"``: the four streets that lead to a light; streets out of the grid are not influenced.
+      ``"incident"``: those and the four that lead away, the paper's local baseline. ``"n-level"``: the incident streets
+      of all lights at most `n` columns away, the paper's Fig. 5b. ``"corridor"``: the light's row and column; since no
+      car turns, a light cannot change anything else while other lights keep their actions. ``"decay"``: the corridor
+      with weights αᵈ, where d is the number of lights in between. ``"complete"``: all streets.
+    - `kind`: targets per street or per light; a light is influenced if one of its streets is. With ``"n-level"`` by
+      light the targets are the lights of the window.
+    - `rows`: whether the window of ``"n-level"`` lies in the light's own row, or spans all rows.
 
     >>> influence(Grid(3, 3))
     InfluenceNetwork(9 actions → 48 targets, 72 edges, density 0.167)
@@ -62,7 +62,7 @@ def influence(
     if kind == "lights":
         matrix = _by_light(grid, matrix)
     with warnings.catch_warnings():
-        if preset == "in":  # that it leaves streets out is its meaning
+        if preset == "in":  # this preset omits streets on purpose
             warnings.simplefilter("ignore", StructureWarning)
         return InfluenceNetwork(matrix, lights, targets)
 
@@ -90,21 +90,21 @@ def _window(grid: Grid, n: int, rows: str) -> sparse.csr_array:
 
 
 def _corridor(grid: Grid, preset: str, alpha: float) -> sparse.csr_array:
-    """Row and column of every light; with weights αᵈ if they shall decay."""
+    """Return the row and column of each light, with weights αᵈ for the preset ``"decay"``."""
     rows, columns, before, after = _along(grid)
     data = alpha ** np.maximum(before, after) if preset == "decay" else None
     return _matrix(rows, columns, (grid.n_lights, grid.n_edges), data)
 
 
 def _along(grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return every light with every street of its row and column, and the lights between: of streets before it, and
-    after."""
+    """Return each light with each street of its row and column, and the number of lights between, before and after
+    it."""
     light, edge, before, after = [], [], [], []
     for streets, passed in zip(grid.routes, grid.route_lights, strict=True):
         numbers = np.array([grid.number[name] for name in streets])
         along = np.arange(len(passed))[:, None]
         street = np.arange(len(streets))
-        # Light j stands between streets j and j + 1 of its route.
+        # Light j is between streets j and j + 1 of its route.
         before.append(np.maximum(along - street, 0))
         after.append(np.maximum(street - along - 1, 0))
         light.append(np.broadcast_to(np.array(passed)[:, None], before[-1].shape))
@@ -114,9 +114,10 @@ def _along(grid: Grid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def travel_times(grid: Grid, *, kind: Kind = "edges") -> LaggedNetwork:
-    """Return the corridor by lag: a street further on feels a light when the fastest car it let go can be there.
+    """Return the corridor by lag: a street further on is influenced once the fastest car from the light can reach it.
 
-    The streets before a light feel it at once, for a car that brakes is seen by those behind it, over a junction, too.
+    The streets before a light are influenced immediately, because a braking car affects those behind it, also across a
+    junction.
 
     >>> travel_times(Grid(2, 6))
     LaggedNetwork(12 actions → 64 targets, 240 edges, lags 0 to 50)
@@ -141,7 +142,7 @@ def travel_times(grid: Grid, *, kind: Kind = "edges") -> LaggedNetwork:
 
 
 def _by_light(grid: Grid, matrix: sparse.csr_array) -> sparse.csr_array:
-    """Return the strongest influence on a street of each light, ``(n_lights, n_lights)``."""
+    """Return the strongest influence on any street of each light, ``(n_lights, n_lights)``."""
     coo = matrix.tocoo()
     n = grid.n_lights
     pair = coo.coords[0].astype(np.int64) * n + grid.light_of[coo.coords[1]]

@@ -1,9 +1,9 @@
-"""The lane simulator: the benchmark as a pure function, thousands of grids at once. An exact twin of SUMO.
+"""The lane simulator: the traffic benchmark as a pure function, for thousands of grids at once. It reproduces SUMO.
 
-As no car turns, every route is a line of its own. A car is in a *section*, a street and the junction at its end, and
-has a place in it; so numbers stay small and single precision suffices on routes of any length. The cars of a route are
-held in slots, the foremost first, and never overtake: the array is sorted always. Slots are the first axis, so that
-what concerns all routes alike is one operation on long rows.
+Since no car turns, each route is a separate line. A car is in a *section*, a street with the junction at its end, and
+has a position in it, so numbers stay small and single precision suffices on routes of any length. The cars of a route
+are stored in slots, the foremost first. They never overtake, so the array stays sorted. Slots are the first axis, so
+that operations on all routes work on long rows.
 """
 
 import functools
@@ -35,31 +35,31 @@ from .signals import Signals, green_and_yellow, switch
 
 SECTION = ENTRY + JUNCTION
 ENTERS_AT = 5.1
-"""Where later cars appear, at 30 m/s."""
+"""Position at which later cars enter, at 30 m/s."""
 ROOM_FOR = 36
-"""Cars on a street beyond which a queue might reach back through a junction, which is not modelled."""
+"""Number of cars on a street above which a queue might reach back through a junction, which is not modelled."""
 SHORTEST_PERIOD = 12
-"""Seconds between two cars that enter a route, below which the simulator was never compared with SUMO."""
+"""Shortest interval in seconds between cars that enter a route for which the simulator was compared with SUMO."""
 GREEN, YELLOW, RED = 0, 1, 2
 FEW = 16
-"""Lights on a route up to which comparing with each of them is faster than looking up."""
+"""Number of lights per route up to which comparing with each light is faster than a table lookup."""
 
 
 class Lanes(NamedTuple):
     """The state of one grid: L routes with S slots each."""
 
     section: jax.Array
-    """Section of every car, counted along its route, ``(S, L)``."""
+    """Section of each car, counted along its route, ``(S, L)``."""
     place: jax.Array
     """Position in the section, in metres; up to 300 on the street, beyond that in the junction, ``(S, L)``."""
     speed: jax.Array
-    """Speed of every car in m/s, ``(S, L)``."""
+    """Speed of each car in m/s, ``(S, L)``."""
     wanted: jax.Array
-    """The speed it would have on an empty road, ``(S, L)``."""
+    """Desired speed on an empty road in m/s, ``(S, L)``."""
     cars: jax.Array
-    """Cars on every route, in the first slots, ``(L,)``."""
+    """Number of cars on each route, in the first slots, ``(L,)``."""
     waiting: jax.Array
-    """Cars that wait to enter each route, ``(L,)``."""
+    """Number of cars that wait to enter each route, ``(L,)``."""
     signals: Signals
     time: jax.Array
     """Number of steps so far."""
@@ -71,30 +71,31 @@ def _shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
 
 
 def _total(terms: Iterable[jax.Array]) -> jax.Array:
-    """Return the sum of some terms, in one loop over long rows, where XLA would make a reduction of many short ones."""
+    """Return the sum of the terms in one loop over long rows, where XLA would create a reduction of many short ones."""
     return functools.reduce(jnp.add, terms)
 
 
 class _Stop(NamedTuple):
-    """What the lights mean for every car, floats ``(S, L)``."""
+    """The effect of the lights on each car, floats ``(S, L)``."""
 
     gap: jax.Array
-    """To where it should come to a stand; FAR if nowhere."""
+    """Distance to the point at which it must stop; FAR if there is none."""
     sees_beyond: jax.Array
-    """Whether it minds cars beyond its street, 0 or 1: not if it will stop at the line."""
+    """Whether it considers cars beyond its street, 0 or 1: not if it will stop at the line."""
     red: jax.Array
     """Whether its light is red."""
 
 
 class LaneSimulator:
-    """Reset, step and read grids of traffic lights; all methods are pure functions of one grid, ready for ``jax.vmap``.
+    """Reset, step and read grids of traffic lights. All methods are pure functions of one grid, for use with
+    ``jax.vmap``.
 
     **Arguments**
 
-    - `traffic`: what is simulated.
-    - `slots`: number of cars that a route has room for; the largest possible number if left out. Fewer is faster. A
-      grid in which a route is full has NaN targets, so that cars are never dropped silently.
-    - `dtype`: float32, or float64 if JAX has it enabled.
+    - `traffic`: the settings of the benchmark.
+    - `slots`: maximum number of cars per route; by default the largest possible number. Fewer slots are faster. A grid
+      with a full route has NaN targets, so that cars are never dropped silently.
+    - `dtype`: float32, or float64 if enabled in JAX.
     """
 
     def __init__(self, traffic: Traffic, *, slots: int | None = None, dtype: Any = jnp.float32):
@@ -105,11 +106,12 @@ class LaneSimulator:
         self.dtype = jnp.dtype(checked("dtype", name, Literal["float32", "float64"]))
         if self.dtype == jnp.float64 and not jax.config.read("jax_enable_x64"):
             raise ValueError(
-                "dtype: got float64, want float32, as JAX is set to single precision; or set jax_enable_x64 first"
+                "dtype: got float64, want float32, because JAX is in single precision; set jax_enable_x64 to use "
+                "float64"
             )
         if traffic.period < SHORTEST_PERIOD:
             raise ValueError(
-                f"period: got {traffic.period}, want at least {SHORTEST_PERIOD} s: with more cars queues reach back "
+                f"period: got {traffic.period}, want at least {SHORTEST_PERIOD} s: with more cars, queues reach back "
                 "through junctions, which SUMO models and the lane simulator does not"
             )
         grid = self.grid
@@ -119,12 +121,12 @@ class LaneSimulator:
         most = int(self.n_first.max())
         self.slots = most + -(-(traffic.horizon + 1) // traffic.period) + 1 if slots is None else int(slots)
         if self.slots <= most:
-            raise ValueError(f"slots: got {slots}, want more than {most}, the cars that a route begins with")
+            raise ValueError(f"slots: got {slots}, want more than {most}, the number of cars at the start of a route")
         seconds = min((SECTION * self.longest + EXIT) / TOP_SPEED, traffic.horizon)
         least = int(seconds // traffic.period)
         if self.slots < least:
             raise ValueError(
-                f"slots: got {slots}, want at least {least}, the cars on the longest route if none has to wait"
+                f"slots: got {slots}, want at least {least}, the number of cars on the longest route if none waits"
             )
         self.axis = np.repeat([0, 1], [2 * grid.columns, 2 * grid.rows])  # north–south routes first
         self.lights = np.zeros((self.longest, grid.n_routes), int)
@@ -135,11 +137,11 @@ class LaneSimulator:
                 where[grid.number[name]] = j, i
         self.has_light = np.arange(self.longest)[:, None] < self.n_lights_of
         self.inner = np.flatnonzero((where[:, 0] > 0) & (grid.lengths != EXIT))
-        self.at = where[:, 0] * grid.n_routes + where[:, 1]  # where a street is in a flat (K + 1, L)
+        self.at = where[:, 0] * grid.n_routes + where[:, 1]  # index of each street in a flat (K + 1, L)
         self.approach = self.at[grid.incoming]
 
     def reset(self, key: jax.Array) -> Lanes:
-        """Return the first cars, which stand; how fast they want to be is drawn."""
+        """Return the initial state: standing cars with random desired speeds."""
         shape = self.slots, self.grid.n_routes
         slot = np.arange(self.slots)[:, None]
         alive = slot < self.n_first
@@ -158,7 +160,7 @@ class LaneSimulator:
         )
 
     def step(self, state: Lanes, request: jax.Array) -> Lanes:
-        """Simulate one second, given which lights are asked to switch, booleans ``(n,)``."""
+        """Simulate one second, given the lights that are requested to switch, booleans ``(n,)``."""
         signals = switch(state.signals, request, jnp)
         stop = _once(self._stop(state, *self._lights_ahead(state, signals)), state.place)
         planned = self._plan(state, stop)
@@ -173,18 +175,19 @@ class LaneSimulator:
     # ---- lights -------------------------------------------------------------------------------------------
 
     def _lights_ahead(self, state: Lanes, signals: Signals) -> tuple[jax.Array, jax.Array]:
-        """Colours of the next light and of the one after it, for every car, ``(S, L)``; green where there is none."""
+        """Return the colours of the next light and of the one after it for each car, ``(S, L)``; green if there is
+        none."""
         green, yellow = green_and_yellow(Signals(*(x[self.lights] for x in signals)), self.axis)
         colour = jnp.where(green | ~self.has_light, GREEN, jnp.where(yellow, YELLOW, RED))
         colour = jnp.pad(colour, ((0, 3), (0, 0))).astype(self.dtype)  # (K + 3, L)
-        two = colour[:-1] + 3 * colour[1:]  # of light k and of light k + 1
+        two = colour[:-1] + 3 * colour[1:]  # colours of light k and of light k + 1
         inside = state.place > ENTRY
         both = _once(self._pick(two, state.section + inside), state.place)
         far = (both > 2.5) * 1.0 + (both > 5.5)
         return both - 3 * far, jnp.where(inside, GREEN, far)
 
     def _pick(self, table: jax.Array, index: jax.Array) -> jax.Array:
-        """table[index[s, i], i] of every slot s and route i."""
+        """Return table[index[s, i], i] for each slot s and route i."""
         if self.longest > FEW:
             return jnp.take_along_axis(table, index.astype(jnp.int32), axis=0)
         picked = table[-1]
@@ -195,47 +198,50 @@ class LaneSimulator:
     # ---- driving ------------------------------------------------------------------------------------------
 
     def _stop(self, state: Lanes, light: jax.Array, next_light: jax.Array) -> "_Stop":
-        """Return where every car has to stop for a light."""
+        """Return where each car must stop for a light."""
         place, v, wanted = state.place, state.speed, state.wanted
         inside = place > ENTRY
-        to_line = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # to the next stop line
+        to_line = jnp.where(inside, SECTION + ENTRY, ENTRY) - place  # distance to the next stop line
         brake = braking_distance(v)
         can_brake = to_line >= brake
         stops = (light == RED) | ((light == YELLOW) & can_brake)
         offset = jnp.where(can_brake, jnp.clip(to_line - brake, 0.1, 1.0), 1.0)
         later = jnp.where(next_light == GREEN, FAR, to_line + SECTION - 1.0)
         gap = jnp.where(stops, jnp.maximum(to_line - offset, 0), later)
-        # Of later cars, 0.4 % want 29.9985 m/s in SUMO, and enter with 30. It has them brake for the street's end.
+        # Of later cars, 0.4 % have a desired speed of 29.9985 m/s in SUMO and enter at 30, so SUMO brakes them at the
+        # end.
         gap = jnp.where(v > wanted, jnp.minimum(gap, ENTRY - place), gap)
         beyond = (inside | ~stops) & (state.section < self.n_lights_of) & self._occupied(state)
         red = (light == RED) & ~inside
         return _Stop(gap, beyond.astype(self.dtype), red.astype(self.dtype))
 
     def _plan(self, state: Lanes, stop: "_Stop") -> jax.Array:
-        """Return the speed that every car would like to have next, from where all cars are now."""
+        """Return the planned speed of each car, given the current positions of all cars."""
         v, wanted = state.speed, state.wanted
         leaders = _once(self._leaders(state, stop.sees_beyond > 0), state.place)
-        if self.dtype == jnp.float32:  # nearly always it is one of them that counts: the error is noise here
+        # usually only one obstacle matters, and the approximation error is below rounding
+        if self.dtype == jnp.float32:
             leaders = (nearest(v, leaders),)
         halts = jnp.where(stop.gap < FAR, halt(v, wanted, stop.gap), FAR)
         return functools.reduce(jnp.minimum, (follow(v, wanted, leader) for leader in leaders), halts)
 
     def _leaders(self, state: Lanes, beyond: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
-        """Return the cars that a driver minds: the next in the same street or junction, the rear-most in the coming
-        junction, and the rear-most in the coming street. Nothing beyond a line at which the car will stop is seen."""
+        """Return the cars that a driver considers: the next one in the same street or junction, the rearmost in the
+        next
+        junction, and the rearmost in the next street. Nothing beyond a line at which the car will stop is
+        considered."""
         section, place, inside = state.section, state.place, state.place > ENTRY
         occupied = self._occupied(state)
         on_the_way_out = section >= self.n_lights_of
 
         def behind(where: jax.Array, speed: jax.Array, end: jax.Array, sees: jax.Array) -> Obstacle:
-            """Return a car `where` metres from the start of the section as an obstacle, if its rear is before the
-            `end`."""
+            """Return a car `where` metres from the start of the section as an obstacle, if its rear is before `end`."""
             gap = where - place - CAR
             sees = sees & (where < FAR) & (gap < end)
             return Obstacle(jnp.where(sees, gap, FAR), jnp.where(sees, speed, TOP_SPEED))
 
         lane_end = jnp.where(on_the_way_out, FAR, jnp.where(inside, SECTION, ENTRY) - place)
-        street_end = jnp.where(section + 1 >= self.n_lights_of, FAR, SECTION + ENTRY - place)  # of the coming street
+        street_end = jnp.where(section + 1 >= self.n_lights_of, FAR, SECTION + ENTRY - place)  # end of the next street
         ahead = SECTION * (_shifted(section, 1) - section) + _shifted(place, 1)
         first_slot = np.arange(self.slots)[:, None] == 0
         (junction, junction_speed), (street, street_speed) = (
@@ -248,8 +254,10 @@ class LaneSimulator:
         )
 
     def _rear_most(self, state: Lanes) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-        """Return the rear-most cars past the stop line at the end of every section, and past the junction: how far they
-        are from the start of the section (FAR if there is none) and how fast, ``(K + 1, L)`` each."""
+        """Return the rearmost cars past the stop line at the end of each section, and past the junction.
+
+        Each is a distance from the start of the section (FAR if there is no car) and a speed, ``(K + 1, L)``.
+        """
         location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
         sections = np.arange(self.longest + 1)[:, None]
         rear_most = []
@@ -262,7 +270,7 @@ class LaneSimulator:
         return rear_most[0], rear_most[1]
 
     def _last_beyond(self, state: Lanes, location: jax.Array, line: np.ndarray) -> tuple[jax.Array, ...]:
-        """Section, place (FAR if there is none) and speed of the last car of a route that is at a line or beyond."""
+        """Return section, place (FAR if there is none) and speed of the last car of a route at or beyond a line."""
         shape = *line.shape[:1], self.grid.n_routes
         last = tuple(jnp.full(shape, x, self.dtype) for x in (0, FAR, 0))
         for slot, at in enumerate(location):  # the foremost first
@@ -271,15 +279,16 @@ class LaneSimulator:
         return last
 
     def _looked_up(self, state: Lanes, slot: jax.Array) -> tuple[jax.Array, ...]:
-        """Section, place (FAR if there is none) and speed of the cars in some slots, ``(K + 1, L)``; none is −1."""
+        """Return section, place (FAR if there is none) and speed of the cars in some slots, ``(K + 1, L)``; −1 is
+        none."""
         at = jnp.maximum(slot, 0)
         section, place, v = (jnp.take_along_axis(x, at, axis=0) for x in (state.section, state.place, state.speed))
         return section, jnp.where(slot < 0, FAR, place), v
 
     def _count_from(self, location: jax.Array, past: int) -> jax.Array:
-        """Return how many cars of a route are at location 2j + past or beyond, for every section j, ``(K + 1, L)``."""
+        """Return the number of cars of a route at location 2j + past or beyond, for each section j, ``(K + 1, L)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
-        j = jnp.floor((location - past) / 2).astype(jnp.int32)  # the last section that it is past
+        j = jnp.floor((location - past) / 2).astype(jnp.int32)  # the last section that the car has passed
         flat = jnp.where(j < 0, sections * routes, j * routes + np.arange(routes)).reshape(-1)
         counts = jax.ops.segment_sum(jnp.ones_like(flat), flat, sections * routes).reshape(-1, routes)
         return jnp.cumsum(counts[::-1], axis=0)[::-1]
@@ -295,7 +304,7 @@ class LaneSimulator:
         return state.section + on, place, speed
 
     def _leave(self, state: Lanes) -> Lanes:
-        """Remove the foremost car of every route that is at its end."""
+        """Remove the foremost car of each route that has reached its end."""
         at_end = (state.section[0] >= self.n_lights_of) & (state.place[0] > EXIT - 0.1)
         gone = at_end & (state.cars > 0)
 
@@ -311,7 +320,7 @@ class LaneSimulator:
         )
 
     def _enter(self, state: Lanes) -> Lanes:
-        """Let one waiting car enter each route, if there is room for its speed."""
+        """Let one waiting car enter each route if there is room at its speed."""
         due = self.traffic.inflows & ((state.time + 1) % self.traffic.period == 0)  # SUMO's clock shows time + 2
         waiting = state.waiting + due
         slot = jnp.arange(self.slots)[:, None]
@@ -339,33 +348,27 @@ class LaneSimulator:
     # ---- reading ------------------------------------------------------------------------------------------
 
     def read(self, state: Lanes) -> Readings:
-        """Return what the detectors read."""
+        """Return the readings of the detectors."""
         occupied, v = self._occupied(state), state.speed
         on_street = occupied & (state.place <= ENTRY)
         location = jnp.where(on_street, state.section, -1)
         first = on_street & (_shifted(location, 1, -1) != state.section)
         second = on_street & ~first & _shifted(first, 1)
         ahead, one = ENTRY - state.place, jnp.ones_like(v)
-        parts = (
-            (first, v),
-            (second, v),
-            (first, ahead),
-            (second, ahead),
-            (on_street, one),
-            (on_street, v),
-            (occupied, one),
-            (occupied, 1 - v / SPEED_LIMIT),
-            (occupied & (v <= self.traffic.standstill), one),
-        )
+        standing = occupied & (v <= self.traffic.standstill)
+        parts = [(first, v), (second, v), (first, ahead), (second, ahead), (on_street, one), (on_street, v)]
+        parts += [(occupied, one), (occupied, 1 - v / SPEED_LIMIT), (standing, one)]
         values = [jnp.where(mask, x, 0) for mask, x in parts]
         sums = self._sums_by_section(state.section, values)
+        if jax.default_backend() != "cpu":  # where XLA would sum again for every number of the observation
+            sums = jax.lax.optimization_barrier(sums)
         approach = [each[self.approach] for each in sums[:5]]  # (n, 4)
         present = approach[4][..., None] > np.arange(2)
         streets = [each[self.at] for each in sums[4:]]
         return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
 
     def _sums_by_section(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
-        """Return sums of values ``(S, L)`` over the cars of every section, flat ``((K + 1) L,)``."""
+        """Return sums of values ``(S, L)`` over the cars of each section, flat ``((K + 1) L,)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         if self.longest <= FEW:
             hits = [row == np.arange(sections)[:, None] for row in section]  # (K + 1, L) each
@@ -377,17 +380,19 @@ class LaneSimulator:
         return list(jax.ops.segment_sum(columns, flat, sections * routes).T)
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
-        """Return whether the state is beyond what the simulator is exact for: a route is full, or a queue might reach
-        back through a junction."""
+        """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might
+        reach back
+        through a junction."""
         full = ((state.cars >= self.slots) & (state.waiting > 0)).any()
         return full | (readings.cars[self.inner] > ROOM_FOR).any()
 
 
 def _once(x: Any, positive: jax.Array) -> Any:
-    """Keep XLA from computing this again for every use, which would take several times as long.
+    """Return x unchanged, but keep XLA from recomputing it for each use, which would take several times as long.
 
-    On a GPU an optimisation barrier is enough. On a CPU, XLA removes barriers before it fuses operations, but it never
-    fuses a division into several users. So this divides by 1, which the compiler cannot know: `positive` is never < 0.
+    On a GPU, an optimisation barrier suffices. On a CPU, XLA removes barriers before it fuses operations, but it never
+    fuses a division into several users. This function therefore divides by a 1 that the compiler cannot infer:
+    `positive` is never negative.
     """
     one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
     return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))

@@ -1,4 +1,4 @@
-"""What a traffic problem is: its size, its demand, its rewards. Both simulators read it."""
+"""The settings of a traffic problem: size, demand and rewards. Both simulators use them."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,7 +28,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Traffic:
-    """The benchmark on an R × C grid; the defaults are those of the paper, where Flow's defects are not.
+    """The benchmark on an R × C grid; the defaults are those of the paper, without Flow's defects.
 
     >>> Traffic(3, 3).observation_space.shape, Traffic(2, 6).observation_space.shape
     ((339,), (452,))
@@ -37,25 +37,27 @@ class Traffic:
     rows: int = 3
     columns: int = 3
     horizon: int = 400
-    """Steps of an episode, a second each; it ends as truncated."""
+    """Number of steps of an episode, one second each; it ends as truncated."""
     period: int = 12
-    """Seconds between two cars on a street into the grid: 300 cars per hour."""
+    """Seconds between cars on each street into the grid: 300 cars per hour."""
     initial: Literal["entries", "everywhere"] = "entries"
-    """The first cars stand on the streets into the grid; or between lights, too, so that a large grid is not empty."""
+    """Where the first cars stand: on streets into the grid, or also between lights, so that a large grid is not
+    empty."""
     action: Literal["bits", "gaussian"] = "bits"
-    """bits: ``MultiBinary(n)``, 1 asks to switch. gaussian: ``Box(−1, 1)``, a number above 0 does, as in Flow."""
+    """bits: ``MultiBinary(n)``, where 1 requests a switch. gaussian: ``Box(−1, 1)``, where a number above 0 does, as in
+    Flow."""
     kind: Kind = "edges"
-    """A target for every street, or for every light."""
+    """Whether there is one target per street or per light."""
     norm: Norm = "global"
-    """What delays are divided by; see `targets`."""
+    """Divisor of the delays; see `targets`."""
     standstill: float = STANDSTILL_SPEED
-    """Cars at this speed or below stand; 0 is Flow's literal rule."""
+    """Speed at or below which a car counts as standing; 0 is Flow's literal rule."""
     speed_deviation: float = 0.1
     """Standard deviation of the factor by which the first cars exceed the speed limit."""
     flow_inflows: bool = False
-    """A defect of Flow: northbound cars enter the first R columns only."""
+    """Reproduce a defect of Flow: northbound cars enter only the first R columns."""
     flow_order: bool = False
-    """A defect of Flow, from eleven lights on: a light sees the cars of another."""
+    """Reproduce a defect of Flow, from eleven lights on: a light observes the cars of another."""
     grid: Grid = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,9 +65,7 @@ class Traffic:
         for name, kind in _KINDS.items():
             checked(name, getattr(self, name), kind)
         if self.norm == "local" and self.kind != "lights":
-            raise ValueError(
-                "norm: got 'local' with a target for every street; want kind='lights', one for every light"
-            )
+            raise ValueError("norm: got 'local' with one target per street; want kind='lights', one per light")
 
     @property
     def observation_space(self) -> gym.spaces.Box:
@@ -74,7 +74,7 @@ class Traffic:
 
     @property
     def action_space(self) -> gym.Space:
-        """One component for every light."""
+        """Action space, with one component per light."""
         n = self.grid.n_lights
         return gym.spaces.MultiBinary(n) if self.action == "bits" else gym.spaces.Box(-1.0, 1.0, (n,), np.float32)
 
@@ -89,18 +89,20 @@ class Traffic:
         return np.ones(self.n_targets)
 
     def influence(self, preset: Any = "incident", **options: Any) -> Any:
-        """Return a network of `factorax.problems.traffic.influence`, for the targets of this problem; or by lag,
-        ``"travel"``, that of `travel_times`."""
+        """Return a network of `factorax.problems.traffic.influence` for the targets of this problem.
+
+        ``"travel"`` is the network by lag of `travel_times`.
+        """
         if preset == "travel":
             return travel_times(self.grid, kind=self.kind)
         return influence(self.grid, preset, kind=self.kind, **options)
 
     def targets(self, readings: Any, xp: Any = np) -> Any:
-        """Return ψ in the form that was asked for."""
+        """Return the targets ψ with this norm and kind."""
         return targets(self.grid, readings, xp, norm=self.norm, kind=self.kind)
 
     def local(self, obs: Any) -> Any:
-        """Return what every light sees, ``(..., n, 42)``, from joint observations."""
+        """Return the local observation of each light, ``(..., n, 42)``, from joint observations."""
         return local_observations(self.grid, obs, by_name=self.flow_order)
 
     @property

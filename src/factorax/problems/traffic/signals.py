@@ -1,4 +1,4 @@
-"""The traffic lights: green one way, three seconds of yellow, green the other way. Written for NumPy and JAX alike."""
+"""The traffic lights: green in one direction, three seconds of yellow, green in the other. For NumPy and JAX."""
 
 from typing import Any, NamedTuple
 
@@ -19,20 +19,20 @@ class Signals(NamedTuple):
     yellow: Any
     """Whether the light is yellow, 0 or 1."""
     since: Any
-    """Seconds of yellow so far. It stays at 3 until the next yellow, as in Flow, and is no clock of the green."""
+    """Seconds of yellow so far. It stays at 3 until the next yellow, as in Flow, and does not measure green time."""
 
     @classmethod
     def start(cls, n: int, xp: Any = np) -> "Signals":
-        """North–south green at all lights."""
+        """Return the initial state: north–south green at all lights."""
         checked("n", n, Count)
         return cls(*(xp.zeros(n, xp.int32) for _ in range(3)))
 
 
 def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
-    """Return what the lights show in the next second, given which of them are asked to switch, booleans ``(..., n)``.
+    """Return the lights in the next second, given which of them are requested to switch, booleans ``(..., n)``.
 
-    A request starts the yellow, and the direction turns at once. While a light is yellow it is deaf, also in the
-    second in which it turns green. There is no all-red, no shortest and no longest green.
+    A request starts the yellow, and the direction changes immediately. A yellow light ignores requests, also in the
+    second in which it turns green. There is no all-red phase, and no minimum or maximum green time.
 
     >>> lights, shown = Signals.start(1), []
     >>> for request in (0, 1, 1, 1, 1, 1, 0):
@@ -47,13 +47,12 @@ def switch(signals: Signals, request: Any, xp: Any = np) -> Signals:
 
 
 def green_and_yellow(signals: Signals, axis: Any) -> tuple[Any, Any]:
-    """Return whether a light is green and whether it is yellow for cars that cross it along an axis (0:
-    north–south)."""
+    """Return whether a light is green, and whether it is yellow, for cars along an axis (0: north–south)."""
     along = signals.direction == axis
     yellow = signals.yellow == 1
     return ~yellow & along, yellow & ~along
 
 
 def colours(signals: Signals, k: int) -> str:
-    """Return what light k shows to the north, east, south and west, in SUMO's letters."""
+    """Return the colours of light k to the north, east, south and west, in SUMO's letters."""
     return _SHOWN[signals.yellow[k]][signals.direction[k]]

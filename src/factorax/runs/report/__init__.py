@@ -1,4 +1,4 @@
-"""A run, several seeds, several methods, an experiment or a discovery as one page to read in a browser."""
+"""HTML reports of runs, groups of seeds, methods, experiments and discoveries."""
 
 from .collection import collect as collect
 from .live import LiveReport as LiveReport

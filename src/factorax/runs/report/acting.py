@@ -1,4 +1,4 @@
-"""The policy in action: a film of traffic, or one episode of any other problem by the names of what is in it."""
+"""The policy in action: a film of traffic, or one episode of any other problem with labelled series."""
 
 import re
 import warnings
@@ -22,24 +22,24 @@ from .sources import RunSource
 CONTROLLER = "gap-out"
 """The controller that films of traffic show next to the trained policy."""
 SECONDS = 120
-"""Of a film."""
+"""Length of a film in simulated seconds."""
 _MOST_POLICIES = 4
 _MOST_STEPS = 500
 _MOST_COLUMNS = 40
 
 
 def is_traffic(problem: str) -> bool:
-    """Whether a problem is a grid of traffic lights."""
+    """Return whether a problem is a grid of traffic lights."""
     return re.fullmatch(r"(traffic|sumo)(:(\d+x\d+)?(,.*)?)?", problem) is not None
 
 
 def acting_section(
     groups: Sequence[tuple[str, RunSource, Spec]], *, trusted: str | None, notes: list[str]
 ) -> list[dict[str, Any]]:
-    """Returns films and episodes of the first run of every group that has a checkpoint."""
+    """Return films and episodes of the first run of each group that has a checkpoint."""
     usable = [(name, run, spec) for name, run, spec in groups if run.checkpoints]
     if len(usable) > _MOST_POLICIES:
-        notes.append(f"policies of the first {_MOST_POLICIES} of {len(usable)} groups are shown in action")
+        notes.append(f"only the policies of the first {_MOST_POLICIES} of {len(usable)} groups are shown in action")
     sections = []
     by_grid: dict[str, list[tuple[str, Path]]] = {}
     for name, run, spec in usable[:_MOST_POLICIES]:
@@ -55,7 +55,7 @@ def acting_section(
             with warnings.catch_warnings(action="ignore"):
                 what = {str(path): name for name, path in runs} | {CONTROLLER: CONTROLLER}
                 traffic, scenes = play_scenes(list(what), grid=size, seconds=SECONDS, trusted=trusted)
-        except Exception as error:  # whatever a stranger's policy raises, the rest can be shown
+        except Exception as error:  # the rest of the report can be shown whatever this policy raises
             notes.append(f"no film of {size} lights: {error}")
             continue
         titled = {what[name]: scene for name, scene in scenes.items()}
@@ -73,13 +73,13 @@ def _episode_or_note(
                 return {"kind": "episode", "name": name} | episode(model)
             finally:
                 model.close()
-    except Exception as error:  # of an environment that is not ours
+    except Exception as error:  # raised by the user's environment
         notes.append(f"{run.path.name}: no episode could be played: {error}")
         return None
 
 
 def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
-    """Plays one episode with the most probable actions; returns actions, targets and observations by name."""
+    """Play one episode with the most probable actions; return its actions, targets and observations by name."""
     spec = model.spec
     environments = environments_for(spec, spec.num_envs or 1)
     act = model.program.compiled_act(model.state, deterministic=True)
@@ -96,7 +96,7 @@ def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
             else:
                 action = act(key, obs)
             step = environments.step(action)
-            in_bounds = spec.components.within(np.asarray(action), np)  # as the environment gets them
+            in_bounds = spec.components.within(np.asarray(action), np)  # as the environment receives them
             rows.append((in_bounds[0], step.psi[0, 0], obs[0]))
             ended = bool(step.terminated[0, 0] | step.truncated[0, 0])
     finally:
@@ -117,7 +117,7 @@ def episode(model: FactoredPPO, *, seed: int = 0) -> dict[str, Any]:
 
 
 def observation_names(spec: Spec) -> list[str]:
-    """Returns a name for every number of an observation: those that the problem gives, or their places."""
+    """Return a name for each number of an observation: as defined by the problem, or its position."""
     space = ObservationSpace.of(spec.observation_space)
     if spec.problem is not None:
         with opened(spec.problem) as source:
@@ -132,7 +132,7 @@ def observation_names(spec: Spec) -> list[str]:
 
 
 def _part(title: str, names: Sequence[str], table: np.ndarray) -> dict[str, Any]:
-    """Columns of an episode; of many, those that vary most."""
+    """Return the columns of an episode, or the most variable ones if there are many."""
     columns = np.arange(table.shape[1])
     if len(columns) > _MOST_COLUMNS:
         columns = np.sort(np.argsort(-table.std(axis=0), kind="stable")[:_MOST_COLUMNS])

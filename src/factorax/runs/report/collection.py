@@ -1,4 +1,4 @@
-"""Everything a report shows, collected from its sources as plain data: texts, numbers, lists and dictionaries."""
+"""Collection of all data of a report as plain texts, numbers, lists and dictionaries."""
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,22 +24,22 @@ from .verdict import RunGroup, run_verdicts
 
 AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
 _MOST_GROUPS = 6
-"""Groups whose gradients, targets and settings are shown; learning curves are shown of all."""
+"""Maximum number of groups with gradients, targets and settings; learning curves are shown for all groups."""
 _MOST_VERDICTS = 12
 _ROLES = ("factored", "complete", "vanilla")
 _MOST_NETWORKS = 12
 _MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
-"""Series of an episode that are drawn as lines; more are drawn as a heat map, because lines hide each other."""
+"""Maximum number of series of an episode drawn as lines; more are drawn as a heat map."""
 _MOST_MEASURED = 3
 
 
 @dataclass
 class Played:
-    """What policies and controllers did when they acted; a live view keeps it between two updates."""
+    """Results of running policies and controllers; a live view keeps them between updates."""
 
     number: int = 0
     terms: dict[Path, dict[str, Any]] = field(default_factory=dict)
-    """The variance decomposition of runs."""
+    """The variance decomposition of each run."""
     baselines: dict[str, Interval] = field(default_factory=dict)
     """The return of the reference controller, by problem."""
     acting: list[dict[str, Any]] = field(default_factory=list)
@@ -55,14 +55,14 @@ def collect(
     relative_to: Path | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Returns the data of a report.
+    """Return the data of a report.
 
     - `what`: folders of runs and experiments, and files of discoveries.
-    - `trusted`: the name of a problem that leads to code or files and may be used.
-    - `play`: whether policies act, for films and episodes, baselines and the variance decomposition.
-    - `played`: what policies did earlier, used in place of acting where it is there; added to if `play` is true.
-    - `relative_to`: the folder of the report, for links to checkpoints; None for none.
-    - `tell`: called with what takes time before it starts.
+    - `trusted`: the name of a problem that refers to code or files and may be loaded.
+    - `play`: whether to run policies, for films, episodes, baselines and the variance decomposition.
+    - `played`: earlier results, which are reused; new results are added if `play` is true.
+    - `relative_to`: the folder of the report, for links to checkpoints; None for no links.
+    - `tell`: called with a description of each slow step before it starts.
     """
     played = Played() if played is None else played
     sources = read_sources(what)
@@ -82,7 +82,7 @@ def collect(
         tell("scoring baselines")
     verdicts = run_verdicts(groups, play=play, baselines=played.baselines, notes=notes)
     if len(verdicts) > _MOST_VERDICTS:
-        notes.append(f"verdicts are given on the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
+        notes.append(f"verdicts are given only for the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
         del verdicts[_MOST_VERDICTS:]
     verdicts += [experiment_verdict(source) for source in experiments] + [*map(discovery_verdict, discoveries)]
     curves = _curve_charts(groups, played.baselines, charts)
@@ -102,14 +102,14 @@ def collect(
         tell("playing episodes")
         policies = [(group.name, group.runs[0], spec) for group, spec in firsts]
         played.acting = acting_section(policies, trusted=trusted, notes=notes)
-    acting = copy.deepcopy(played.acting)  # charts take their data out of it
+    acting = copy.deepcopy(played.acting)  # building charts removes their data from it
     films = _acting_charts(acting, charts)
     tables = [experiment_section(source) for source in experiments]
     for section in tables:
         if section["chart"] is not None:
             section["chart"] = _add(charts, "curves", section["chart"] | {"title": section["name"]})
     if len(groups) > _MOST_GROUPS:
-        notes.append(f"details are shown of the first {_MOST_GROUPS} of {len(groups)} groups of runs")
+        notes.append(f"details are shown only for the first {_MOST_GROUPS} of {len(groups)} groups of runs")
     return sanitised(
         {
             "title": _title(sources, groups),
@@ -131,7 +131,8 @@ def collect(
 
 
 def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
-    """Returns the runs by their problem and settings, those with a K of their own first; also runs without metrics."""
+    """Return the runs grouped by problem and settings, those with a K of their own first; includes runs without
+    metrics."""
     by_problem: dict[str, list[RunSource]] = {}
     for run in runs:
         by_problem.setdefault(run.config["problem"], []).append(run)
@@ -147,8 +148,10 @@ def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
 
 
 def sanitised(content: Any) -> Any:
-    """Returns data in which texts have escapes for characters that do not print: folders may come from strangers, and
-    some characters change the direction of what follows."""
+    """Return data with non-printable characters in texts escaped.
+
+    Folders may be untrusted, and some characters change the direction of the text that follows.
+    """
     if isinstance(content, str):
         return content if content.isprintable() else printable(content)
     if isinstance(content, Mapping):
@@ -159,7 +162,7 @@ def sanitised(content: Any) -> Any:
 
 
 def _specs(groups: Sequence[RunGroup], trusted: str | None, notes: list[str]) -> list[Spec | None]:
-    """The problem of every group; the same problem with the same network is made once."""
+    """Return the problem of each group; a problem with the same network is created once."""
     known: dict[tuple[Any, ...], Spec | None] = {}
     for group in groups:
         if _problem_key(group) not in known:
@@ -178,7 +181,7 @@ def _problem_key(group: RunGroup) -> tuple[Any, ...]:
 
 
 def _networks(firsts: Sequence[tuple[RunGroup, Spec]], discoveries: Sequence[DiscoverySource]) -> list[dict[str, Any]]:
-    """One network for every fixed network of a problem, and one for every run that changes it."""
+    """Return one network for each fixed network of a problem, and one for each run with a varying network."""
     views: list[dict[str, Any]] = []
     shown: set[tuple[str, str]] = set()
     for group, spec in firsts:
@@ -217,12 +220,12 @@ def _incomparable(groups: Sequence[RunGroup]) -> list[str]:
         return []
     return [
         f"the runs are on {len(problems)} problems ({some(problems)}): returns of different problems cannot be "
-        "compared, and each problem has a chart of its own"
+        "compared, so each problem has its own chart"
     ]
 
 
 def _add(charts: dict[str, Any], section: str, chart: dict[str, Any]) -> str:
-    """Adds a chart, and returns the name under which the page finds it."""
+    """Add a chart and return the name by which the page refers to it."""
     name = f"chart{len(charts) + 1}"
     charts[name] = {"section": section} | chart
     return name
@@ -231,7 +234,7 @@ def _add(charts: dict[str, Any], section: str, chart: dict[str, Any]) -> str:
 def _curve_charts(
     groups: Sequence[RunGroup], baselines: Mapping[str, Interval], charts: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """A chart for every problem, with the return of the reference controller if it was scored."""
+    """Return a chart per problem, with the return of the reference controller if it was scored."""
     drawn = []
     for problem in dict.fromkeys(group.problem for group in groups):
         series = [g.curves.as_json() for g in groups if g.problem == problem and g.curves is not None]
@@ -246,12 +249,12 @@ def _curve_charts(
 
 
 def _credit_charts(section: dict[str, Any], charts: dict[str, Any]) -> list[dict[str, Any]]:
-    """The section of a group with the names of its charts in place of their data; nothing if it shows nothing."""
+    """Return the section of a group with names of charts instead of their data; empty if there is nothing to show."""
     x = {"steps": section.pop("steps")}
     axes = {"steps": AXES["steps"]}
     snr, explained = section.pop("snr"), section.pop("explained", None)
     if snr:
-        title = f"{section['name']}: signal to noise of every factor's gradient"
+        title = f"{section['name']}: signal-to-noise ratio of the gradient of each factor"
         chart = {"title": title, "axes": axes, "y": "signal to noise", "series": [{**each, "x": x} for each in snr]}
         section["snr"] = _add(charts, "credit", chart)
     if explained:
@@ -266,7 +269,7 @@ def _credit_charts(section: dict[str, Any], charts: dict[str, Any]) -> list[dict
             for key in ("vanilla", "factored")
         ]
         labels = [row["factor"] for row in rows]
-        title = f"{section['name']}: variance of every factor's gradient, without and with K"
+        title = f"{section['name']}: variance of the gradient of each factor, without and with K"
         chart = {"title": title, "axes": {"factor": "factor"}, "y": "variance", "series": series, "labels": labels}
         section["bars"] = _add(charts, "credit", chart | {"bars": True})
     return [section] if snr or explained or "terms" in section else []
@@ -283,14 +286,14 @@ def _target_charts(
         if section is not None:
             x = {"steps": section.pop("steps")}
             series = [{**each, "x": x} for each in section.pop("series")]
-            title = f"{group.name}: return of every target, without λ"
+            title = f"{group.name}: return of each target, without λ"
             chart = {"title": title, "axes": {"steps": AXES["steps"]}, "y": "return of a target", "series": series}
             sections.append(section | {"chart": _add(charts, "targets", chart)})
     return sections
 
 
 def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Films as a list of their own; the parts of episodes as charts."""
+    """Return films as a separate list, and the parts of episodes as charts."""
     films: list[dict[str, Any]] = []
     for section in acting:
         if section["kind"] == "film":

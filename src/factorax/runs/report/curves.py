@@ -1,4 +1,4 @@
-"""Metrics of runs, thinned to what a chart can show, and learning curves of groups with intervals over seeds."""
+"""Metrics of runs, thinned for charts, and learning curves of groups with intervals over seeds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,36 +12,36 @@ from ..folder import read_metrics
 from ..statistics import RESAMPLES, iqm
 
 MOST_POINTS = 240
-"""Points of a curve: about one for every two or three pixels of a chart."""
+"""Maximum number of points of a curve: about one for every two or three pixels of a chart."""
 RETURN = "rollout/ep_rew_mean"
 TARGETS = "rollout/ep_targets_mean"
 SNR = "factor/gradient_snr"
 VECTORS = (TARGETS, SNR, "target/explained_variance", "factor/explained_variance")
 QUARTILES = ("smallest", "lower quartile", "median", "upper quartile", "largest")
-"""The columns of a vector that was too long for the metrics, which then hold its quartiles."""
+"""Columns of a vector that is too long for the metrics, which store its quartiles instead."""
 
 
 @dataclass(frozen=True)
 class RunCurves:
-    """What the metrics of one run say, as T points over training; NaN where a point has no value."""
+    """The metrics of one run at T points of training; NaN where a point has no value."""
 
     steps: np.ndarray
     """Steps of all environments, ``(T,)``."""
     episodes: np.ndarray
-    """Episodes that ended so far, ``(T,)``."""
+    """Number of episodes that have ended, ``(T,)``."""
     seconds: np.ndarray
-    """Seconds of training so far, without pauses between sessions, ``(T,)``."""
+    """Seconds of training, without pauses between sessions, ``(T,)``."""
     returns: np.ndarray
     """Mean episode return, ``(T,)``."""
     vectors: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Metrics of every factor or target by name, ``(T, k)``."""
+    """Metrics of each factor or target by name, ``(T, k)``."""
     last: Mapping[str, np.ndarray] = field(default_factory=dict)
     """The last values of the variance decomposition, if it was logged, ``(n,)``."""
     events: tuple[dict[str, Any], ...] = ()
-    """Edges that an adaptive network added or dropped: steps, and the labels of edges."""
+    """Edges that an adaptive network added or removed: steps and labels."""
     updates: int = 0
     not_finite: int = 0
-    """Values that are NaN or infinite; they are left out."""
+    """Number of NaN or infinite values, which are left out."""
 
     @property
     def final(self) -> float:
@@ -50,13 +50,13 @@ class RunCurves:
 
     @property
     def initial(self) -> float:
-        """Mean return over the first of the points at which an episode had ended: that of the untrained policy."""
+        """Mean return at the first point at which an episode had ended: that of the untrained policy."""
         ended = self.returns[np.isfinite(self.returns)]
         return float(ended[0]) if len(ended) else float("nan")
 
 
 def read_curves(run: Path) -> RunCurves:
-    """Read the metrics of a run, which may still be written to; raises as `read_metrics` does."""
+    """Read the metrics of a run, which may still be training; raises the same errors as `read_metrics`."""
     rows = read_metrics(run)
     steps = np.array([row["time/total_timesteps"] for row in rows], float)
     episodes = np.cumsum([_number(row.get("rollout/episodes"), 0.0) for row in rows])
@@ -109,17 +109,17 @@ def thinning(length: int, most: int = MOST_POINTS) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GroupCurves:
-    """Runs that differ only in their seed, on common points: those that all of them have reached."""
+    """Runs that differ only in their seed, at the points that all of them have reached."""
 
     name: str
     steps: np.ndarray
     episodes: np.ndarray
     seconds: np.ndarray
     runs: np.ndarray
-    """Mean episode return of every run, ``(seeds, T)``."""
+    """Mean episode return of each run, ``(seeds, T)``."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the interquartile mean over seeds with its interval, and the single runs."""
+        """Return the interquartile mean over seeds with its interval, and the individual runs."""
         centre, low, high = _intervals(self.runs)
         return {
             "name": self.name,
@@ -132,13 +132,13 @@ class GroupCurves:
 
 
 def group_curves(name: str, runs: Sequence[RunCurves]) -> GroupCurves | None:
-    """Return the curves of a group; None if no run of it has a return to show."""
+    """Return the curves of a group; None if no run has a return."""
     runs = [run for run in runs if np.isfinite(run.returns).any()]
     if not runs:
         return None
     steps = max((run.steps for run in runs), key=len)
     steps = steps[steps <= min(run.steps[-1] for run in runs)]
-    if not len(steps):  # one run has come less far than the first point of another
+    if not len(steps):  # one run ends before the first point of another
         steps = min((run.steps for run in runs), key=lambda each: each[-1])
     return GroupCurves(
         name,
@@ -150,7 +150,7 @@ def group_curves(name: str, runs: Sequence[RunCurves]) -> GroupCurves | None:
 
 
 def interpolated(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return a curve at other points, without the values of `y` that are NaN; NaN before the first of them."""
+    """Return a curve at other points, ignoring NaN in `y`; NaN before the first value."""
     finite = np.isfinite(y)
     if not finite.any():
         return np.full(len(at), np.nan)
@@ -158,7 +158,7 @@ def interpolated(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def numbers(values: Any, digits: int = 6) -> list[float | None]:
-    """Return numbers for JSON, with few digits, and None for those that are not finite.
+    """Return numbers for JSON with few digits, and None for non-finite numbers.
 
     >>> numbers([1.23456789, float("nan")])
     [1.23457, None]
@@ -168,14 +168,14 @@ def numbers(values: Any, digits: int = 6) -> list[float | None]:
 
 
 def _intervals(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the interquartile mean of every point and its interval, ``(T,)`` each, from ``(seeds, T)``; as `iqm` of
-    it."""
+    """Return the interquartile mean at each point and its interval, each ``(T,)``, from ``(seeds, T)``, as `iqm`
+    does."""
     if len(runs) == 1:
         return runs[0], runs[0], runs[0]
     points = np.full((3, runs.shape[1]), np.nan)
     whole = np.isfinite(runs).all(axis=0)
     if whole.any():
-        # The resamples are the same for all points: one draw for the whole curve.
+        # One set of resamples is used for all points of the curve.
         picks = np.random.default_rng(0).choice(len(runs), (RESAMPLES, len(runs)))
         columns = runs[:, whole].T
         points[0, whole] = stats.trim_mean(columns, 0.25, axis=1)
@@ -190,8 +190,7 @@ def _intervals(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _bucketed(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the mean of the finite values in every bucket, NaN if there are none; ``(T, ...)`` from ``(rows,
-    ...)``."""
+    """Return the mean of the finite values in each bucket, ``(T, ...)`` from ``(rows, ...)``; NaN if there are none."""
     if not len(values):
         return values
     finite = np.isfinite(values)
@@ -201,7 +200,7 @@ def _bucketed(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def _total_seconds(elapsed: Sequence[float]) -> np.ndarray:
-    """Seconds since training began: the clock of the metrics begins at 0 whenever a run is resumed."""
+    """Return seconds since training began: the clock in the metrics restarts at 0 whenever a run is resumed."""
     total, before = 0.0, 0.0
     seconds = []
     for now in elapsed:
@@ -213,8 +212,8 @@ def _total_seconds(elapsed: Sequence[float]) -> np.ndarray:
 
 
 def _number(value: Any, default: float = float("nan")) -> float:
-    """Return a number of a file, or the default for anything else."""
-    usable = type(value) in (int, float) and abs(value) < 1e300  # nor NaN
+    """Return a number read from a file, or the default for anything else."""
+    usable = type(value) in (int, float) and abs(value) < 1e300  # also excludes NaN
     return float(value) if usable else default
 
 

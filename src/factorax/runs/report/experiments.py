@@ -15,9 +15,9 @@ from .sources import DiscoverySource, ExperimentSource
 from .verdict import Verdict
 
 _X = ("step", "steps", "timesteps", "time", "n", "samples", "lights", "step_size", "size")
-"""Columns that may be the x-axis of a chart, the first that is there."""
+"""Columns that can be the x-axis of a chart, in order of preference."""
 _REPEATED = ("seed", "seeds", "repeat", "trial", "run")
-"""Columns that tell repetitions apart, over which intervals are taken."""
+"""Columns that distinguish repetitions, over which intervals are computed."""
 _MOST_SERIES = 24
 _MOST_ROWS = 200
 _VERDICTS = {
@@ -28,7 +28,7 @@ _VERDICTS = {
 
 
 def experiment_verdict(source: ExperimentSource) -> Verdict:
-    """Return what an experiment says of its claims, in two sentences."""
+    """Return two sentences on the claims that an experiment decides."""
     name, budget = str(source.config["experiment"]), str(source.config.get("budget", ""))
     verdicts = Counter(claim["verdict"] for claim in source.claims)
     said = ", ".join(
@@ -61,8 +61,10 @@ def experiment_section(source: ExperimentSource) -> dict[str, Any]:
 
 
 def data_chart(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, Any] | None:
-    """Return curves of the last numeric column over a step or size, one for each combination of the other columns; None
-    if the data has no such columns."""
+    """Return curves of the last numeric column over a step or size, one per combination of the other columns.
+
+    None if the data have no such columns.
+    """
     table = {name: _numeric([row[k] for row in rows]) for k, name in enumerate(columns)}
     x_name = next((name for name in _X if table.get(name) is not None), None)
     measured = [name for name in columns if table[name] is not None and name not in (x_name, *_REPEATED)]
@@ -102,7 +104,7 @@ def data_chart(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[st
 
 
 def discovery_verdict(source: DiscoverySource) -> Verdict:
-    """Return what a discovery found, and what it promises."""
+    """Return what a discovery found, and its guarantee."""
     about, edges, *more = (line for line in str(source.discovery).split("\n") if line)
     promise = next((line for line in more if line.startswith("What it says")), "")
     sentences = (f"Discovery, {about}: {edges}.", *([promise] if promise else []))
@@ -125,12 +127,12 @@ def _numeric(values: Sequence[str]) -> np.ndarray | None:
 
 
 def _is_kind(rows: Sequence[Sequence[str]], column: int) -> bool:
-    """Return whether a column has few values, and so tells series apart."""
+    """Return whether a column has few values, and therefore distinguishes series."""
     return 1 < len({row[column] for row in rows}) <= 20
 
 
 def _spaced(values: Sequence[float]) -> bool:
-    """Return whether numbers grow by factors rather than by equal steps."""
+    """Return whether numbers grow by factors rather than in equal steps."""
     unique = sorted(set(values))
     gaps = [b - a for a, b in pairwise(unique)]
     return len(gaps) > 1 and max(gaps) > 10 * min(gaps)

@@ -1,4 +1,4 @@
-"""The live view of a report: served to this machine alone, made again when the folders change."""
+"""The live view of a report: served on this machine only, and rebuilt when the folders change."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from .page import page, script_data, sections
 
 _WATCHED = ("config.json", METRICS, SCORE, WARNINGS, "summary.json", "data.csv")
 _SECONDS_BETWEEN_EPISODES = 120.0
-"""Pause before policies act again, for films and episodes of a newer checkpoint: training needs the processors too."""
+"""Pause in seconds before policies run again for a newer checkpoint: training needs the processors too."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",  # the page's own policy is in the page
@@ -34,9 +34,9 @@ _HEADERS = {
 class LiveReport:
     """Serves a report on the loopback interface, at a random port and under a secret path.
 
-    It answers GET and HEAD for the page and its news, and nothing else: no file of the disk can be asked for.
+    It answers only GET and HEAD requests for the page and its updates, and serves no files.
 
-    - `what`, `play`, `trusted`: as those of `report`.
+    - `what`, `play`, `trusted`: as in `report`.
 
     >>> from factorax.runs.report import LiveReport
     >>> with LiveReport(["runs/traffic-3x3-factored-incident-0"], play=False) as live:  # doctest: +SKIP
@@ -59,7 +59,7 @@ class LiveReport:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port of the server."""
         return self._server.server_address[1]
 
     @property
@@ -85,16 +85,16 @@ class LiveReport:
         self._server.server_close()
 
     def wait(self) -> None:
-        """Wait until it is interrupted."""
+        """Wait until interrupted."""
         while not self._stopped.wait(3600):
             pass
 
     def current(self) -> tuple[str, dict[str, Any]]:
-        """Return the version of the folders and the report of it, made again if they have changed."""
+        """Return the version of the folders and its report, rebuilt if the folders have changed."""
         with self._lock:
             version = self._look()
             if version != self._version:
-                with suppress(ValueError, OSError):  # caught between two files; the next question comes soon
+                with suppress(ValueError, OSError):  # the files are being written; the next request comes soon
                     self._report = self._collected(version)
             return self._version, self._report
 
@@ -104,11 +104,11 @@ class LiveReport:
         return report
 
     def _look(self) -> str:
-        """Return a text that changes when what is reported on changes."""
+        """Return a text that changes whenever the reported files change."""
         return _digest(_files(self.what)) + f"-{self._played.number}"
 
     def _play_again(self) -> None:
-        """Lets policies act whenever there are new checkpoints, at most once in a while."""
+        """Run policies whenever there are new checkpoints, with a pause in between."""
         while not self._stopped.is_set():
             checkpoints = _digest(path for path in _files(self.what) if path.suffix == ".safetensors")
             waited = time.monotonic() - self._last_played >= _SECONDS_BETWEEN_EPISODES
@@ -124,23 +124,23 @@ class LiveReport:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers for the page and its news."""
+    """Answers requests for the page and its updates."""
 
     live: LiveReport
     server_version, sys_version = "factorax", ""
 
     def do_GET(self) -> None:
-        """Answers with the page, with news since a version, or that there is nothing."""
+        """Respond with the page, with updates since a version, or with 404."""
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
-        """Answers as GET, without the content."""
+        """Respond as to GET, without the content."""
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:
         port = self.live.port
         if self.headers.get("Host") not in (f"127.0.0.1:{port}", f"localhost:{port}"):
-            # A page elsewhere may give its own name the address of this machine, and then read what we answer.
+            # DNS rebinding: a foreign page may map its own host name to this machine and then read our responses.
             self._send(HTTPStatus.FORBIDDEN, "text/plain", b"the report is for this machine alone", body)
             return
         url = urlsplit(self.path)
@@ -169,11 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Print nothing: a question every two seconds would hide what matters."""
+        """Print nothing: a line every two seconds would hide important messages."""
 
 
 def _files(what: Iterable[Path]) -> list[Path]:
-    """Return the files that a report reads, as far as they are there."""
+    """Return the existing files that a report reads."""
     files: list[Path] = []
     for path in what:
         folders = [path, *(each.parent for depth in ("*", "*/*") for each in path.glob(f"{depth}/config.json"))]

@@ -1,4 +1,4 @@
-"""The influence networks of runs and discoveries: edges, evidence, changes over training, a place on the map."""
+"""Influence networks of runs and discoveries: edges, evidence, changes during training, positions on a map."""
 
 import re
 import warnings
@@ -24,51 +24,53 @@ from .curves import numbers
 from .sources import RunSource
 
 MOST_PAIRS = 250_000
-"""Pairs of an action and a target in a network that is drawn."""
+"""Maximum number of pairs (action, target) of a network that is drawn."""
 _MOST_EDGES = 40_000
 _STAGES = 13
-"""Points of training at which a network that changes by a schedule is looked at."""
+"""Points of training at which a scheduled network is shown."""
 
 
 def spec_of(run: RunSource, trusted: str | None = None) -> Spec:
-    """Return the problem of a run as training sees it, without its policy; raises if its name leads to code or files
-    and is not trusted, or if the problem cannot be made here."""
+    """Return the specification of a run's problem, without its policy.
+
+    Raises if the name refers to code or files and is not trusted, or if the problem cannot be created here.
+    """
     name, settings = run.config["problem"], run.config["config"]
     check_trusted(name, trusted, f"{run.path}:", "--problem {}")
     problem = find_problem(name)
     network = find_network(problem, network_of_run(run.path, run.config["network"]), steps=settings["total_timesteps"])
     options = {key: settings[key] for key in ("bounded", "covariance", "std")}
     if network == "adaptive":
-        own = Spec.of(problem, **options)
-        return own.with_network(AdaptiveNetwork.from_complete(own.network.static))
+        declared = Spec.of(problem, **options)
+        return declared.with_network(AdaptiveNetwork.from_complete(declared.network.static))
     return Spec.of(problem, _named(network, problem), **options)
 
 
 def _named(network: Any, problem: Any) -> Any:
-    """Return a network without its own names, such as the complete one, with those of the problem's own network."""
+    """Return a network without labels, such as the complete one, with the labels of the problem's own network."""
     if not isinstance(network, InfluenceNetwork):
         return network
     if own_labels(network.actions, "a") or own_labels(network.targets, "psi") or network.factorisation is not None:
         return network
     with opened(problem) as source:
-        own = declared_network(source)
-    if own is None or own.static.shape != network.shape:
+        declared = declared_network(source)
+    if declared is None or declared.static.shape != network.shape:
         return network
-    return network.relabel(own.static.actions, own.static.targets)
+    return network.relabel(declared.static.actions, declared.static.targets)
 
 
 def quiet_spec(run: RunSource, trusted: str | None, notes: list[str]) -> Spec | None:
-    """Return what `spec_of` does, or None with a note of why not; warnings were shown when it was trained."""
+    """Return the result of `spec_of`, or None with a note; warnings were already shown during training."""
     try:
         with warnings.catch_warnings(action="ignore"):
             return spec_of(run, trusted)
-    except Exception as error:  # code of others makes the problem: whatever it raises, the rest can be shown
+    except Exception as error:  # raised by the user's code; the rest of the report can still be shown
         notes.append(f"{run.path.name}: its network and policy are not shown: {error}")
         return None
 
 
 def run_network(name: str, run: RunSource, spec: Spec) -> dict[str, Any]:
-    """Return the network of a run for the page, with what happened to it during training."""
+    """Return the network of a run for the page, with its changes during training."""
     static = spec.network.static
     view = _view(name, static)
     steps = int(run.curves.steps[-1]) if run.curves is not None and len(run.curves.steps) else 0
@@ -96,7 +98,7 @@ def discovered_network(name: str, discovery: Discovery) -> dict[str, Any]:
 
 
 def evidence(discovery: Discovery) -> dict[str, Any]:
-    """Return what a discovery says of every pair: effect, p-value, confidence, samples, one row for each."""
+    """Return the evidence of a discovery for each pair: effect, p-value, confidence and samples."""
     n, m = discovery.shape
     pairs = np.argwhere(np.ones((n, m), bool) if n * m <= _MOST_EDGES else discovery.confidence > 0.5)[:_MOST_EDGES]
     rows, columns = pairs.T
@@ -112,7 +114,7 @@ def evidence(discovery: Discovery) -> dict[str, Any]:
 
 
 def fits(view: Mapping[str, Any], discovery: Discovery) -> bool:
-    """Return whether a discovery is of the actions and targets of a network."""
+    """Return whether a discovery has the actions and targets of a network."""
     return "edges" in view and view["actions"] == [*discovery.actions] and view["targets"] == [*discovery.targets]
 
 
@@ -130,7 +132,7 @@ def _view(name: str, network: InfluenceNetwork) -> dict[str, Any]:
 
 
 def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork) -> list[dict[str, Any]]:
-    """Changes with the numbers of actions and targets in place of labels; labels that are unknown are left out."""
+    """Return changes with indices instead of labels; unknown labels are left out."""
     place = {edge_label(a, t): [i, j] for i, a in enumerate(network.actions) for j, t in enumerate(network.targets)}
     return [
         {"step": event["step"]}
@@ -140,10 +142,10 @@ def _named_events(events: Sequence[Mapping[str, Any]], network: InfluenceNetwork
 
 
 def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, Any]]:
-    """Changes of a network that depends on the step alone; none for networks that follow the data."""
+    """Return the changes of a network that depends only on the step; none for networks that depend on data."""
     try:
         matrices = [spec.network.present(None, int(step)).to_dense() > 0 for step in np.linspace(0, total - 1, _STAGES)]
-    except (AttributeError, TypeError, ValueError):  # it needs a state, which only training has
+    except (AttributeError, TypeError, ValueError):  # the network needs a training state
         return []
     view["edges"], view["soft"] = np.argwhere(matrices[0]).tolist(), None
     events = []
@@ -157,7 +159,7 @@ def _scheduled(spec: Spec, total: int, view: dict[str, Any]) -> list[dict[str, A
 
 
 def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
-    """Return pairs without an edge that the test of training suspects, with their p-values; the surest first."""
+    """Return pairs without an edge that the missing-edge test suspects, with p-values, smallest first."""
     number = last_look(run.curves.updates) if run.curves is not None else 0
     if not run.checkpoints or not number:
         return []
@@ -171,7 +173,7 @@ def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
             return []
         pairs, p_value = missing(test, present, number), p_values(test, present)
     except (ValueError, KeyError, OSError):
-        return []  # it was not tested
+        return []  # no test was made
     suspects: dict[tuple[int, int], float] = {}
     for i, j in pairs:
         pair = int(factors[i]), j
@@ -180,7 +182,7 @@ def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
 
 
 def _on_the_map(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
-    """Return where the lights and streets of a traffic problem are; None for other problems and targets."""
+    """Return the positions of lights and streets of a traffic problem; None for other problems and targets."""
     match = re.fullmatch(r"(?:traffic|sumo):(\d{1,3})x(\d{1,3})(?:,.*)?", problem)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The page of a report: its data, scripts and styles in one file that loads nothing."""
+"""The HTML page of a report: data, scripts and styles in one file that loads nothing."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -11,16 +11,16 @@ from ...problems.traffic.canvas_film import film_script, film_style
 _SCRIPTS = ("uPlot.min.js", "charts.js", "network.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
 _IN_SCRIPT = ("charts", "networks", "films")
-"""The parts of a report that scripts draw; everything else is in the HTML."""
+"""The parts of a report that are drawn by scripts; everything else is HTML."""
 
 
 def page(report: Mapping[str, Any], *, live: bool = False) -> str:
-    """Return the HTML of a report, which `collect` made.
+    """Return the HTML of a report from the data of `collect`.
 
-    - `live`: whether it is served while training runs, and asks for news.
+    - `live`: whether the page is served during training and polls for updates.
     """
     scripts = [_asset(name) for name in _SCRIPTS]
-    notice = _asset("uPlot.LICENSE.txt")  # it goes with each copy
+    notice = _asset("uPlot.LICENSE.txt")  # must accompany each copy
     scripts[0] = f"/*\nuPlot 1.6.32\n{notice}\n*/\n{scripts[0]}"
     scripts.insert(1, film_script())
     styles = [_asset(_STYLES[0]), film_style(), _asset(_STYLES[1])]
@@ -40,17 +40,17 @@ def page(report: Mapping[str, Any], *, live: bool = False) -> str:
 
 
 def sections(report: Mapping[str, Any], *, live: bool = False) -> Any:
-    """Return the HTML of the sections alone, which a live view replaces."""
+    """Return the HTML of the sections only, which a live view replaces."""
     return _safe(_environment().get_template("sections.html.j2").render(report=report, live=live))
 
 
 def script_data(report: Mapping[str, Any], *, live: bool = False) -> str:
-    """Return what scripts draw, as JSON that can stand in a page."""
+    """Return the data of the scripts as JSON that is safe in a page."""
     return script_json({key: report[key] for key in _IN_SCRIPT} | {"title": report["title"], "live": live})
 
 
 def _safe(text: str) -> Any:
-    """Return our own text, which is not escaped again."""
+    """Mark our own text as safe, so that it is not escaped again."""
     from markupsafe import Markup
 
     return Markup(text)
@@ -64,7 +64,7 @@ def _environment() -> Any:
         raise ImportError("report: needs Jinja2: pip install 'factorax[report]'") from None
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,  # whatever the name of a template
+        autoescape=True,  # for any template name
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -74,7 +74,7 @@ def _environment() -> Any:
 
 
 def shown_number(value: Any) -> str:
-    """Return a number with few digits and a minus sign, or a dash where there is none.
+    """Return a number with few digits and a minus sign, or a dash if there is none.
 
     >>> shown_number(-0.123456), shown_number(12345.6), shown_number(None)
     ('−0.1235', '12,346', '–')

@@ -1,4 +1,4 @@
-"""How to make a run again: settings, versions, seeds, commands, and where its checkpoints are."""
+"""How to reproduce a run: settings, versions, seeds, commands, and links to its checkpoints."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ _MOST_COMMANDS = 10
 
 
 def reproduction_section(group: RunGroup, *, relative_to: Path | None) -> dict[str, Any]:
-    """Return what is needed to train a group again, or to continue it.
+    """Return what is needed to train a group again or to continue it.
 
     - `relative_to`: the folder of the report, which links to checkpoints are relative to; None for no links.
     """
@@ -64,10 +64,10 @@ def _command(group: RunGroup, index: int, *, longer: bool = False) -> str:
 
 
 def _ends_with_the_steps(group: RunGroup) -> str:
-    """Return a remark where the number of steps is part of the settings."""
+    """Return a remark if the number of steps affects the schedules."""
     config = group.runs[0].config
     scheduled = bool(config["config"]["anneal"]) or str(config["network"]).startswith("curriculum:")
-    return "its schedules end with its steps, and change with them; hence --force" if scheduled else ""
+    return "its schedules depend on the number of steps, so --force is needed" if scheduled else ""
 
 
 def _shown(value: Any) -> str:
@@ -77,7 +77,7 @@ def _shown(value: Any) -> str:
 
 
 def _link(file: Path, relative_to: Path | None) -> str:
-    """Return the address of a file relative to the report; empty where it has none, as on another drive."""
+    """Return the address of a file relative to the report; empty if there is none, as on another drive."""
     if relative_to is None:
         return ""
     try:

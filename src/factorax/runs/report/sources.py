@@ -1,4 +1,4 @@
-"""What a report is made from: run folders, folders of experiments, and files of discoveries; read, not trusted."""
+"""Inputs of a report, which are not trusted: run folders, experiment folders and discovery files."""
 
 import base64
 import csv
@@ -22,15 +22,15 @@ _CLAIM = ("claim", "where", "paper", "ours", "verdict", "note", "command")
 
 @dataclass(frozen=True)
 class RunSource:
-    """The folder of a run, as far as it can be read."""
+    """The readable contents of a run folder."""
 
     path: Path
     config: dict[str, Any]
-    """As `read_config` returns it."""
+    """The result of `read_config`."""
     curves: RunCurves | None
     """None if there are no metrics, or they are damaged."""
     notes: tuple[str, ...] = ()
-    """What is missing or wrong, in sentences."""
+    """Sentences on what is missing or wrong."""
     made_with: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     score: dict[str, Any] | None = None
@@ -43,7 +43,7 @@ class RunSource:
 
     @property
     def checkpoints(self) -> list[Path]:
-        """The checkpoints that are there, the last one first."""
+        """The existing checkpoints, the last one first."""
         files = (self.path / "checkpoints" / f"{name}.safetensors" for name in ("last", "previous"))
         return [file for file in files if file.is_file()]
 
@@ -58,7 +58,7 @@ class ExperimentSource:
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     figure: str
-    """A PNG as a data address; empty if there is none."""
+    """The figure as a PNG data URL; empty if there is none."""
     notes: tuple[str, ...] = ()
 
 
@@ -74,14 +74,14 @@ Source = RunSource | ExperimentSource | DiscoverySource
 
 
 def read_sources(paths: Iterable[Any]) -> list[Source]:
-    """Read folders and files; a folder that holds folders of runs stands for those.
+    """Read folders and files; a folder that contains run folders stands for all of them.
 
-    Raises FileNotFoundError or ValueError for what is none of these.
+    Raises FileNotFoundError or ValueError for anything else.
     """
-    wanted = "folders of runs or experiments, or files of discoveries"
-    arguments = [path_of("what", each, wanted) for each in listed("what", paths, wanted)]
+    want = "folders of runs or experiments, or files of discoveries"
+    arguments = [path_of("what", each, want) for each in listed("what", paths, want)]
     if not arguments:
-        raise ValueError(f"what: got nothing, want {wanted}")
+        raise ValueError(f"what: got an empty list, want {want}")
     expanded = [path for argument in arguments for path in _expanded(argument)]
     if len(expanded) > _MOST_SOURCES:
         raise ValueError(f"what: got {len(expanded):,} runs, want at most {_MOST_SOURCES:,}")
@@ -90,7 +90,7 @@ def read_sources(paths: Iterable[Any]) -> list[Source]:
 
 
 def _expanded(path: Path) -> list[Path]:
-    """Return a run, an experiment or a file itself; of any other folder, those in it or one level below."""
+    """Return a run, experiment or file itself; for any other folder, those inside it, up to two levels deep."""
     if path.is_file() or (path / "config.json").exists():
         return [path]
     if not path.is_dir():
@@ -100,8 +100,8 @@ def _expanded(path: Path) -> list[Path]:
     inside = sorted(file.parent for depth in ("*", "*/*") for file in path.glob(f"{depth}/config.json"))
     if not inside:
         raise ValueError(
-            f"what: {str(path)!r} is neither a run nor an experiment, and holds none (no config.json); want the folder "
-            "of a run, such as factorax train writes"
+            f"what: {str(path)!r} is neither a run nor an experiment, and contains none (no config.json); want the "
+            "folder of a run, such as factorax train writes"
         )
     return inside
 
@@ -140,7 +140,7 @@ def _run(path: Path) -> RunSource:
             notes.append("its metrics are empty: no update was made")
     score = _read_score(path)
     if score is not None and curves is not None and len(curves.steps) and score["timesteps"] != curves.steps[-1]:
-        score = None  # of an earlier policy: the run has learnt since
+        score = None  # the score is of an earlier policy
     return RunSource(
         path=path,
         config=config,
@@ -169,7 +169,7 @@ def _experiment(path: Path, config: dict[str, Any]) -> ExperimentSource:
         content = read_json(path / "summary.json")
         claims = [{key: str(row.get(key, "")) for key in _CLAIM} for row in content["claims"]]
     except FileNotFoundError:
-        notes.append("has no summary yet: it is still running, or was stopped; the same command continues it")
+        notes.append("has no summary yet: it is still running, or was stopped; run the same command to resume")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         notes.append(f"its summary is damaged ({error})")
     columns, rows = _table(path / "data.csv", notes)
@@ -179,7 +179,7 @@ def _experiment(path: Path, config: dict[str, Any]) -> ExperimentSource:
         if data.startswith(b"\x89PNG\r\n\x1a\n"):
             figure = "data:image/png;base64," + base64.b64encode(data).decode()
     except (OSError, ValueError):
-        pass  # drawn at the end of an experiment
+        pass  # the figure is drawn at the end of an experiment
     return ExperimentSource(
         path=path,
         config=config,

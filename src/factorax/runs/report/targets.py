@@ -1,4 +1,4 @@
-"""Targets over time: the return of each objective, its weight λ, and which of them improved or paid."""
+"""Returns of the targets over training, their weights λ, and which of them improved or got worse."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ _MOST_SERIES = 60
 def targets_section(
     name: str, runs: list[RunCurves], labels: tuple[str, ...] | None, weights: np.ndarray | None
 ) -> dict[str, Any] | None:
-    """Return the mean over the runs of a group; None if there is one target, or none was logged.
+    """Return the targets averaged over the runs of a group; None if there is one target or none was logged.
 
-    - `labels`, `weights`: names of the targets and λ; None if the problem cannot be made here.
+    - `labels`, `weights`: names of the targets and λ; None if the problem cannot be created here.
     """
     tables = [(run.steps, run.vectors[TARGETS]) for run in runs if TARGETS in run.vectors]
     tables = [(steps, table) for steps, table in tables if np.isfinite(table).any()]
@@ -45,8 +45,7 @@ def targets_section(
 
 
 def _changes(names: tuple[str, ...], mean: np.ndarray, weights: np.ndarray | None) -> list[dict[str, Any]]:
-    """Return the return of each target in the first and the last tenth of training, and what it adds to the
-    objective."""
+    """Return the return of each target in the first and last tenth of training, and its effect on the objective."""
     ended = mean[np.isfinite(mean).any(axis=1)]
     tenth = max(1, len(ended) // 10)
     first, last = ended[:tenth].mean(axis=0), ended[-tenth:].mean(axis=0)

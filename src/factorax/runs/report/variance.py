@@ -1,4 +1,4 @@
-"""What K bought: variance and bias of every factor's gradient, its signal to noise, and how well critics predict."""
+"""Effect of K: variance, bias and signal-to-noise ratio of each factor's gradient, and quality of the critic."""
 
 import warnings
 from typing import Any
@@ -15,9 +15,9 @@ _MOST_SERIES = 60
 
 
 def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Returns the section of one group, from one of its runs.
+    """Return the section of one group, from one of its runs.
 
-    - `measured`: what `measured_terms` returned; empty if nothing was measured.
+    - `measured`: the result of `measured_terms`; empty if nothing was measured.
     """
     assert run.curves is not None
     curves, network = run.curves, spec.network.static
@@ -37,8 +37,10 @@ def credit_section(name: str, run: RunSource, spec: Spec, measured: dict[str, np
 
 
 def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[str]) -> dict[str, np.ndarray]:
-    """Returns the variance decomposition of one more rollout with the policy of a run, which is learnt from in memory
-    alone; empty if training has logged it, or nothing is dropped."""
+    """Return the variance decomposition of one more rollout with the policy of a run, without changing its folder.
+
+    Empty if training logged the decomposition, or if K drops no target.
+    """
     is_factored = run.config["config"]["estimator"] == "factored"
     if not _drops(spec) or not is_factored or not run.checkpoints or (run.curves is not None and run.curves.last):
         return {}
@@ -50,19 +52,19 @@ def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[
                 _, metrics = model.program.update(model.state)
             finally:
                 model.close()
-    except Exception as error:  # such as a network that has no decomposition, or an environment that fails
+    except Exception as error:  # such as a network without decomposition, or a failing environment
         notes.append(f"{run.path.name}: the variance decomposition could not be measured: {error}")
         return {}
     return {key: np.atleast_1d(np.asarray(x, float)) for key, x in metrics.items() if key.startswith("variance/")}
 
 
 def _drops(spec: Spec) -> bool:
-    """Whether K leaves something out, or may in the course of training."""
+    """Return whether K drops an edge, or may do so during training."""
     return spec.network.static.density < 1 or not spec.network.is_fixed
 
 
 def _terms(terms: dict[str, np.ndarray], factors: tuple[str, ...]) -> list[dict[str, Any]]:
-    """One row for every factor; none if the decomposition is missing or holds quartiles alone."""
+    """Return one row per factor; empty if the decomposition is missing or was stored as quartiles."""
     columns = {key: terms[f"variance/{key}"] for key in TERMS if f"variance/{key}" in terms}
     if "delta" not in columns or any(len(column) != len(factors) for column in columns.values()):
         return []
@@ -71,13 +73,13 @@ def _terms(terms: dict[str, np.ndarray], factors: tuple[str, ...]) -> list[dict[
 
 
 def _ratio(terms: dict[str, np.ndarray]) -> float | None:
-    """Variance of the vanilla gradient over that of the factored one, summed over factors."""
+    """Return the ratio of the vanilla to the factored variance, summed over factors."""
     vanilla, factored = (float(np.sum(terms[f"variance/{key}"])) for key in ("vanilla", "factored"))
     return float(f"{vanilla / factored:.4g}") if factored > 0 and np.isfinite(vanilla) else None
 
 
 def _gains(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The factors whose variance falls most and least, as shares of the vanilla variance."""
+    """Return the factors with the largest and smallest reduction, as fractions of the vanilla variance."""
     shares = [
         (row["delta"] / row["vanilla"], row["factor"]) for row in rows if row["vanilla"] and row["delta"] is not None
     ]
@@ -87,7 +89,7 @@ def _gains(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _series(table: np.ndarray | None, labels: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The columns of a metric as named curves; quartiles where there are too many to draw."""
+    """Return the columns of a metric as named curves, or quartiles if there are too many."""
     if table is None or not len(table) or not np.isfinite(table).any():
         return []
     names: tuple[str, ...] = labels
@@ -96,7 +98,7 @@ def _series(table: np.ndarray | None, labels: tuple[str, ...]) -> list[dict[str,
             return []
         names = QUARTILES
     elif len(labels) > _MOST_SERIES:
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # rows of NaN alone
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # rows with only NaN
             table = np.nanquantile(table, [0, 0.25, 0.5, 0.75, 1], axis=1).T
         names = QUARTILES
     return [{"name": name, "y": numbers(column, 4)} for name, column in zip(names, table.T, strict=True)]

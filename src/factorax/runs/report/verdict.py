@@ -1,4 +1,4 @@
-"""The verdict: what was trained, what it reached, against which baseline, and which part of the gain is K's."""
+"""The verdict: what was trained, the return it reached, the baselines, and the part of the gain that comes from K."""
 
 import re
 import warnings
@@ -27,9 +27,9 @@ class Verdict:
     title: str
     sentences: tuple[str, ...]
     commands: tuple[str, ...] = ()
-    """Commands that train what a comparison lacks."""
+    """Commands that train what is missing for a comparison."""
     more: tuple[str, ...] = ()
-    """What else a reader should know."""
+    """Further remarks for the reader."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,21 @@ class RunGroup:
     settings: Mapping[str, Any]
     curves: GroupCurves | None
     has_every_edge: bool = False
-    """Whether its K is complete, so that nothing is left out of any credit."""
+    """Whether K is complete, so that no target is dropped from any credit."""
 
     @property
     def problem(self) -> str:
-        """The name of their problem."""
+        """The name of the problem of the runs."""
         return str(self.settings["problem"])
 
     @property
     def compared(self) -> Group | None:
-        """The group as `compare` knows it, at points that all of its runs have reached; None without returns."""
+        """The group in the form of `compare`, at the points that all runs have reached; None without returns."""
         if self.curves is None:
             return None
         runs = [
             each for each in self.runs if each.curves is not None and np.isfinite(each.curves.returns).any()
-        ]  # those that the curves are of
+        ]  # only runs with curves
         reached = np.isfinite(self.curves.runs).all(axis=0)
         if not reached.any():
             return None
@@ -72,13 +72,13 @@ class RunGroup:
 def run_verdicts(
     groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, Interval], notes: list[str]
 ) -> list[Verdict]:
-    """Return a verdict for every group that is factored with its own K; for every group if there is none.
+    """Return a verdict for each group that is factored with its own K, or for each group if there is none.
 
-    - `play`: whether the reference controller of traffic may be simulated.
-    - `baselines`: its return by problem, where it is known; added to.
+    - `play`: whether the reference traffic controller may be simulated.
+    - `baselines`: known returns of the controller by problem; new ones are added.
     """
     usable = [(group, compared) for group in groups if (compared := group.compared) is not None]
-    named = [replace(compared, name=f"{i}") for i, (_, compared) in enumerate(usable)]  # names may agree
+    named = [replace(compared, name=f"{i}") for i, (_, compared) in enumerate(usable)]  # names may be equal
     gains = {entry["factored"]: entry for entry in split_gains(named)} if named else {}
     chosen = [i for i, (group, _) in enumerate(usable) if role_of(group.settings) == "factored"]
     verdicts = []
@@ -101,7 +101,7 @@ def run_verdicts(
 
 
 def with_minus(text: str) -> str:
-    """Return a text with minus signs in place of hyphens before numbers.
+    """Return text with minus signs instead of hyphens before numbers.
 
     >>> with_minus("seed-0 reached -105 [-114, -94.8]")
     'seed-0 reached −105 [−114, −94.8]'
@@ -122,14 +122,13 @@ def _trained(group: RunGroup, compared: Group) -> str:
     network = str(group.settings["network"])
     with_network = "" if network in ("own", "complete") else f" with the network {network}"
     return (
-        f"{_capital(method)} on {group.problem}{with_network}, trained with "
-        f"{counted(len(compared.returns), 'seed')} for {int(compared.steps[-1]):,} steps"
-        f"{' each' if len(compared.returns) > 1 else ''},"
+        f"{_capital(method)} on {group.problem}{with_network}, trained with {counted(len(compared.returns), 'seed')} "
+        f"for {int(compared.steps[-1]):,} steps{' each' if len(compared.returns) > 1 else ''},"
     )
 
 
 def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
-    """Return the final return with its interval, and what the interval is over."""
+    """Return the final return with its interval, and a description of the interval."""
     if len(compared.returns) > 1:
         return iqm(compared.final), f"interquartile mean of {len(compared.returns)} seeds, 95 % interval"
     run = next((run for run in group.runs if run.score is not None and len(run.score["episodes"]) > 1), None)
@@ -143,12 +142,12 @@ def _reached(group: RunGroup, compared: Group) -> tuple[Interval, str]:
 def _baseline(
     group: RunGroup, vanilla: Group | None, play: bool, baselines: dict[str, Interval], notes: list[str]
 ) -> str:
-    """Return what the return is compared with: vanilla PPO with the same settings and a controller, as far as there are
-    such, or else the untrained policy."""
-    said = []
+    """Return the baselines: vanilla PPO with the same settings and a controller if available, otherwise the untrained
+    policy."""
+    parts = []
     if vanilla is not None:
         seeds = counted(len(vanilla.final), "seed")
-        said.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
+        parts.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
     if is_traffic(group.problem) and play and group.problem not in baselines:
         try:
             with warnings.catch_warnings(action="ignore"):
@@ -156,41 +155,45 @@ def _baseline(
         except (ValueError, FloatingPointError) as error:
             notes.append(f"the controller {CONTROLLER} could not be scored: {error}")
     if group.problem in baselines:
-        said.append(f"{baselines[group.problem]} of the controller {CONTROLLER} (10 episodes)")
+        parts.append(f"{baselines[group.problem]} of the controller {CONTROLLER} (10 episodes)")
     first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
-    if not said and first:
-        said.append(f"{np.mean(first):.4g} of the untrained policy in its first updates")
-    return f"against {' and '.join(said)}" if said else "with no baseline"
+    if not parts and first:
+        parts.append(f"{np.mean(first):.4g} of the untrained policy in its first updates")
+    return f"against {' and '.join(parts)}" if parts else "with no baseline"
 
 
 def _parts(entry: Mapping[str, Any], role: str) -> str:
-    """Return which part of the gain over vanilla PPO is K's, and which comes from clipping a ratio per factor."""
+    """Return the parts of the gain over vanilla PPO that come from K and from clipping a ratio per factor."""
     if role == "vanilla":
-        return "It has no influence network: train factored PPO on the same problem to see what K adds."
+        return "It has no influence network: train factored PPO on the same problem to see the effect of K."
     if role == "complete":
         return (
-            "Its K has every edge, so that nothing is left out: compared with vanilla PPO, only the clipping of a "
-            "ratio per factor differs."
+            "Its K has every edge, so no target is dropped: the only difference to vanilla PPO is the clipping of one "
+            "ratio per factor."
         )
     if "k" in entry and "gain" in entry:
         gain, clipping, k = (Interval(**entry[part]) for part in ("gain", "per_factor_ratios", "k"))
         few = (
-            f" With fewer than {ENOUGH_SEEDS} seeds the intervals say little." if entry["seeds"] < ENOUGH_SEEDS else ""
+            f" With fewer than {ENOUGH_SEEDS} seeds the intervals are unreliable."
+            if entry["seeds"] < ENOUGH_SEEDS
+            else ""
         )
-        return f"Of the gain of {gain} over vanilla PPO, {clipping} is per-factor clipping and {k} is K.{few}"
+        return f"Of the gain of {gain} over vanilla PPO, {clipping} comes from per-factor clipping and {k} from K.{few}"
     if "k" in entry:
-        return f"K adds {Interval(**entry['k'])} to a complete K; the whole gain needs runs of vanilla PPO."
+        return (
+            f"K adds {Interval(**entry['k'])} compared with a complete K; the total gain requires runs of vanilla PPO."
+        )
     if "gain" in entry:
         return (
-            f"The gain over vanilla PPO is {Interval(**entry['gain'])}; which part of it is K's and which per-factor "
-            "clipping needs runs with a complete K."
+            f"The gain over vanilla PPO is {Interval(**entry['gain'])}; splitting it into the parts of K and of "
+            "per-factor clipping requires runs with a complete K."
         )
     differ = entry.get("differ", {})
     if differ:
         roles = " and ".join(_NAMES[role] for role in differ)
         keys = ", ".join(sorted({key for changed in differ.values() for key in changed})[:4])
-        return f"It cannot be compared with the runs of {roles}, whose settings differ ({keys})."
+        return f"It cannot be compared with the runs of {roles}, because their settings differ ({keys})."
     return (
-        "Which part of the gain is K's and which is per-factor clipping is told by runs of vanilla PPO and of a "
+        "Splitting the gain into the parts of K and of per-factor clipping requires runs of vanilla PPO and of a "
         "complete K with the same settings."
     )

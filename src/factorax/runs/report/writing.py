@@ -1,4 +1,4 @@
-"""Reports as files."""
+"""Write reports to files."""
 
 import os
 import webbrowser
@@ -21,31 +21,30 @@ def report(
     open_browser: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write one HTML file about runs, experiments or discoveries; returns its path.
+    """Write a self-contained HTML report of runs, experiments or discoveries; return its path.
 
-    The file stands alone: it loads nothing from elsewhere, opens from a disk, and can be sent to others. Runs that
-    differ only in their seed are one group, with intervals.
+    The file loads nothing from elsewhere and can be shared. Runs that differ only in their seed form one group, with
+    intervals over seeds.
 
     **Arguments**
 
     - `what`: the folder of a run of `factorax train` or of an experiment of `factorax reproduce`, a file of
-      `factorax discover --out`, or a list of those. A folder of such folders stands for all of them. A discovery of the
-      same actions and targets is shown as evidence for the edges of a run's network.
-    - `out`: the file to write, .html.
-    - `play`: whether to let policies act, which takes some time: for a film or an episode, for the score of a reference
-      controller, and for the variance decomposition if training did not log it. With False, the report is made from
-      what is in the folders alone.
-    - `trusted`: the name of the runs' problem, if it leads to code or files and you trust it; see `factorax.runs.load`.
-    - `open_browser`: open the file when it is written.
-    - `tell`: called with what takes time before it starts, for progress.
+      `factorax discover --out`, or a list of these. A folder that contains such folders stands for all of them. A
+      discovery with the same actions and targets is shown as evidence for the edges of a run's network.
+    - `out`: the output file, .html.
+    - `play`: whether to run policies, which takes some time: for a film or an episode, the score of a reference
+      controller, and the variance decomposition if training did not log it. If false, only files are used.
+    - `trusted`: the name of the runs' problem if it refers to code or files and you trust it; see `factorax.runs.load`.
+    - `open_browser`: whether to open the file in a browser.
+    - `tell`: called with a description of each slow step before it starts.
 
-    Folders may come from strangers: their texts are shown as texts, and nothing of theirs is run.
+    Folders may be untrusted: their texts are escaped, and no code from them is run.
     """
     out = path_of("out", out, "a file that ends in .html")
     if out.suffix.lower() != ".html":
         raise ValueError(f"out: got {out.name!r}, want a name that ends in .html")
     if not out.parent.is_dir():
-        raise FileNotFoundError(f"out: no folder {str(out.parent)!r} to write {out.name!r} to; make it")
+        raise FileNotFoundError(f"out: no folder {str(out.parent)!r}; create it to write {out.name!r}")
     for name, value in (("play", play), ("open_browser", open_browser)):
         checked(name, value, bool)
     checked("trusted", trusted, str | None)

@@ -17,7 +17,13 @@ def roads(network_files):
 def cars(roads, *rows):
     lane, before_stop, speed, waiting = zip(*rows, strict=True)
     number = np.array([roads.lanes.index(name) for name in lane])
-    return Cars(number, roads.lengths[number] - np.array(before_stop), np.array(speed), np.array(waiting, float))
+    return Cars(
+        number,
+        roads.lengths[number] - np.array(before_stop),
+        np.array(speed),
+        np.array(waiting, float),
+        np.zeros(0, int),
+    )
 
 
 def test_queued_and_approaching_cars_are_told_apart(roads):
@@ -53,6 +59,16 @@ def test_nobody_is_counted_twice_at_a_light_and_lights_are_barriers(roads):
     assert np.array_equal(short.read(cars(roads, ("left0A0_0", 30, 5.0, 0)))[..., 1].sum(axis=1) > 0, count > 0)
 
 
+def test_cars_that_stand_inside_a_junction_count_on_the_lane_they_came_from(roads):
+    light = [light.name for light in roads.lights].index("B0")
+    lane = roads.lanes.index("A0B0_0")
+    no_light = next(i for i in range(len(roads.lanes)) if all(i not in light.lanes for light in roads.lights))
+    inside = np.array([lane, lane, no_light])
+    read = Detectors(roads).read(cars(roads, ("B0C0_0", 60, 9.0, 0))._replace(inside=inside))
+    assert read[light, roads.lights[light].lanes.index(lane), -1] == 1.0
+    assert read[..., -1].sum() == 1.0
+
+
 def test_an_empty_network(roads):
-    empty = Cars(np.zeros(0, int), np.zeros(0), np.zeros(0), np.zeros(0))
+    empty = Cars(np.zeros(0, int), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, int))
     assert not Detectors(roads).read(empty).any()

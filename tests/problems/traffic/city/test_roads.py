@@ -33,8 +33,8 @@ def test_streets_follow_each_other_and_take_time(roads):
     assert (number["A0B0"], number["C0right0"]) not in roads.connected
     lane = roads.lanes.index("A0B0_0")
     assert roads.seconds[number["A0B0"]] == pytest.approx(roads.lengths[lane] / roads.speeds[lane])
-    inside = {street for edge, street in roads.crossed_from.items() if edge.startswith(":B0")}
-    assert {roads.streets[street] for street in inside} == {"A0B0", "C0B0", "bottom1B0", "top1B0"}
+    inside = {lane for internal, lane in roads.crossed_from.items() if internal.startswith(":B0")}
+    assert inside == set(next(light for light in roads.lights if light.name == "B0").lanes)
     assert all(np.isfinite(point).all() for shape in roads.shapes for point in shape)
 
 

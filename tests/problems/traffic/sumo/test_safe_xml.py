@@ -79,7 +79,7 @@ def test_what_may_touch_other_files_is_refused(root, part, tmp_path):
         (b'<?xml version="1.0" encoding="IBM037"?><net/>', "IBM037|is no XML"),
         (b'<?xml version="1.0" encoding="windows-1252"?><net/>', "got the encoding 'windows-1252', want UTF-8"),
         (b'<?xml version="1.0" encoding="nonsense"?><net/>', "is no XML|encoding"),
-        (gzip.compress(b"<net/>", mtime=0), "is compressed; unpack it first"),
+        (gzip.compress(b"<net/>", mtime=0), "is compressed, want plain XML; unpack it"),
         (b"<net>" + b"<edge>" * 100 + b"</edge>" * 100 + b"</net>", "nested 32 deep"),
         (b"<additional/>", "got <additional>, want a SUMO file that begins with <net>"),
         (b"", "is no XML"),
@@ -97,7 +97,7 @@ def test_other_tricks_are_refused(data, message, tmp_path):
 def test_pipes_and_devices_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.net.xml")
     for path in (tmp_path / "pipe.net.xml", Path("/dev/zero"), tmp_path):
-        with pytest.raises(ValueError, match="is not a plain file"):
+        with pytest.raises(ValueError, match="is not a regular file"):
             read_xml(path, "net")
 
 

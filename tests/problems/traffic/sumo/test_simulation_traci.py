@@ -65,7 +65,7 @@ def test_wrong_arguments(monkeypatch):
     with pytest.raises(ValueError, match="backend: got 'socket', want one of libsumo, traci"):
         TrafficEnv(Traffic(1, 1), backend="socket")  # pyright: ignore[reportArgumentType]
     monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(ValueError, match=r"gui: got True, and there is no display .* xvfb-run"):
+    with pytest.raises(ValueError, match=r"gui: got True, but there is no display .* xvfb-run"):
         TrafficEnv(Traffic(1, 1), gui=True)
 
 

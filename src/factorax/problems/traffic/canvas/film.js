@@ -3,7 +3,8 @@
 (() => {
   const LIGHTS = ["#D55E00", "#F0C419", "#009E73"]; // red, yellow, green that the colour-blind can tell apart
   const CARS = [[0, 32, 77], [49, 68, 107], [102, 105, 112], [149, 143, 120], [202, 185, 105], [230, 200, 60]];
-  const FASTEST = 30; // metres a second at the end of the colours
+  const FASTEST = 30; // metres a second at the end of the colours, where a film has no other
+  const SIZES = { street: 14, stop_line: 7, car: 6 }; // metres, likewise
   const SPEEDS = [1, 2, 5, 10, 20, 50];
 
   const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -16,23 +17,27 @@
     return node;
   }
 
-  function colour(speed) {
-    const place = Math.min(1, Math.max(0, speed / FASTEST)) * (CARS.length - 1);
+  function colour(speed, fastest) {
+    const place = Math.min(1, Math.max(0, speed / fastest)) * (CARS.length - 1);
     const first = Math.min(CARS.length - 2, Math.floor(place)), rest = place - first;
     const mixed = CARS[first].map((x, i) => Math.round(x + rest * (CARS[first + 1][i] - x)));
     return `rgb(${mixed.join(",")})`;
   }
 
+  // Cars have a way along one of few routes, or, in a city, a place and a direction, of which a circle has 256.
   function decode(scene, routes) {
     const counts = words(scene.counts), begins = [0];
     for (let k = 0; k < counts.length; k++) begins.push(begins[k] + counts[k]);
     return {
       ...scene, counts, begins, routes,
-      along: words(scene.along), speeds: bytes(scene.speeds), lights: bytes(scene.lights),
+      along: scene.along && words(scene.along), places: scene.places && words(scene.places),
+      directions: scene.directions && bytes(scene.directions),
+      speeds: bytes(scene.speeds), lights: bytes(scene.lights),
     };
   }
 
   function bounds(film) {
+    if (film.box) return film.box;
     const xs = film.streets.flatMap((s) => s.map((p) => p[0])), ys = film.streets.flatMap((s) => s.map((p) => p[1]));
     const edge = 15;
     const [left, right, top, bottom] = [Math.min(...xs) - edge, Math.max(...xs) + edge, Math.min(...ys) - edge,
@@ -47,18 +52,18 @@
     const height = Math.round(width * box.height / box.width);
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
-    const pen = canvas.getContext("2d"), scale = canvas.width / box.width;
+    const pen = canvas.getContext("2d"), scale = canvas.width / box.width, sizes = film.sizes || SIZES;
     pen.fillStyle = "#ffffff";
     pen.fillRect(0, 0, canvas.width, canvas.height);
     pen.setTransform(scale, 0, 0, scale, -box.left * scale, -box.top * scale);
     pen.strokeStyle = "#E4E4E4";
-    pen.lineWidth = 14;
+    pen.lineWidth = sizes.street;
     pen.beginPath();
-    for (const [from, to] of film.streets) { pen.moveTo(...from); pen.lineTo(...to); }
+    for (const [from, ...others] of film.streets) { pen.moveTo(...from); for (const to of others) pen.lineTo(...to); }
     pen.stroke();
     const second = Math.min(scene.seconds - 1, Math.ceil(time)), left = second - time;
     const lines = film.stop_lines.length;
-    pen.lineWidth = 7;
+    pen.lineWidth = sizes.stop_line;
     film.stop_lines.forEach(([from, to], k) => {
       pen.strokeStyle = LIGHTS[scene.lights[second * lines + k]];
       pen.beginPath(); pen.moveTo(...from); pen.lineTo(...to); pen.stroke();
@@ -68,11 +73,18 @@
       const k = second * scene.routes + route;
       for (let c = scene.begins[k]; c < scene.begins[k + 1]; c++) {
         const speed = scene.speeds[c] * film.speed_unit;
-        const way = Math.max(0, scene.along[c] * film.unit - speed * left);
-        const x = film.start[route][0] + way * film.ahead[route][0];
-        const y = film.start[route][1] + way * film.ahead[route][1];
-        pen.fillStyle = colour(speed);
-        pen.beginPath(); pen.arc(x, y, 6, 0, 2 * Math.PI); pen.fill();
+        let x, y;
+        if (scene.places) {
+          const turn = scene.directions[c] * Math.PI / 128;
+          x = box.left + scene.places[2 * c] * film.unit - speed * left * Math.sin(turn);
+          y = box.top + scene.places[2 * c + 1] * film.unit + speed * left * Math.cos(turn);
+        } else {
+          const way = Math.max(0, scene.along[c] * film.unit - speed * left);
+          x = film.start[route][0] + way * film.ahead[route][0];
+          y = film.start[route][1] + way * film.ahead[route][1];
+        }
+        pen.fillStyle = colour(speed, film.fastest || FASTEST);
+        pen.beginPath(); pen.arc(x, y, sizes.car, 0, 2 * Math.PI); pen.fill();
         cars += 1;
         if (speed <= 0.3) standing += 1;
       }
@@ -81,7 +93,8 @@
   }
 
   window.factoraxFilm = (root, film) => {
-    const scenes = film.scenes.map((scene) => decode(scene, film.start.length)), box = bounds(film);
+    const routes = film.start ? film.start.length : 1;
+    const scenes = film.scenes.map((scene) => decode(scene, routes)), box = bounds(film);
     const shown = scenes.slice(0, 2).map((_, i) => i);
     const seconds = Math.min(...scenes.map((scene) => scene.seconds));
     const stage = root.appendChild(element("div", { class: "film-stage" }));
@@ -114,8 +127,8 @@
       views.forEach(({ canvas, caption }, place) => {
         const scene = scenes[shown[place]], now = draw(canvas, film, scene, box, time);
         if (!now) return;
-        const lost = scene.returns[now.second].toFixed(0).replace("-", "−");
-        const text = `${scene.title}, ${now.second + 1} s: ${now.cars} cars, ${now.standing} standing, return ${lost}`;
+        const lost = scene.returns ? `, return ${scene.returns[now.second].toFixed(0).replace("-", "−")}` : "";
+        const text = `${scene.title}, ${now.second + 1} s: ${now.cars} cars, ${now.standing} standing${lost}`;
         caption.textContent = text;
         canvas.setAttribute("aria-label", text);
       });

@@ -53,8 +53,9 @@ def _largest(env: CityEnv, scores: np.ndarray) -> np.ndarray:
 
 
 CHOOSING: dict[str, Callable[[CityEnv], Controller]] = {"greedy": greedy, "max-pressure": max_pressure}
-DETECTORS = {"reach": 200.0, "extended": False}
-"""Of the controllers by name: as RESCO has them, 200 m back, and no further than the lane that leads to the light."""
+DETECTORS = {"reach": 200.0, "extended": False, "clearing": 0}
+"""Of the controllers by name: as RESCO has them, 200 m back, and no further than the lane that leads to the light; and
+no request is replaced."""
 PROGRAMMES: dict[str, Any] = {"fixed": "fixed", "actuated": "actuated", "delay-based": "delay_based"}
 
 

@@ -1,4 +1,5 @@
-"""What detectors at every light read: queues, approaching cars, waiting times and speeds on its lanes.
+"""What detectors at every light read: queues, approaching cars, waiting times and speeds on its lanes, and cars that
+stand inside the junction.
 
 The detectors of a lane reach `reach` metres back from the stop line: along the lane, and along the lanes before it up
 to the light before. A car on a lane that leads to several lanes of a light counts in equal shares on each.
@@ -14,12 +15,10 @@ from .roads import Roads
 
 STANDING = 0.1
 """Cars at this speed (m/s) or less are queued, as SUMO counts halting cars."""
-CARS, SECONDS = 0.1, 0.01
-"""Units of observations: ten cars, and a hundred seconds."""
-
-
-OTHERS = 3
-"""Readings that are not numbers of cars on the lane: waiting, speed, and queued ahead. They are the last."""
+CARS, SECONDS, INSIDE = 0.1, 0.01, 0.5
+"""Units of observations: ten cars, a hundred seconds, and two cars inside a junction."""
+OTHERS = 4
+"""The last readings, which are not numbers of cars on the lane: waiting, speed, queued ahead, inside the junction."""
 
 
 class Cars(NamedTuple):
@@ -29,6 +28,8 @@ class Cars(NamedTuple):
     position: np.ndarray
     speed: np.ndarray
     waiting: np.ndarray
+    inside: np.ndarray
+    """Lanes from which those came that stand inside a junction, a number for every such car."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,21 @@ class Detectors:
         row, lane = self._ahead.nonzero()
         return row, lane, self._ahead[row, lane]
 
+    @cached_property
+    def _row_of(self) -> np.ndarray:
+        """Row of every lane that leads to a light, and the number of rows for the others, ``(lanes,)``."""
+        rows = np.full(len(self.roads.lanes), len(self.roads.lights) * self.n_lanes)
+        for i, light in enumerate(self.roads.lights):
+            rows[list(light.lanes)] = i * self.n_lanes + np.arange(len(light.lanes))
+        return rows
+
     def read(self, cars: Cars) -> np.ndarray:
         """Return readings ``(lights, lanes, features)``: queued cars, approaching cars in each zone from the stop line
-        on, seconds that the queued cars have waited, mean speed over the limit, and cars queued on the lanes ahead.
+        on, seconds that the queued cars have waited, mean speed over the limit, cars queued on the lanes ahead, and
+        cars from the lane that stand inside the junction.
 
-        Cars are in units of ten, seconds of a hundred.
+        Cars are in units of ten, seconds of a hundred, cars inside the junction of two. Left turns that wait there for
+        the oncoming traffic of two crossing streets block each other for good: no other reading shows it coming.
         """
         size = len(self.roads.lights) * self.n_lanes
         (first, many), column, metres, share = self._cells
@@ -125,11 +136,12 @@ class Detectors:
         zone = np.minimum((distance * (self.zones / self.reach)).astype(int), self.zones - 1)
         moving = np.bincount(at * self.zones + np.maximum(zone, 0), weight * ~queued, size * self.zones)
         out[:, 1 : 1 + self.zones] = CARS * moving.reshape(size, self.zones)
-        out[:, -3] = SECONDS * np.bincount(at, standing * cars.waiting[index], size)
+        out[:, -4] = SECONDS * np.bincount(at, standing * cars.waiting[index], size)
         total = np.bincount(at, weight, size)
         limit = self.roads.speeds[cars.lane[index]]
-        out[:, -2] = np.bincount(at, weight * speed / limit, size) / np.maximum(total, 1e-6)
+        out[:, -3] = np.bincount(at, weight * speed / limit, size) / np.maximum(total, 1e-6)
         row, lane, part = self._ahead_entries
         standing_on = np.bincount(cars.lane, cars.speed <= STANDING, len(self.roads.lanes))
-        out[:, -1] = CARS * np.bincount(row, part * standing_on[lane], size)
+        out[:, -2] = CARS * np.bincount(row, part * standing_on[lane], size)
+        out[:, -1] = INSIDE * np.bincount(self._row_of[cars.inside], minlength=size + 1)[:size]
         return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)

@@ -1,6 +1,7 @@
 """Green phases of a light, and the yellow between them."""
 
 from collections.abc import Iterable
+from functools import cache
 
 
 def green_phases(states: Iterable[str]) -> tuple[str, ...]:
@@ -22,6 +23,7 @@ def is_green(state: str) -> bool:
     return bool(letters & {"G", "g"}) and not letters & {"y", "Y", "u"}
 
 
+@cache
 def yellow_between(before: str, after: str) -> str:
     """Return what a light shows between two green phases: yellow where green ends, green where it stays, else red.
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -64,7 +65,9 @@ class Roads:
     following: sparse.csr_array
     """Which lane leads to which, booleans ``(lanes, lanes)``."""
     crossed_from: dict[str, int]
-    """Number of the street that leads to each internal edge of a junction."""
+    """Number of the lane from which cars come to each internal lane of a junction."""
+    links_inside: dict[str, tuple[int, int]]
+    """Light and index of the link of each internal lane behind a light, by their numbers."""
     lights: tuple[Light, ...]
     uncontrolled: tuple[str, ...]
     """Lights with fewer than two green phases; they follow the programme of the file."""
@@ -95,7 +98,8 @@ class Roads:
             speeds=np.array([_number(path, lane, "speed") for _, lane in elements]),
             shapes=tuple(_shape(path, lane) for _, lane in elements),
             following=following,
-            crossed_from=_crossed_from(root, street),
+            crossed_from=_followed(root, lane_number),
+            links_inside=_followed(root, _behind_lights(root, lights)),
             lights=lights,
             uncontrolled=uncontrolled,
         )
@@ -189,15 +193,26 @@ def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tupl
     return tuple(lights), tuple(uncontrolled)
 
 
-def _crossed_from(root: Xml.Element, street: dict[str, int]) -> dict[str, int]:
-    """Streets by the internal edges that they lead to; a way through a junction may be in several parts."""
-    crossed: dict[str, int] = {}
-    parts = [(c.get("from", ""), c.get("via", "").rpartition("_")[0]) for c in root.iter("connection") if c.get("via")]
+def _followed(root: Xml.Element, known: dict[str, Any]) -> dict[str, Any]:
+    """What is known of lanes, for the internal lanes that they lead to; a way through a junction may be in several
+    parts."""
+    found = {lane: value for lane, value in known.items() if lane.startswith(":")}
+    ways = [(f"{c.get('from')}_{c.get('fromLane')}", c.get("via", "")) for c in root.iter("connection") if c.get("via")]
     for _ in range(3):
-        for origin, internal in parts:
-            if origin in street or origin in crossed:
-                crossed.setdefault(internal, street[origin] if origin in street else crossed[origin])
-    return crossed
+        for origin, internal in ways:
+            if origin in known or origin in found:
+                found.setdefault(internal, known[origin] if origin in known else found[origin])
+    return found
+
+
+def _behind_lights(root: Xml.Element, lights: tuple[Light, ...]) -> dict[str, tuple[int, int]]:
+    """Light and link of the first internal lane of every link."""
+    number = {light.name: i for i, light in enumerate(lights)}
+    return {
+        c.get("via", ""): (number[c.get("tl", "")], int(c.get("linkIndex", "0")))
+        for c in root.iter("connection")
+        if c.get("via") and c.get("tl") in number
+    }
 
 
 def _attribute(path: Path, element: Xml.Element, name: str) -> str:

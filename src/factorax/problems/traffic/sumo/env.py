@@ -23,24 +23,24 @@ Program = Literal["green", "static", "actuated"]
 
 
 class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
-    """A grid of traffic lights in SUMO, in the form that passes every stock wrapper and vectoriser.
+    """A grid of traffic lights in SUMO that works with all standard wrappers and vectorisers.
 
-    - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` makes 42 numbers for every light of it.
-    - **Action**: which lights shall switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
-    - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ are in ``info["vector_reward"]``, the cars in the grid in
-      ``info["cars"]``, and Flow's reward, whatever the targets are, in ``info["global_reward"]``.
-    - **End**: truncated after `horizon` steps. That cars collide was never seen: it would be a fault of the simulation,
-      and raises `EpisodeLost`, as an error of SUMO's does.
+    - **Observation**: joint, ``Box(0, 3)`` of length 24n + 2m + 3n; `local` extracts 42 numbers per light.
+    - **Action**: the lights to switch, ``MultiBinary(n)`` or ``Box(−1, 1)``.
+    - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ are in ``info["vector_reward"]``, the number of cars in
+      ``info["cars"]``, and Flow's reward, independent of the kind of targets, in ``info["global_reward"]``.
+    - **End**: truncated after `horizon` steps. A collision of cars has never been observed; it would be a fault of the
+      simulation and raises `EpisodeLost`, as does an error of SUMO.
 
     **Arguments**
 
-    - `traffic`: what is simulated.
+    - `traffic`: the settings of the benchmark.
     - `network`: a preset of `influence`, or an influence network.
-    - `program`: what lights do before they are first asked: ``"green"`` north–south, the paper's ``"static"`` (38 s
-      green, 7 s yellow; Flow calls it actuated), or SUMO's ``"actuated"`` lights.
-    - `stochastic`: cars enter by chance, as many on average, instead of evenly spaced.
-    - `flow_persist`: a defect of Flow: what lights remember survives a reset.
-    - `backend`, `gui`: traci instead of libsumo, slower, for several simulations at once; the window of sumo-gui.
+    - `program`: the programme of lights before their first request: ``"green"`` north–south, the paper's ``"static"``
+      (38 s green, 7 s yellow; Flow calls it actuated), or SUMO's ``"actuated"`` lights.
+    - `stochastic`: whether cars enter at random, at the same average rate, instead of evenly spaced.
+    - `flow_persist`: whether to reproduce a defect of Flow: the state of the lights survives a reset.
+    - `backend`, `gui`: traci instead of libsumo (slower, but allows several simulations at once); the SUMO GUI.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -81,7 +81,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode, at second 2; without a seed the next one differs from the last by SUMO's own draws."""
+        """Start an episode, at second 2; without a seed it differs from the previous one by SUMO's own draws."""
         super().reset(seed=seed)
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         if not self.flow_persist:
@@ -99,10 +99,10 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         """Simulate one second: lights, cars, observation, targets."""
         request = np.asarray(action) > 0
         if request.shape != (self.grid.n_lights,):
-            raise ValueError(f"action: got shape {request.shape}, want ({self.grid.n_lights},), one for each light")
+            raise ValueError(f"action: got shape {request.shape}, want ({self.grid.n_lights},), one per light")
         before = self.signals
         self.signals = switch(before, request)
-        for k in (before.yellow != self.signals.yellow).nonzero()[0].tolist():  # whatever changes, yellow does
+        for k in (before.yellow != self.signals.yellow).nonzero()[0].tolist():  # every change involves yellow
             self._show(k)
         self.simulation.step()
         self.time += 1
@@ -119,7 +119,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return self._observe(readings), float(self.weights @ psi), False, truncated, info
 
     def read(self) -> Readings:
-        """Return what the detectors read now, in double precision."""
+        """Return the current readings of the detectors, in double precision."""
         _, roads, position, speed = self.simulation.cars()
         place = np.fromiter(map(self.streets.__getitem__, roads), int, len(roads))
         return read(self.grid, place, position, speed, self.traffic.standstill)
@@ -137,12 +137,12 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
 
 
 def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray, standstill: float) -> Readings:
-    """Return readings from the place, the metres along it and the speed of every car, ``(cars,)``.
+    """Return readings, given the place, the position along it and the speed of each car, ``(cars,)``.
 
-    A place below m is the street of that number; m more is the way from there through the junction.
+    A place below m is the index of a street; m more is the way from that street through the junction.
     """
     m, incoming = grid.n_edges, grid.incoming[..., None]
-    order = np.argsort(1000 * place - position, kind="stable")  # street by street, the foremost first
+    order = np.argsort(1000 * place - position, kind="stable")  # sorted by street, the foremost car first
     count = np.bincount(place, minlength=2 * m)[:m]
     present = count[incoming] > _NEAREST
     nearest = order[((np.cumsum(count) - count)[incoming] + _NEAREST)[present]]
@@ -162,17 +162,20 @@ def read(grid: Grid, place: np.ndarray, position: np.ndarray, speed: np.ndarray,
 
 
 def _streets(grid: Grid) -> dict[str, int]:
-    """Map SUMO's names to places: numbers of streets and, m more, the ways through a junction by their approach."""
+    """Map SUMO's names to places: indices of streets and, m more, the ways through a junction by their approach."""
     streets = dict(grid.number)
     for k, name in enumerate(grid.lights):
         west, south, east, north = (int(e) for e in grid.incoming[k])
-        for link, approach in enumerate((north, east, south, west)):  # as netconvert numbers them
+        for link, approach in enumerate((north, east, south, west)):  # in netconvert's numbering
             streets[f":{name}_{link}"] = grid.n_edges + approach
     return streets
 
 
 def make_traffic(rows: int = 3, columns: int = 3, **settings: Any) -> TrafficEnv:
-    """``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``, with the settings of `Traffic` and `TrafficEnv`."""
+    """Return the environment of ``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``.
+
+    `settings` are those of `Traffic` and `TrafficEnv`.
+    """
     fields = {field.name for field in dataclasses.fields(Traffic)}
     traffic = Traffic(rows, columns, **{name: value for name, value in settings.items() if name in fields})
     return TrafficEnv(traffic, **{name: value for name, value in settings.items() if name not in fields})

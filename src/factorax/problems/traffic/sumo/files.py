@@ -1,4 +1,4 @@
-"""Read the lights, streets and routes of any SUMO network from its files, and report errors in them."""
+"""Read the lights, streets and routes of any SUMO network from its files, with error messages that name the file."""
 
 import warnings
 from dataclasses import dataclass
@@ -25,20 +25,20 @@ class Streets:
     edges: tuple[str, ...]
     lengths: np.ndarray
     speed_limit: float
-    """The largest speed limit of any street."""
+    """The largest speed limit of all streets."""
     incoming: tuple[tuple[int, ...], ...]
-    """Numbers of the streets that lead to every light."""
+    """Indices of the streets that lead to each light."""
     outgoing: tuple[tuple[int, ...], ...]
     approach: dict[str, int]
-    """From the names of ways through junctions to the number of the street that leads there."""
+    """Maps the names of ways through junctions to the index of the street that leads there."""
     phases: tuple[tuple[str, ...], ...]
-    """What every light shows, one phase after the other."""
+    """The phases of each light, in order."""
     routes: tuple[tuple[int, ...], ...]
-    """Streets of the routes that are written out."""
+    """Streets of the routes that are listed explicitly."""
 
     @classmethod
     def read(cls, net: Path, demand: Path) -> "Streets":
-        """Read both files; errors name the file and what is wrong in it."""
+        """Read both files; errors name the file and the mistake."""
         root = parse(net, "net")
         if root.get("version", "").partition(".")[0] != "1":
             raise ValueError(f"{net}: got version {root.get('version')!r}, want 1.x; convert it with SUMO's netconvert")
@@ -49,7 +49,10 @@ class Streets:
         links = [c for c in root.iter("connection") if c.get("tl") in programs]
         lights = tuple(name for name in programs if any(c.get("tl") == name for c in links))
         if not lights:
-            raise ValueError(f"{net}: has no traffic lights that control a street; netconvert --tls.guess adds some")
+            raise ValueError(
+                f"{net}: has no traffic lights that control a street, want at least one; netconvert --tls.guess adds "
+                "some"
+            )
 
         def numbers(light: str, end: str) -> tuple[int, ...]:
             edges_at = (number.get(c.get(end, "")) for c in links if c.get("tl") == light)
@@ -71,7 +74,8 @@ class Streets:
 
     @cached_property
     def hops(self) -> np.ndarray:
-        """How many streets lie between two lights, at least, either way, ``(n, n)``; infinite if there is no way."""
+        """Minimum number of streets between two lights in either direction, ``(n, n)``; infinite if there is no
+        path."""
         from scipy.sparse.csgraph import dijkstra
 
         n = len(self.lights)
@@ -82,10 +86,10 @@ class Streets:
         return dijkstra(sparse.csr_array(next_to | next_to.T), unweighted=True)
 
     def influence(self, preset: Preset = "incident", *, n: int = 0) -> InfluenceNetwork:
-        """Return which light influences which street: as for grids, from the graph of the streets.
+        """Return the network from lights to streets, with the presets of grids, computed from the graph of the streets.
 
         ``"n-level"``: the incident streets of all lights at most `n` streets away. ``"corridor"``: all streets of the
-        routes that pass a light, which must be written out in the file of routes.
+        routes that pass a light, which must be listed explicitly in the file of routes.
         """
         if preset not in get_args(Preset):
             raise ValueError(f"network: got {preset!r}, want one of {', '.join(get_args(Preset))}")
@@ -105,10 +109,10 @@ class Streets:
                         matrix[i, list(route)] = True
         if preset == "corridor" and not self.routes:
             raise ValueError(
-                "preset: got 'corridor', and no route is written out; want <route edges=…>, or another one"
+                "preset: got 'corridor', but the file lists no routes; want <route edges=…>, or another preset"
             )
         with warnings.catch_warnings():
-            if preset == "in":  # that it leaves streets out is its meaning
+            if preset == "in":  # this preset omits streets on purpose
                 warnings.simplefilter("ignore", StructureWarning)
             return InfluenceNetwork(sparse.csr_array(matrix), self.lights, self.edges)
 
@@ -118,8 +122,8 @@ def parse(path: Path, root: Root) -> Xml.Element:
     data = read_xml(path, root)
     try:
         return Xml.fromstring(data)
-    except Xml.ParseError as error:  # of namespaces, which are not checked before
-        raise ValueError(f"{path}: is no XML ({error})") from error
+    except Xml.ParseError as error:  # namespaces, which `read_xml` does not check
+        raise ValueError(f"{path}: is not valid XML ({error})") from error
 
 
 def _internal(edge: Xml.Element) -> bool:
@@ -127,7 +131,7 @@ def _internal(edge: Xml.Element) -> bool:
 
 
 def _approaches(root: Xml.Element, number: dict[str, int]) -> dict[str, int]:
-    """Ways through junctions by the street that leads there; a way may be in several parts."""
+    """Return ways through junctions by the street that leads there; a way may have several parts."""
     approach: dict[str, int] = {}
     parts = [(c.get("from", ""), c.get("via", "").rpartition("_")[0]) for c in root.iter("connection") if c.get("via")]
     for _ in range(3):

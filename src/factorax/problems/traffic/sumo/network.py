@@ -1,4 +1,4 @@
-"""The grid as SUMO's files: streets by netconvert, kept between runs, and demand."""
+"""The grid as SUMO files: streets, created by netconvert and cached between runs, and demand."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from ..settings import Traffic
 
 MISSING = (
     "SUMO is not installed: pip install 'factorax[sumo]'. The lane simulator, factorax.problems.traffic.lanes, "
-    "is its exact twin and needs nothing more"
+    "is equivalent and needs no other package"
 )
 CAR = {
     "id": "human",
@@ -32,7 +32,7 @@ CAR = {
 
 
 def program(name: str) -> str:
-    """Return one of SUMO's programs: from the package eclipse-sumo, from $SUMO_HOME, or as the shell finds it."""
+    """Return the path of a SUMO program: from the package eclipse-sumo, from $SUMO_HOME, or from the shell's path."""
     folders = [os.environ["SUMO_HOME"]] if "SUMO_HOME" in os.environ else []
     if (package := find_spec("sumo")) is not None and package.origin:
         folders.insert(0, str(Path(package.origin).parent))
@@ -43,7 +43,7 @@ def program(name: str) -> str:
 
 
 def _cache() -> Path:
-    """Return where streets are kept, by the version of SUMO that made them."""
+    """Return the cache folder of streets for the installed version of SUMO."""
     try:
         from libsumo import __version__ as version  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -55,7 +55,7 @@ def _cache() -> Path:
 
 
 def build(grid: Grid) -> Path:
-    """Return the streets of a grid as a .net.xml file, made once."""
+    """Return the streets of a grid as a cached .net.xml file."""
     path = _cache() / f"grid-{grid.rows}x{grid.columns}.net.xml"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -82,7 +82,7 @@ def netconvert(arguments: list[str], out: Path) -> None:
 
 
 def _plain(grid: Grid, folder: Path) -> list[str]:
-    """Nodes, edges and connections as netconvert reads them."""
+    """Write nodes, edges and connections in the input format of netconvert."""
     R, C = grid.rows, grid.columns
     nodes, edges, connections = Xml.Element("nodes"), Xml.Element("edges"), Xml.Element("connections")
 
@@ -121,7 +121,7 @@ def _plain(grid: Grid, folder: Path) -> list[str]:
 
 
 def write_demand(traffic: Traffic, path: Path, *, stochastic: bool = False) -> None:
-    """Cars: their kind, those of the start, and those that enter later, evenly spaced or each second by chance."""
+    """Write the demand: the vehicle type, the initial cars, and later cars, evenly spaced or at random."""
     grid = traffic.grid
     root = Xml.Element("routes")
     Xml.SubElement(root, "vType", CAR, speedDev=str(traffic.speed_deviation))
@@ -146,7 +146,7 @@ def write_demand(traffic: Traffic, path: Path, *, stochastic: bool = False) -> N
 
 
 def actuated(grid: Grid, path: Path) -> None:
-    """SUMO's own actuated lights, as Flow sets them: green 31 s (8 to 45), yellow 6 s (3 to 6)."""
+    """Write SUMO's own actuated lights with Flow's settings: green 31 s (8 to 45), yellow 6 s (3 to 6)."""
     root = Xml.Element("additional")
     for name in grid.lights:
         logic = Xml.SubElement(root, "tlLogic", id=name, type="actuated", programID="actuated", offset="0")

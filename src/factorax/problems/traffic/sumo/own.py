@@ -20,24 +20,24 @@ _HOLD = 1e6
 
 
 class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
-    """Traffic lights of any SUMO network, with the demand of any file of routes.
+    """The traffic lights of any SUMO network, with the demand of any file of routes.
 
-    - **Observation**: for every light and each of its approaches (as many as the light with most has, 0 where there
-      are fewer) cars per metre times 5, and mean speed over the largest limit; then whether the light can switch,
-      and which phase it is in, from 0 to 1. `local` makes rows of it, one for every light.
-    - **Action**: ``MultiBinary(n)``, 1 asks a light to leave its green phase. Phases without green, or with yellow,
-      last as long as the network's own programme says.
-    - **Reward**: the scalar Σⱼ ψⱼ; the targets, one for every street, are in ``info["vector_reward"]``.
-    - **End**: truncated after `horizon` steps. Cars that hit each other, as now and then they do where there are turns,
-      are dealt with as SUMO does by default; ``info["collided"]`` says so.
+    - **Observation**: for each light and each of its approaches (padded with 0 to the largest number of approaches),
+      cars per metre times 5, and mean speed divided by the largest limit; then whether the light can switch, and its
+      phase from 0 to 1. `local` returns one row per light.
+    - **Action**: ``MultiBinary(n)``, where 1 requests a light to leave its green phase. Phases without green, or with
+      yellow, have the duration of the network's own programme.
+    - **Reward**: the scalar Σⱼ ψⱼ; the targets, one per street, are in ``info["vector_reward"]``.
+    - **End**: truncated after `horizon` steps. Collisions, which occasionally occur where cars turn, are handled by
+      SUMO's defaults and reported in ``info["collided"]``.
 
     **Arguments**
 
-    - `net`, `routes`: the files, not compressed. They may hold streets, lights, vehicles and routes; anything else,
-      such as a detector that writes to a file, is refused, for the files may come from anyone.
-    - `network`: ``"in"``, ``"incident"``, ``"n-level"``, ``"corridor"`` or ``"complete"``, from the graph of the
-      streets; or an influence network.
-    - `horizon`, `begin`: seconds of an episode, and the second of the demand that it begins with.
+    - `net`, `routes`: the files, not compressed. They may contain streets, lights, vehicles and routes; anything else,
+      such as a detector that writes to a file, is rejected, because the files may be untrusted.
+    - `network`: ``"in"``, ``"incident"``, ``"n-level"``, ``"corridor"`` or ``"complete"``, computed from the graph of
+      the streets; or an influence network.
+    - `horizon`, `begin`: the length of an episode in seconds, and the second of the demand at which it starts.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -79,13 +79,13 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return 2 * self.approaches + 2
 
     def local(self, obs: Any) -> Any:
-        """Return what every light sees, ``(..., n, l)``, from joint observations."""
+        """Return the local observation of each light, ``(..., n, l)``, from joint observations."""
         return obs.reshape(*obs.shape[:-1], len(self.streets.lights), self._width)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode: every light in its first green phase."""
+        """Start an episode with each light in its first green phase."""
         super().reset(seed=seed)
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         self.phase = [0] * len(self.streets.lights)
@@ -101,14 +101,14 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         request = np.asarray(action) > 0
         if request.shape != (len(self.streets.lights),):
             want = len(self.streets.lights)
-            raise ValueError(f"action: got shape {request.shape}, want ({want},), one for each light")
+            raise ValueError(f"action: got shape {request.shape}, want ({want},), one per light")
         for i in np.flatnonzero(request):
             if self._can_switch(int(i)):
                 self._enter(int(i), self.phase[i] + 1)
         self.simulation.step()
         for i, light in enumerate(self.streets.lights):
             now = self.simulation.api.trafficlight.getPhase(light)
-            if now != self.phase[i]:  # a yellow phase has run out
+            if now != self.phase[i]:  # a yellow phase has ended
                 self._enter(i, now)
         self.time += 1
         edge, speed = self._cars()
@@ -122,7 +122,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         return is_green(self.streets.phases[i][self.phase[i]])
 
     def _enter(self, i: int, phase: int) -> None:
-        """A phase of light i; green is held until it is asked to switch."""
+        """Start a phase of light i; green is held until a switch is requested."""
         self.phase[i] = phase % len(self.streets.phases[i])
         lights = self.simulation.api.trafficlight
         lights.setPhase(self.streets.lights[i], self.phase[i])
@@ -130,7 +130,7 @@ class OwnTrafficEnv(gym.Env[np.ndarray, np.ndarray]):
             lights.setPhaseDuration(self.streets.lights[i], _HOLD)
 
     def _cars(self) -> tuple[np.ndarray, np.ndarray]:
-        """Street and speed of every car; those on ways that no street leads to are left out."""
+        """Return street and speed of each car, without cars on ways that belong to no street."""
         _, roads, _, speed = self.simulation.cars()
         edge = np.array([self.number.get(road, -1) for road in roads], int)
         return edge[edge >= 0], speed[edge >= 0]

@@ -1,4 +1,4 @@
-"""The benchmark in SUMO as a PettingZoo environment: an agent for every light."""
+"""The benchmark in SUMO as a PettingZoo environment, with one agent per light."""
 
 from typing import Any
 
@@ -18,11 +18,12 @@ except ImportError:
 
 
 class TrafficParallelEnv(_Base):
-    """A grid of traffic lights in SUMO, an agent ``center{k}`` for every light.
+    """A grid of traffic lights in SUMO, with an agent ``center{k}`` per light.
 
-    - **Observation**: the 42 numbers that a light sees.
-    - **Action**: ``Discrete(2)``, 1 asks the light to switch.
-    - **Reward**: [K ψ]ₖ, the targets that the light influences by its `network`; with ``"complete"`` the global one.
+    - **Observation**: the 42 numbers of the local observation of a light.
+    - **Action**: ``Discrete(2)``, where 1 requests a switch.
+    - **Reward**: [K ψ]ₖ, the sum of the targets that the light influences in `network`; with ``"complete"``, all
+      targets.
     - **Infos**: those of the joint environment, with all targets in ``"vector_reward"``.
 
     `traffic`, `network` and `options` are those of `TrafficEnv`.

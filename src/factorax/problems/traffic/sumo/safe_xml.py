@@ -1,7 +1,7 @@
-"""Read files for SUMO that may come from anyone: SUMO would write wherever an element of theirs says.
+"""Read untrusted SUMO files safely: SUMO would write to any file that their elements name.
 
-A network may hold whatever an additional file may, detectors with output files included, and lights and vehicles may
-have parameters that name files. So only what describes streets, lights and demand is accepted; all else is refused.
+A network may contain whatever an additional file may, including detectors with output files, and lights and vehicles
+may have parameters that name files. Therefore only elements that describe streets, lights and demand are accepted.
 """
 
 import re
@@ -16,7 +16,7 @@ LARGEST = 256 * MIB
 _MOST_ELEMENTS = 4_000_000
 _DEEPEST = 32
 _ENCODINGS = ("utf-8", "us-ascii", "iso-8859-1")
-"""Those that SUMO's parser and Python's read in the same way."""
+"""Encodings that SUMO's parser and Python's read in the same way."""
 _STREETS = (
     "net location type laneType restriction meso edge lane neigh stopOffset junction request connection prohibition "
     "conflict roundabout tlLogic phase condition assignment function taz tazSource tazSink param"
@@ -27,24 +27,24 @@ _DEMAND = (
 )
 _ELEMENTS = {"net": frozenset(_STREETS.split()), "routes": frozenset(_DEMAND.split())}
 _PROGRAMS = ("static", "actuated", "delay_based", "NEMA", "off", "rail_signal", "rail_crossing")
-"""Types of lights; others write logs."""
+"""Allowed types of lights; others write logs."""
 _EQUIPMENT = (
     "battery bluelight btreceiver btsender driverstate elechybrid emissions fcd friction glosa rerouting routing "
     "stationfinder taxi tripinfo vehroute"
 )
-"""Equipment of vehicles that reads and writes no files of its own."""
+"""Allowed devices of vehicles, which read and write no files of their own."""
 _LEADS_TO_A_FILE = re.compile("file|output|dest$|href|path", re.IGNORECASE)
 _DEVICE = re.compile(r"(?:person-)?(?:has|device)\.([^.]*)", re.IGNORECASE)
 
 
 def read_xml(path: Path, root: Root) -> bytes:
-    """Return the content of a network or of a file of routes; a ValueError names what does not belong into it."""
+    """Return the content of a network or a file of routes; raise ValueError for elements that do not belong there."""
     try:
         data = read_bytes(path, LARGEST)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: no such file") from None
     if data.startswith(b"\x1f\x8b"):
-        raise ValueError(f"{path}: is compressed; unpack it first, with gunzip")
+        raise ValueError(f"{path}: is compressed, want plain XML; unpack it with gunzip")
     parser = expat.ParserCreate()
     parser.buffer_text = True
     checker = _Checker(path, root)
@@ -55,12 +55,12 @@ def read_xml(path: Path, root: Root) -> bytes:
     try:
         parser.Parse(data, True)
     except (expat.ExpatError, LookupError) as error:
-        raise ValueError(f"{path}: is no XML ({error})") from error
+        raise ValueError(f"{path}: is not valid XML ({error})") from error
     return data
 
 
 class _Checker:
-    """Raises ValueError at the first thing that is not known to be harmless."""
+    """Raises ValueError at the first element that is not known to be harmless."""
 
     def __init__(self, path: Path, root: Root):
         self.path, self.root = path, root
@@ -71,7 +71,7 @@ class _Checker:
             raise ValueError(f"{self.path}: got the encoding {encoding!r}, want UTF-8")
 
     def doctype(self, *declaration: Any) -> None:
-        raise ValueError(f"{self.path}: has a DOCTYPE, which SUMO's files have no need of; remove it")
+        raise ValueError(f"{self.path}: has a DOCTYPE, which SUMO files do not need; remove it")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self.count and tag != self.root:
@@ -100,11 +100,13 @@ class _Checker:
     def _refuse(self, what: str) -> None:
         kind = "streets and lights" if self.root == "net" else "vehicles and routes"
         raise ValueError(
-            f"{self.path}: has {what}, which may make SUMO read or write other files; want {kind} alone, so remove it"
+            f"{self.path}: has {what}, which may make SUMO read or write other files; want only {kind}, so remove it"
         )
 
 
 def copy_checked(path: Path, root: Root, to: Path) -> None:
-    """Copy a file that `read_xml` accepts. SUMO reads the copy: in names of files it would expand variables, and split
-    them at commas."""
+    """Copy a file that `read_xml` accepts.
+
+    SUMO reads the copy, because it would expand variables in file names and split them at commas.
+    """
     to.write_bytes(read_xml(path, root))

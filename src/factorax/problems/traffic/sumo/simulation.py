@@ -1,4 +1,4 @@
-"""One SUMO simulation in this process: start, reset, step, and what its cars do."""
+"""One SUMO simulation: start, reset, step, and the state of its cars."""
 
 import io
 import os
@@ -23,8 +23,8 @@ _SETTINGS = ["--step-length", "1", "--time-to-teleport", "-1"]
 
 
 class Simulation:
-    """SUMO by libsumo, which holds one simulation per process; or by traci, in processes of their own, as many as there
-    are, with or without a window.
+    """A SUMO simulation by libsumo, one per process, or by traci, any number in separate processes, optionally with a
+    GUI.
 
     libsumo would silently replace a running simulation, so a second one raises here.
     """
@@ -34,12 +34,13 @@ class Simulation:
             raise ValueError(f"backend: got {backend!r}, want one of {', '.join(get_args(SumoBackend))}")
         if gui and sys.platform != "win32" and not os.environ.get("DISPLAY"):
             raise ValueError(
-                "gui: got True, and there is no display for the window of sumo-gui, for DISPLAY is not set; want a "
-                "desktop, ssh -X, or xvfb-run, which pretends to be one"
+                "gui: got True, but there is no display for sumo-gui, because DISPLAY is not set; want a "
+                "desktop, ssh -X, or xvfb-run"
             )
         self.arguments, self.gui = [*arguments, *_SETTINGS, *_QUIET, *(_WINDOW if gui else [])], gui
         self.backend: SumoBackend = "traci" if gui else backend
-        # A call of traci is a message to another process, and subscriptions save it; libsumo answers faster if asked.
+        # A call of traci is a message to another process, which subscriptions avoid; direct calls are faster in
+        # libsumo.
         self.subscribes = self.backend == "traci"
         self.api: Any = None
         self.seed, self.step_count = 0, 0
@@ -61,9 +62,10 @@ class Simulation:
         other = _running() if _running is not None else None
         if self.backend == "libsumo" and other is not None and other.api is not None:
             raise SecondSimulation(
-                "a SUMO simulation is running in this process already, and libsumo has room for one: close() it, give "
-                'each environment a process of its own (rollouts="processes" with as many workers as n_envs), or '
-                "take the lane simulator, which runs thousands"
+                "a SUMO simulation is already running in this process, and libsumo supports only one: close() it, "
+                "use one "
+                'process per environment (rollouts="processes" with as many workers as n_envs), or use '
+                "the lane simulator, which runs thousands"
             )
         module = _import(self.backend)
         c = module.constants
@@ -90,7 +92,7 @@ class Simulation:
                 self.api.vehicle.subscribe(car, {*self._wanted, *self._wanted_of_delays})
 
     def cars(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray]:
-        """Name, street, position on the street and speed of every car."""
+        """Return name, street, position on the street and speed of each car."""
         if self.subscribes:
             cars = self.api.vehicle.getAllSubscriptionResults()
             road, position, speed = ([car[want] for car in cars.values()] for want in self._wanted)
@@ -101,7 +103,7 @@ class Simulation:
         return list(cars), list(road), np.fromiter(position, float, count), np.fromiter(speed, float, count)
 
     def delays(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray, list[float], np.ndarray]:
-        """Name, lane, position on the lane, speed, time loss so far and waiting time of every car."""
+        """Return name, lane, position on the lane, speed, time loss so far and waiting time of each car."""
         if self.subscribes:
             cars = self.api.vehicle.getAllSubscriptionResults()
             parts = [[car[want] for car in cars.values()] for want in self._wanted_of_delays]
@@ -118,12 +120,12 @@ class Simulation:
 
     @property
     def collided(self) -> bool:
-        """Whether cars hit each other in this second, or one was taken away."""
+        """Whether cars collided, or one was removed, in this second."""
         simulation = self.api.simulation
         return bool(simulation.getStartingTeleportNumber() or simulation.getCollidingVehiclesNumber())
 
     def close(self) -> None:
-        """Close the simulation; another may then run in this process."""
+        """Close the simulation, so that another may run in this process."""
         global _running
         if self.api is not None:
             self.api.close()
@@ -136,13 +138,13 @@ class Simulation:
             raise error
         try:
             self.close()
-        except Exception:  # it is lost anyway
+        except Exception:  # it is lost in any case
             self.api = None
         raise EpisodeLost(f"{self.where}: {error}") from error
 
 
 class SecondSimulation(RuntimeError):
-    """libsumo has room for one simulation per process."""
+    """Raised for a second libsumo simulation in a process, which supports only one."""
 
 
 def _import(backend: SumoBackend) -> Any:
@@ -164,9 +166,9 @@ def _connect(traci: Any, command: Sequence[str]) -> Any:
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen([*command, "--remote-port", str(port)], stdout=subprocess.DEVNULL, stderr=said)
         try:
-            with redirect_stdout(io.StringIO()):  # where traci tells of every attempt
+            with redirect_stdout(io.StringIO()):  # traci prints every attempt
                 connection = traci.connect(port, numRetries=300, proc=process, waitBetweenRetries=0.1)
-            connection.getVersion()  # the answer comes when SUMO has read its files
+            connection.getVersion()  # returns once SUMO has read its files
             return connection
         except Exception as error:
             process.kill()
@@ -181,7 +183,10 @@ def version() -> str:
 
 
 def _asked(vehicle: Any, names: Sequence[str]) -> list[Callable[[str], Any]]:
-    """Return what gives the properties of a car. Of libsumo the compiled functions themselves, without those of Python
-    around them: they are called for every car in every second."""
+    """Return functions that read the properties of a car.
+
+    For libsumo these are the compiled functions without their Python wrappers, since they are called for each car in
+    each second.
+    """
     compiled = getattr(sys.modules.get(vehicle.__module__), "_libsumo", None)
     return [getattr(compiled, f"vehicle_{name}", None) or getattr(vehicle, name) for name in names]
