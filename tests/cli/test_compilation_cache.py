@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from factorax.cli import _COMMANDS, commands
+from factorax import cli
+from factorax.cli import _COMMANDS, arguments, commands
 from factorax.cli.compilation_cache import JAX_FOLDER, SETTING, _delete_old, use_compilation_cache
 
 
@@ -71,3 +72,21 @@ def test_the_list_of_commands_says_what_their_docstrings_say():
     for name, function in commands().items():
         first = " ".join((function.__doc__ or "").split("\n\n")[0].split())
         assert first == _COMMANDS[name][1]
+
+
+def test_the_cache_is_set_before_a_command_is_imported(unset, monkeypatch):
+    """Modules of commands import JAX, which reads where its cache is when it is imported."""
+    is_set = []
+
+    def command() -> None:
+        """Do nothing."""
+
+    def function(name, line):
+        is_set.append(JAX_FOLDER in os.environ)
+        return command
+
+    assert arguments  # imported before JAX is hidden
+    monkeypatch.setattr(cli, "_function", function)
+    monkeypatch.setattr(sys, "argv", ["factorax", "claims"])
+    assert cli.main() == 0
+    assert is_set == [True]

@@ -76,12 +76,13 @@ def main() -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _each_once()
             chosen = line[0] if line else ""
+            if chosen in _COMMANDS:
+                use_compilation_cache()  # before anything imports JAX
             available = {name: _function(name, line) if name == chosen else _listed(name) for name in _COMMANDS}
             if chosen not in ("-h", "--help"):
                 from .arguments import check_arguments
 
                 check_arguments(line, available)
-                use_compilation_cache()
             tyro.extras.subcommand_cli_from_dict(
                 available,
                 prog="factorax",
