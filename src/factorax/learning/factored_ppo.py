@@ -138,8 +138,7 @@ class FactoredPPO:
 
     @property
     def num_timesteps(self) -> int:
-        """Number of steps of all environments, since training began or `learn` was called with
-        `reset_num_timesteps`."""
+        """Number of steps of all environments, since training began or `learn` reset it (`reset_num_timesteps`)."""
         return int(self.state.timesteps)
 
     @property
