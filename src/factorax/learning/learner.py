@@ -119,8 +119,7 @@ class Learner:
     @cached_property
     def sees_later(self) -> bool:
         """Whether local observations are omitted from batches and computed where needed: if they are large and only
-        minibatches
-        of steps use them."""
+        minibatches of steps use them."""
         c = self.config
         plain = c.minibatch_of == "steps" and c.objective != "natural" and not c.variance_report
         if not plain or c.is_counterfactual or c.is_recurrent or not looks_at_local(self.spec, c, self.own):

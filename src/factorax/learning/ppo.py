@@ -64,8 +64,7 @@ class Update:
     """The devices that share a minibatch; None for a single device."""
     see: Callable[[jax.Array], Any] | None = None
     """Maps observations to local observations, if batches omit these because they are large; they are then computed
-    per step
-    or minibatch."""
+    per step or minibatch."""
 
     @cached_property
     def network(self) -> BaseNetwork:

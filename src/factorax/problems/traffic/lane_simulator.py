@@ -227,8 +227,7 @@ class LaneSimulator:
 
     def _leaders(self, state: Lanes, beyond: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
         """Return the cars that a driver considers: the next one in the same street or junction, the rearmost in the
-        next
-        junction, and the rearmost in the next street. Nothing beyond a line at which the car will stop is
+        next junction, and the rearmost in the next street. Nothing beyond a line at which the car will stop is
         considered."""
         section, place, inside = state.section, state.place, state.place > ENTRY
         occupied = self._occupied(state)
@@ -254,10 +253,7 @@ class LaneSimulator:
         )
 
     def _rear_most(self, state: Lanes) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-        """Return the rearmost cars past the stop line at the end of each section, and past the junction.
-
-        Each is a distance from the start of the section (FAR if there is no car) and a speed, ``(K + 1, L)``.
-        """
+        """Return distance (FAR if there is no car) and speed of the rearmost cars past each stop line and junction."""
         location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
         sections = np.arange(self.longest + 1)[:, None]
         rear_most = []
@@ -381,8 +377,7 @@ class LaneSimulator:
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might
-        reach back
-        through a junction."""
+        reach back through a junction."""
         full = ((state.cars >= self.slots) & (state.waiting > 0)).any()
         return full | (readings.cars[self.inner] > ROOM_FOR).any()
 
