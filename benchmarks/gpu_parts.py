@@ -102,7 +102,7 @@ def traced(program, states, updates, folder):
         row[0] += 1
         row[1] += event["dur"]
         first, last = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
-    rows = sorted(([*k, *v] for k, v in kernels.items()), key=lambda row: -row[3])
+    rows: list[Any] = sorted(([*k, *v] for k, v in kernels.items()), key=lambda row: -float(row[3]))
     total = {"kernels": sum(r[2] for r in rows), "busy_us": sum(r[3] for r in rows), "span_us": last - first}
     return {"updates": updates, "processes": list(processes.values()), **total, "rows": rows[:600]}
 
@@ -147,7 +147,7 @@ def main():
     write()
     if args.hlo:
         with gzip.open(args.out / f"hlo_{args.name}.txt.gz", "wt") as file:
-            file.write(program.as_text())
+            file.write(str(program.as_text()))
     if args.trace:
         with alone(args.lock):
             try:
@@ -177,7 +177,7 @@ def parts(learner, states, args, write, result):
         return collector.environments.collect(state.environments, act, state.key, c.n_steps)[0]
 
     rollout, taken, _ = compiled(vmap(collect), states)
-    found = {"compile_rollout": taken}
+    found: dict[str, Any] = {"compile_rollout": taken}
     with alone(args.lock):
         found["rollout"] = seconds(rollout, states)
     _, _, batch = rollout(states)

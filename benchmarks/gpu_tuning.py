@@ -12,6 +12,7 @@ import itertools
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -37,7 +38,7 @@ def make_learner(problem, settings):
     preset = read_preset("traffic-full")
     config = Config.of(preset.settings | settings)
     made = find_problem(problem)
-    return Learner.of(made, find_network(made, preset.network, steps=1), config)
+    return Learner.of(made, find_network(made, preset.network or "own", steps=1), config)
 
 
 def evaluation(learner, episodes):
@@ -97,7 +98,8 @@ def main():
     states = eqx.combine(jax.device_put(arrays, jax.devices()[0]), rest)
     jax.block_until_ready(states.key)
     result["seconds_init"] = time.time() - began
-    update = eqx.filter_jit(eqx.filter_vmap(learner.update)).lower(states).compile()
+    program: Any = eqx.filter_jit(eqx.filter_vmap(learner.update))
+    update = program.lower(states).compile()
     result["seconds_compiled"] = time.time() - began
     score = evaluation(learner, args.episodes)
     ends = np.asarray(columns["total_timesteps"])
@@ -120,7 +122,7 @@ def main():
             now = time.time()
             scores = np.asarray(score(states)).mean(axis=1).reshape(len(grid), -1)
             result["evaluations"].append([steps, round(now - training, 3), np.round(scores, 2).tolist()])
-            for i, over in enumerate(ended.reshape(len(grid), -1).any(axis=1)):
+            for i, over in enumerate(np.atleast_1d(ended.reshape(len(grid), -1).any(axis=1))):
                 if over or time.time() - began >= args.limit:
                     result["final"][i] = result["final"][i] or [steps, np.round(scores[i], 2).tolist()]
             write()
