@@ -1,8 +1,8 @@
-"""What each value of `bounded` learns where bounds are far from ±1: `python -m benchmarks.action_scale`.
+"""Learning with each value of `bounded` if bounds are far from ±1: `python -m benchmarks.action_scale`.
 
-Three problems, the same settings and numbers of steps for every distribution of actions, compared with uniformly random
-actions. It prints a table and writes ``benchmarks/action_scale.json``. ``python -m benchmarks.action_scale Reservoir``
-measures the problems with names that begin so.
+Uses the same settings and numbers of steps for each distribution of actions, and compares with uniformly random
+actions. Prints a table and writes ``benchmarks/action_scale.json``. ``python -m benchmarks.action_scale Reservoir``
+measures only problems with names that start with this.
 """
 
 import json
@@ -27,12 +27,12 @@ BOUNDED = ("clip", "scale", "tanh", "beta")
 SEEDS = 3
 EPISODES = 10
 GRAMS = 125.0
-"""Of a parcel of size 1."""
+"""Weight in grams of a parcel of size 1."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem, and how long to train on it."""
+    """A problem and its training length."""
 
     problem: Any
     bounds: str
@@ -40,7 +40,7 @@ class Case:
 
 
 def parcels() -> Problem:
-    """`chain`, with what is sent in grams, from 0 to 500, where its own actions go from −2 to 2."""
+    """Return `chain` with actions in grams from 0 to 500 instead of −2 to 2."""
     problem = chain(8)
 
     def step(key: Any, state: Any, action: Any) -> Any:
@@ -50,14 +50,14 @@ def parcels() -> Problem:
 
 
 def model(domain: str, instance: str) -> gym.Env:
-    """An RDDL model of rddlrepository."""
+    """Return an RDDL model of rddlrepository."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return rddl.make(domain, instance)
 
 
 def pendulum() -> gym.Env:
-    """Gymnasium's pendulum with a torque in millinewton metres, from −2000 to 2000; in newton metres it is ±2."""
+    """Return Gymnasium's pendulum with a torque in millinewton metres, ±2000; in newton metres it is ±2."""
     return gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-2000), np.float32(2000))
 
 
@@ -91,7 +91,7 @@ are one of six sets that were tried, with ``bounded="scale"``."""
 
 
 def random_return(problem: Any, seed: int) -> float:
-    """The mean return of uniformly random actions."""
+    """Return the mean return of uniformly random actions."""
     env, returns = to_gymnasium(problem), []
     env.action_space.seed(seed)
     for episode in range(EPISODES):
@@ -106,7 +106,7 @@ def random_return(problem: Any, seed: int) -> float:
 
 
 def trained(case: Case, bounded: str, seed: int) -> dict[str, float]:
-    """The mean return of the policy before training and in its last rollout, both with exploration; and without it."""
+    """Return the mean return before training and in the last rollout, both with exploration, and without it."""
     model = fx.FactoredPPO(case.problem, bounded=bounded, seed=seed, **case.settings)
     before = model.evaluate(EPISODES, deterministic=False, seed=seed)["return"]
     model.learn(progress_bar=False)
@@ -117,7 +117,7 @@ def trained(case: Case, bounded: str, seed: int) -> dict[str, float]:
 
 
 def measured(name: str, case: Case) -> dict[str, Any]:
-    """Returns for each seed: of random actions, and before and after training with each distribution."""
+    """Return the returns for each seed: of random actions, and before and after training with each distribution."""
     results: dict[str, Any] = {"random": [random_return(case.problem, seed) for seed in range(SEEDS)]}
     for bounded in BOUNDED:
         runs = [trained(case, bounded, seed) for seed in range(SEEDS)]

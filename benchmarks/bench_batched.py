@@ -1,7 +1,7 @@
-"""Simulators that compute many cases in one call: training on one, beside bare calls of it.
+"""Simulators that compute many cases per call: training on one, compared with bare calls.
 
-The wind farm here takes a tenth of the time of a wake model that evaluates 9 cases a second one by one, and 258 in
-calls of 64 cases: 90 and 2,580. All that is not the simulator weighs ten times as much.
+The wind farm here takes a tenth of the time of a wake model that evaluates 9 cases per second one by one, and 258 in
+calls of 64 cases: 90 and 2,580. All overhead outside the simulator therefore weighs ten times as much.
 """
 
 import time
@@ -26,7 +26,7 @@ _BEHIND = _DOWN > 0
 
 
 def power(yaw: np.ndarray) -> np.ndarray:
-    """The power of every turbine for their yaw angles, both ``(N, 9)``: Gaussian wakes, which yaw deflects."""
+    """Return the power of each turbine given the yaw angles, both ``(N, 9)``: Gaussian wakes that yaw deflects."""
     end = time.perf_counter() + PER_CALL + PER_CASE * len(yaw)
     angle = np.radians(yaw)
     width = 0.5 + 0.05 * np.abs(_DOWN)
@@ -40,7 +40,7 @@ def power(yaw: np.ndarray) -> np.ndarray:
 
 
 def network() -> fx.InfluenceNetwork:
-    """A turbine changes its own power and that of those behind it."""
+    """Return the network: a turbine influences its own power and that of the turbines behind it."""
     return fx.InfluenceNetwork(np.eye(TURBINES) + _BEHIND)
 
 

@@ -15,7 +15,7 @@ STEPS = 5_000
 
 
 def random_network(n: int, m: int, edges: int, seed: int = 0) -> sparse.csr_array:
-    """About `edges` edges at random, at least one a row and a column."""
+    """Return about `edges` random edges, with at least one per row and column."""
     rng = np.random.default_rng(seed)
     each = edges // n - 1
     rows = np.concatenate([np.repeat(np.arange(n), each), np.arange(n)])
@@ -68,7 +68,7 @@ def in_a_compiled_loop() -> Iterator[Row]:
 
 
 def compiled_loop(net: fx.InfluenceNetwork):
-    """A scan in which every step applies K to targets that depend on the last credit."""
+    """Return a scan in which each step applies K to targets that depend on the last credit."""
     m = net.shape[1]
 
     @jax.jit

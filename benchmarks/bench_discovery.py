@@ -1,4 +1,4 @@
-"""Discovery: the score test against its product of matrices, and group testing against one factor at a time."""
+"""Discovery: the score test compared with its matrix product, and group testing compared with one factor at a time."""
 
 from collections.abc import Iterator
 
@@ -13,9 +13,9 @@ from factorax.problems.traffic.lane_problem import LaneProblem
 from .timing import Row, at_most, medians
 
 HORIZON = 400
-"""The paper's episode."""
+"""Length of the paper's episodes."""
 TRIALS = (40, 20)
-"""In how many of them every pair without an edge is changed."""
+"""Number of episodes in which each pair without an edge is changed."""
 
 
 def rows() -> Iterator[Row]:
@@ -31,7 +31,7 @@ def rows() -> Iterator[Row]:
 
 
 def group_testing(problem: LaneProblem, trials: int) -> Row:
-    """Steps from no edge to the network of traffic lights, next to those of one light at a time."""
+    """Return the steps to find the network of traffic lights, and those of one light at a time."""
     discovery = intervene(problem, horizon=HORIZON, trials=trials, one_step=False)
     edges, corridor = discovery.found(), problem.influence("corridor").to_dense() > 0
     if (edges & ~corridor).any():

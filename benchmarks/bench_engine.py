@@ -1,4 +1,4 @@
-"""The bandit engine against the loop that one would write in NumPy, for the same update."""
+"""The bandit engine compared with a straightforward NumPy loop for the same update."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +18,7 @@ STEP_SIZE = 0.5
 
 
 def numpy_loop(centre: np.ndarray, steps: int) -> np.ndarray:
-    """FPG in NumPy's best form: single precision, its fastest generator, every result written in place."""
+    """Run FPG in optimised NumPy: single precision, its fastest generator, all results in place."""
     rng = np.random.Generator(np.random.SFC64(0))
     mu = np.zeros_like(centre)
     eps, work = np.empty_like(mu), np.empty_like(mu)
@@ -35,7 +35,7 @@ def numpy_loop(centre: np.ndarray, steps: int) -> np.ndarray:
 
 
 def run(method: BanditMethod, seeds: int, steps: int) -> Callable[[], Any]:
-    """The same update, compiled, for this number of seeds."""
+    """Return the same update, compiled, for this number of seeds."""
     learner = BanditLearner(search_bandit, method)
     keys = jnp.array([[0, r] for r in range(seeds)], jnp.uint32)
     centres = jnp.asarray(np.stack([draw_centre(N, [0, r]) for r in range(seeds)]), jnp.float32)
@@ -47,7 +47,7 @@ def run(method: BanditMethod, seeds: int, steps: int) -> Callable[[], Any]:
 
 
 def memory(steps: int) -> int:
-    """Bytes that the compiled program needs beside its arguments, for 16 runs."""
+    """Return the bytes that the compiled program needs in addition to its arguments, for 16 runs."""
     learner = BanditLearner(search_bandit, BanditMethod("fpg"))
     centres = jnp.zeros((16, N))
     advance = jax.jit(learner.advance, static_argnames="steps")

@@ -1,4 +1,4 @@
-"""Environments of others: what the wrapper costs a step, and what stepping many in a row costs beside stepping each."""
+"""Third-party environments: the cost of the wrapper per step, and of stepping many environments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +17,7 @@ STEPS, COPIES = 500, 8
 
 
 class Tanks(gym.Env):
-    """Thirty tanks, each with a valve and a target; `work` is how many array operations a step has besides."""
+    """Thirty tanks, each with a valve and a target; `work` is the number of additional array operations per step."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (2 * N,), np.float32)
     action_space = gym.spaces.Box(-1.0, 1.0, (N,), np.float32)
@@ -52,7 +52,7 @@ def rows() -> Iterator[Row]:
 
 
 def overhead(work: int, network: InfluenceNetwork) -> Row:
-    """A step of a wrapped environment against one of the environment as it is."""
+    """Measure a step of a wrapped environment relative to the bare environment."""
     action = np.zeros(N, np.float32)
 
     def episode(env: Any) -> Callable[[], None]:
@@ -76,7 +76,7 @@ def overhead(work: int, network: InfluenceNetwork) -> Row:
 
 
 def in_a_row(name: str, make: Callable[[], Any], m: int, bound: float | None) -> Row:
-    """Steps a second of our vectoriser, against a loop over the same environments that keeps nothing."""
+    """Measure steps per second of our vectoriser relative to a loop over the same environments that stores nothing."""
     space = ActionSpace.of(make().action_space)
     hosts = HostEnvironments(make, COPIES, space, m)
     hosts.init(0)

@@ -1,4 +1,4 @@
-"""The factored gradient: one vector–Jacobian product, with K for the price of without."""
+"""The factored gradient: one vector–Jacobian product, with K at the cost of the plain gradient."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from .timing import Row, at_most, medians
 
 
 def policy(params: Any, obs: jax.Array, action: jax.Array) -> jax.Array:
-    """n Gaussian actions, the means from a two-layer network."""
+    """Return a policy of n Gaussian actions with means from a two-layer network."""
     hidden = jnp.tanh(params["w1"] @ obs)
     return jax.scipy.stats.norm.logpdf(action, params["w2"] @ hidden, 1.0)
 

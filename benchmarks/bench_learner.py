@@ -1,7 +1,7 @@
-"""The learner: one update against Stable-Baselines3's on the same batch, and what factoring costs.
+"""The learner: one update compared with Stable-Baselines3's on the same batch, and the cost of factoring.
 
-Stable-Baselines3 and PyTorch are no dependencies: without them (``pip install stable-baselines3 torch==2.13.0``) their
-rows are left out.
+Stable-Baselines3 and PyTorch are optional: without them (``pip install stable-baselines3 torch==2.13.0``) their rows
+are left out.
 """
 
 import json
@@ -38,7 +38,7 @@ def cartpole() -> gym.Env:
 
 
 def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0) -> Any:
-    """PPO of Stable-Baselines3 with the same settings, or None where it is not installed."""
+    """Return Stable-Baselines3's PPO with the same settings, or None if it is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -49,7 +49,7 @@ def stable_baselines(config: Config, make: Callable[[], gym.Env], seed: int = 0)
 
 
 def update(learner: Learner, batch: TrainingBatch) -> Any:
-    """The compiled update of a learner on a batch."""
+    """Return the compiled update of a learner on a batch."""
     state = learner.init(0)
     compiled = eqx.filter_jit(
         lambda agent, optimiser, batch: learner.rule.learn(
@@ -60,7 +60,7 @@ def update(learner: Learner, batch: TrainingBatch) -> Any:
 
 
 def random_batch(learner: Learner, seed: int = 0) -> TrainingBatch:
-    """A batch of noise: an update takes as long on it as on any other."""
+    """Return a batch of noise, on which an update takes as long as on any other."""
     rng = np.random.default_rng(seed)
     c, spec = learner.config, learner.spec
     shape = (c.n_steps, c.n_envs)
@@ -103,7 +103,8 @@ def rows() -> Iterator[Row]:
 
 
 def varying() -> Iterator[Row]:
-    """A whole update on 3×3 traffic lights, rollout and all, with networks that vary against a fixed one."""
+    """Measure a complete update on 3×3 traffic lights, including the rollout, with networks that vary and a fixed
+    one."""
     problem = lanes(3, 3, slots=20)
     sizes = {"n_envs": 8, "n_steps": 400, "batch_size": 320, "n_epochs": 5, "hidden": (32, 32, 32)}
     config = Config(policy="shared", identity=0, check_network=False, **sizes)
@@ -125,7 +126,7 @@ def varying() -> Iterator[Row]:
 
 
 def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollouts: int) -> Row:
-    """Steps a second of whole training, equal vectorisation."""
+    """Measure steps per second of complete training, with equal vectorisation."""
     steps = rollouts * learner.config.n_envs * learner.config.n_steps
     program = Program(learner)
     state, _ = program.update(learner.init(0))
@@ -142,7 +143,7 @@ def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollou
 
 
 def scaling() -> Iterator[Row]:
-    """Time for a factor and a step, as the number of factors grows."""
+    """Measure time per factor and step as the number of factors grows."""
     per_factor = []
     for side in (3, 10, 100):
         config = Config(
@@ -157,7 +158,7 @@ def scaling() -> Iterator[Row]:
 
 
 def seeds() -> Row:
-    """Eight seeds at once, on two cores."""
+    """Measure eight seeds at once on two cores."""
     devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     command = [sys.executable, "-m", "benchmarks.eight_seeds"]
     done = subprocess.run(command, env=os.environ | devices, capture_output=True, text=True, check=True)

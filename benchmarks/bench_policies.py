@@ -1,4 +1,4 @@
-"""Policies: what a module of one's own and a memory cost, and what a step of a worker costs with each kind."""
+"""Policies: the cost of a user's own module and of memory, and of a worker's step with each kind."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ class Own(eqx.Module):
 
 
 class Still(gym.Env):
-    """Costs nothing: what is left is the policy and the loop around it."""
+    """An environment that costs nothing, so that only the policy and its loop are measured."""
 
     observation_space = gym.spaces.Box(-1.0, 1.0, (16,), np.float32)
     action_space = gym.spaces.MultiDiscrete([3] * 8)
@@ -55,7 +55,7 @@ class Still(gym.Env):
 
 
 def _with_memory(learner: Learner) -> Any:
-    """An update on a batch of noise, of a policy and a critic that may remember."""
+    """Return an update on a batch of noise, for a policy and a critic that may be recurrent."""
     batch, agent = random_batch(learner), learner.init(0).agent
     lead = batch.terminated.shape
     remembers = agent.critic.own_memory if agent.critic is not None else 0
@@ -84,7 +84,7 @@ def rows() -> Iterator[Row]:
 
 
 def remembering(width: int) -> Iterator[Row]:
-    """An update of a GRU against one of two layers, which has the cell in place of the second, or of both."""
+    """Measure an update of a GRU relative to two layers; the cell replaces the second layer, or both."""
     layers = {"mlp": (width, width), "a layer and a GRU": (width, width), "a GRU alone": (width,)}
     updates = []
     for name, hidden in layers.items():
@@ -98,7 +98,7 @@ def remembering(width: int) -> Iterator[Row]:
 
 
 def steps() -> Iterator[Row]:
-    """The time of a step of a worker with 8 environments that cost nothing."""
+    """Measure the time of a worker's step with 8 environments that cost nothing."""
     settings: dict[str, Any] = {"n_envs": 8, "n_steps": 128, "batch_size": 128}
     kinds = {"layers in NumPy": {}, "layers in JAX": {"layer_norm": True}, "a GRU in JAX": {"architecture": "gru"}}
     rollouts = []

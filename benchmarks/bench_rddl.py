@@ -1,6 +1,6 @@
-"""A step of an RDDL environment with its reward taken apart, against pyRDDLGym's own.
+"""A step of an RDDL environment with its reward split into terms, compared with pyRDDLGym's own.
 
-pyRDDLGym is no dependency: without it (``pip install '.[rddl]'``) these rows are left out.
+pyRDDLGym is optional: without it (``pip install '.[rddl]'``) these rows are left out.
 """
 
 import tempfile
@@ -57,7 +57,7 @@ def rows() -> Iterator[Row]:
 
 
 def training() -> Iterator[Row]:
-    """Whole training on UAV-4, with the network read from the model, against plain PPO."""
+    """Measure complete training on UAV-4 with the model's network, relative to plain PPO."""
     config = Config(n_envs=8, n_steps=100, batch_size=200)
     make = partial(rddl.make, "UAV_ippc2023", "4")
     theirs = stable_baselines(config, lambda: Scaled(make()))

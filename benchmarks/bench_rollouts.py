@@ -1,6 +1,6 @@
-"""Workers: what two of them bring, what they cost beside bare loops, and Ray beside processes.
+"""Workers: the speed-up of two workers, their overhead relative to bare loops, and Ray relative to processes.
 
-SUMO and Ray are no dependencies: without them (``pip install 'factorax[sumo,ray]'``) their rows are left out.
+SUMO and Ray are optional: without them (``pip install 'factorax[sumo,ray]'``) their rows are left out.
 """
 
 import multiprocessing
@@ -17,13 +17,13 @@ from factorax.problems.traffic import Traffic
 from factorax.rollouts import Backend, Iteration, NumpyPolicy, Plan, PolicyArrays, Processes, RayActors
 from factorax.spaces import ActionSpace
 
-from .timing import Row, at_least, medians
+from .timing import Row, at_least, cpu_medians, medians, repeated
 
 STEPS = 400
 
 
 def plan(n_envs: int) -> Plan:
-    """A SUMO simulation of the 3×3 grid for every environment, and a policy shared by the lights."""
+    """Return the plan of one SUMO simulation of the 3×3 grid per environment, with a policy shared by the lights."""
     from factorax.problems.traffic.sumo import TrafficEnv
 
     traffic = Traffic(3, 3)
@@ -42,7 +42,7 @@ def plan(n_envs: int) -> Plan:
 
 
 def iterations() -> Iterator[Iteration]:
-    """Parameters of two hidden layers of 64, and new random numbers every time."""
+    """Return parameters of two hidden layers of 64, and new random numbers each time."""
     rng = np.random.default_rng(0)
     sizes = 42 + 8, 64, 64, 1
     kernels = tuple(0.1 * rng.normal(size=(i, o)).astype(np.float32) for i, o in pairwise(sizes))
@@ -59,13 +59,13 @@ def iterations() -> Iterator[Iteration]:
 
 
 def playing(backend: Backend) -> Callable[[], Any]:
-    """An episode of 400 s in every environment."""
+    """Play an episode of 400 s in each environment."""
     upcoming = iterations()
     return lambda: backend.collect(next(upcoming))
 
 
 def bare(seed: int, ready: Any, go: Any, done: Any) -> None:
-    """SUMO alone, stepped with the requests of a policy that knows nothing, as often as it is told to."""
+    """Step bare SUMO with the requests of an untrained policy."""
     from factorax.problems.traffic.sumo import TrafficEnv
 
     env = TrafficEnv(Traffic(3, 3))
@@ -80,7 +80,7 @@ def bare(seed: int, ready: Any, go: Any, done: Any) -> None:
 
 
 class TwoLoops:
-    """Two processes with a bare loop each, of other episodes, which take as long as they take."""
+    """Run two processes with one bare loop each, on other episodes of varying length."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -105,7 +105,7 @@ class TwoLoops:
 
 
 def start_seconds() -> float:
-    """From nothing to the first step of a worker, on an environment that takes no time."""
+    """Measure the time from start to the first step of a worker, on an environment that takes no time."""
     import gymnasium as gym
 
     make = partial(gym.make, "CartPole-v1")
@@ -126,21 +126,46 @@ def start_seconds() -> float:
     return taken
 
 
+def policy_row() -> Row:
+    """The policy alone, in a loop of its own: local observations of nine lights, three layers, and actions."""
+    steps, traffic = 1000, Traffic(3, 3)
+    policy = NumpyPolicy(ActionSpace.of(traffic.action_space), "shared", local=traffic.local)
+    rng, parameters = np.random.default_rng(0), next(iterations()).parameters
+    observations = rng.random((steps, 1, traffic.observation_space.shape[0])).astype(np.float32)
+    noise = policy.draw(rng, parameters, steps)[:, None]
+
+    def play() -> None:
+        act = policy.playing(parameters, 0, noise)
+        for obs in observations:
+            act(obs)
+
+    (seconds,) = cpu_medians(play)
+    micro = 1e6 * seconds / steps
+    return Row(
+        "NumPy policy, a step of nine lights; CPU time", f"{micro:.1f} µs", "30 µs", micro / 30, "≤ 1×", micro <= 30
+    )
+
+
 def rows() -> Iterator[Row]:
+    yield policy_row()
     taken = start_seconds()
     yield Row("a worker process, start to first step", f"{taken:.2f} s", "", taken, "–", True)
     if find_spec("libsumo") is None:
         return
     one, two = Processes(plan(1), 1, 600.0), Processes(plan(2), 2, 600.0)
     loops = TwoLoops()
+    name = "SUMO 3×3, 2 worker processes"
+
+    def workers() -> Iterator[Row]:
+        single, double, alone = medians(playing(one), playing(two), loops, repeats=15)
+        yield at_least(name, 2 * STEPS / double, STEPS / single, "1 worker", 1.7, "steps/s")
+        yield at_least(name, 2 * STEPS / double, 2 * STEPS / alone, "two bare loops", 0.9, "steps/s")
+
     try:
-        single, double, alone = medians(playing(one), playing(two), loops, repeats=31)
+        yield from repeated(workers, runs=3, tolerance=0.05)
     finally:
         loops.close()
         one.close()
-    name = "SUMO 3×3, 2 worker processes"
-    yield at_least(name, 2 * STEPS / double, STEPS / single, "1 worker", 1.7, "steps/s")
-    yield at_least(name, 2 * STEPS / double, 2 * STEPS / alone, "two bare loops", 0.85, "steps/s")
     if find_spec("ray") is not None:
         by_ray = RayActors(plan(2), 2, 600.0)
         ours, theirs = medians(playing(by_ray), playing(two), repeats=31)

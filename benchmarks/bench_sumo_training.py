@@ -1,15 +1,16 @@
 """Complete training on SUMO's 3×3 grid with two worker processes, against sumo-rl with Stable-Baselines3's PPO; and in
 the lane simulator against SUMO.
 
-Both on two cores, with two simulations, rollouts of one episode of each, two minibatches and as many passes, two layers
-of 64 units for a policy that serves all nine lights, and Adam. Simulated seconds for a second of wall clock, learning
-and resets included, without the first rollout. SUMO and sumo-rl's environment are no dependencies: without them the
-rows are left out.
+Both run on two cores with two simulations, rollouts of one episode each, two minibatches and the same number of passes,
+two layers of 64 units for a policy shared by all nine lights, and Adam. Rates are simulated seconds per second of wall
+clock, including learning and resets, without the first rollout. SUMO and sumo-rl's environment are optional: without
+them the rows are left out.
 """
 
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import factorax as fx
 from factorax.problems.traffic import Traffic
@@ -29,7 +31,7 @@ EPOCHS = 10
 
 
 def our_rate(rounds: int = 4) -> float:
-    """Of `factorax train sumo:3x3 --rollouts processes`, decisions, observations and targets every second."""
+    """Measure `factorax train sumo:3x3 --rollouts processes`, with decisions, observations and targets every second."""
     from factorax.problems.traffic.sumo import make_traffic
 
     times = []
@@ -49,36 +51,16 @@ def our_rate(rounds: int = 4) -> float:
     return COPIES * EPISODE * (len(times) - 1) / (times[-1] - times[0])
 
 
-def paper_rate(in_sumo: bool, rounds: int = 2) -> float:
-    """Steps a second of complete training with the paper's settings: minibatches of some 125 steps, ten epochs."""
-    from factorax.problems.traffic import lanes
-    from factorax.problems.traffic.sumo import make_traffic
-
-    problem = partial(make_traffic, 3, 3) if in_sumo else lanes(3, 3, slots=16)
-    size = {"n_envs": COPIES, "batch_size": 100} if in_sumo else {"n_envs": 50, "batch_size": 125}
-    who = {"rollouts": "processes", "workers": COPIES} if in_sumo else {}
-    times = []
-    ppo = fx.FactoredPPO(
-        problem,
-        policy="shared",
-        identity=0,
-        critic="factor",
-        hidden=(32, 32, 32),
-        n_steps=EPISODE,
-        n_epochs=EPOCHS,
-        **size,
-        **who,
-    )
-    step = size["n_envs"] * EPISODE
-    ppo.learn(
-        (rounds + 1) * step, progress_bar=False, callback=lambda model, metrics: times.append(time.perf_counter())
-    )
-    ppo.close()
-    return step * (len(times) - 1) / (times[-1] - times[0])
+def time_to_target(simulator: Literal["lanes", "sumo"]) -> float:
+    """Seconds of a process of its own until the policy is better than gap-out in SUMO; infinite if it never is."""
+    command = [sys.executable, "-m", "benchmarks.time_to_target", simulator, "--limit", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    result = json.loads(done.stdout.splitlines()[-1])
+    return result["seconds"] if result["reached"] else float("inf")
 
 
 def their_rate(every: int) -> float:
-    """Of sumo-rl with Stable-Baselines3, with a decision every so many seconds."""
+    """Measure sumo-rl with Stable-Baselines3, with a decision at this interval."""
     from factorax.problems.traffic.sumo.network import build, write_demand
 
     traffic = Traffic(3, 3)
@@ -93,8 +75,9 @@ def their_rate(every: int) -> float:
 def rows() -> Iterator[Row]:
     if find_spec("libsumo") is None:
         return
-    ours, theirs = best(partial(paper_rate, False), partial(paper_rate, True, 5), rounds=2)
-    yield at_least("traffic 3×3, training in lanes", ours, theirs, "training in SUMO, 2 processes", 8.0, "steps/s")
+    lanes, sumo = time_to_target("lanes"), time_to_target("sumo")
+    row = at_least("traffic 3×3, training in lanes until better than gap-out in SUMO", 1 / lanes, 1 / sumo, "", 4.0)
+    yield replace(row, ours=f"{lanes:.0f} s", yardstick=f"{sumo:.0f} s, training in SUMO, 2 processes")
     if not SUMO_RL.exists():
         print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
         return

@@ -1,8 +1,8 @@
-"""The lane simulator against SUMO, which makes the same observations and targets, and against itself on larger grids;
-SUMO's environment against bare SUMO and against sumo-rl.
+"""The lane simulator compared with SUMO at equal observations and targets, and with itself on larger grids; SUMO's
+environment compared with bare SUMO and with sumo-rl.
 
-SUMO is no dependency: without it (``pip install 'factorax[sumo]'``) its rows are left out, and so are those of sumo-rl
-without its environment, which `make bench` makes.
+SUMO is optional: without it (``pip install 'factorax[sumo]'``) its rows are left out, and so are those of sumo-rl
+without its environment, which `make bench` creates.
 """
 
 import json
@@ -32,7 +32,7 @@ SUMO_RL = HERE.parent / ".venv-sumo-rl" / "bin" / "python"
 
 
 def lane_steps(rows: int, columns: int, n_envs: int, steps: int, **settings: Any) -> Callable[[], Any]:
-    """So many steps of so many grids under random requests, with observations and targets, compiled."""
+    """Return a compiled function that steps grids under random requests, with observations and targets."""
     problem = lanes(rows, columns, **settings)
     # Grids are the last axis, as in the learner's rollouts.
     every = jax.vmap(problem.step, in_axes=(None, -1, -1), out_axes=-1)
@@ -51,7 +51,7 @@ def lane_steps(rows: int, columns: int, n_envs: int, steps: int, **settings: Any
 
 
 def cpu_rate(function: Callable[[], Any], steps: int, repeats: int = 5) -> float:
-    """Steps a second of processor time, the best of some."""
+    """Return the best of several measurements of steps per second of processor time."""
     function()
     best = np.inf
     for _ in range(repeats):
@@ -62,12 +62,12 @@ def cpu_rate(function: Callable[[], Any], steps: int, repeats: int = 5) -> float
 
 
 def best(*rates: Callable[[], float], rounds: int = 3) -> list[float]:
-    """The largest of each, in turn, so that a noisy spell hits all alike."""
+    """Return the largest rate of each function, measured in turn so that noise affects all equally."""
     return np.max([[rate() for rate in rates] for _ in range(rounds)], axis=0).tolist()
 
 
 def sumo_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
-    """The same in SUMO, one grid, an episode."""
+    """Measure an episode of one grid in SUMO."""
 
     def run() -> None:
         env.reset(seed=0)
@@ -78,7 +78,7 @@ def sumo_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
 
 
 def bare_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
-    """SUMO with the same lights, from which nothing is read."""
+    """Measure SUMO with the same lights, without reading anything."""
     lights, commands = Signals.start(env.grid.n_lights), []
     for request in requests:
         before, lights = lights, switch(lights, request)
@@ -101,7 +101,7 @@ def bare_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
 
 
 def sumo_rl_rate(traffic: Traffic, every: int) -> float:
-    """Simulated seconds of sumo-rl for a second of processor time, with the same streets and cars."""
+    """Measure simulated seconds of sumo-rl per second of processor time, with the same streets and cars."""
     from factorax.problems.traffic.sumo.network import build, write_demand
 
     with tempfile.TemporaryDirectory() as folder:

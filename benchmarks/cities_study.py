@@ -1,8 +1,7 @@
 """Tune and train on the networks of RESCO with many processes; needs libsumo and the networks of sumo-rl.
 
-    python benchmarks/cities_study.py tune --workers 14 --minutes 8 --out study
-    python benchmarks/cities_study.py final --workers 14 --minutes 9 --out study
-    python benchmarks/cities_study.py controllers --workers 14 --out study
+    python benchmarks/cities_study.py tune --workers 14 --minutes 8 --out study python benchmarks/cities_study.py final
+    --workers 14 --minutes 9 --out study python benchmarks/cities_study.py controllers --workers 14 --out study
 
 Each training is a process with a folder of its own; what all of them gave is in OUT/results-ROUND.json, which is
 written whenever one ends and every half minute. `tune` and `tune2` try the configurations in `CONFIGURATIONS` and

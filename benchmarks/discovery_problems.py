@@ -33,7 +33,7 @@ class Case(NamedTuple):
     """A problem, its network, and how it is run."""
 
     make: Callable[[], Any]
-    """Returns a `Problem`, or an environment."""
+    """Returns a `Problem` or an environment."""
     truth: Callable[[], np.ndarray]
     horizon: int
     trials: int = 20
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 class Repairs(gym.Env):
-    """Machines that make 1 and noise; a repair costs a random time, which is drawn only if there is one. K = I."""
+    """Machines that produce 1 plus noise; a repair takes a random time, drawn only if there is one. K = I."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gym.spaces.MultiBinary(8)
@@ -57,8 +57,8 @@ class Repairs(gym.Env):
 
 
 class Shops(gym.Env):
-    """A row of shops that set prices; a dear one loses customers to the next in the row. Every customer draws what it
-    spends, from NumPy's global generator: Kᵢⱼ = 1 for j = i, i + 1."""
+    """A row of shops that set prices; an expensive one loses customers to the next. Each customer's spending is drawn
+    from NumPy's global generator: Kᵢⱼ = 1 for j = i, i + 1."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gym.spaces.Box(0, 1, (6,), np.float32)
@@ -82,14 +82,15 @@ def _matrix(problem: Callable[[], Any]) -> Callable[[], np.ndarray]:
 
 
 def _downstream() -> np.ndarray:
-    """Of a 3×3 grid of queues: cars never turn, so that a node reaches those behind it in its row and in its column."""
+    """Return the network of a 3×3 grid of queues: cars never turn, so a node reaches those after it in its row and
+    column."""
     row, column = np.divmod(np.arange(9), 3)
     same_row, same_column = row[:, None] == row, column[:, None] == column
     return (same_row & (column[:, None] <= column)) | (same_column & (row[:, None] <= row))
 
 
 def _random(n: int, m: int, share: float) -> InfluenceNetwork:
-    """Every action and every target has an edge, and others have one with this probability."""
+    """Return a random network with at least one edge per action and target, and others with this probability."""
     edges = np.random.default_rng(0).random((n, m)) < share
     edges[np.arange(n), np.arange(n) % m] = True
     edges[np.arange(m) % n, np.arange(m)] = True
@@ -97,7 +98,7 @@ def _random(n: int, m: int, share: float) -> InfluenceNetwork:
 
 
 def _together(network: InfluenceNetwork, terms: Callable[[Any], Any], space: gym.Space | None = None) -> Problem:
-    """A problem of one step with ψ = terms(action)."""
+    """Return a one-step problem with ψ = terms(action)."""
     problem = one_shot(network)
 
     def step(key: Any, state: Any, action: Any) -> Any:
@@ -117,7 +118,7 @@ def _products() -> Problem:
 
 
 def cases(folder: Path) -> dict[str, Case]:
-    """From a name to a case; files of models are written to `folder`. RDDL models only if pyRDDLGym is there."""
+    """Return the cases by name; model files are written to `folder`. RDDL models need pyRDDLGym."""
     bandit = search_bandit(8, k=3, penalty=0.5)
     problems: dict[str, Case] = {
         f"the paper's {name}": Case(lambda make=make: one_shot(make()), lambda make=make: make().to_dense() > 0, 1)
@@ -156,7 +157,7 @@ def cases(folder: Path) -> dict[str, Case]:
 
 
 def with_one_stream(env: Any) -> Any:
-    """An RDDL environment that samples as pyRDDLGym does: all fluents from one generator."""
+    """Return an RDDL environment that samples as pyRDDLGym does, with one generator for all fluents."""
     sampler = env.rddl.sampler
     for name in ("_sample_random", "_sample_random_vector"):
         setattr(sampler, name, getattr(type(sampler), name).__get__(sampler))

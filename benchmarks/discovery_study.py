@@ -1,9 +1,9 @@
-"""How well interventions find known networks: precision, recall and steps on twenty problems.
+"""Recovery of known networks by intervention: precision, recall and steps on twenty problems.
 
     python -m benchmarks.discovery_study           # every run that benchmarks/discovery_study.json lacks; the table
     python -m benchmarks.discovery_study --fooled  # and the same with streams="trust", as if random numbers were held
 
-Edges are those at a false-discovery rate of 0.01, which matters where they are tested.
+Edges are taken at a false-discovery rate of 0.01, which matters where they are tested.
 """
 
 import json
@@ -52,7 +52,7 @@ def score(case: Case, seed: int, streams: str) -> dict[str, Any]:
 
 
 def run(streams: str) -> dict[str, list[dict[str, Any]]]:
-    """The runs of all problems; those that are stored are not run again."""
+    """Return the runs of all problems; stored runs are not repeated."""
     stored: dict[str, Any] = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     kept = stored.setdefault(streams, {})
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def run(streams: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def table(results: dict[str, list[dict[str, Any]]]) -> str:
-    """Rows of Markdown: means over seeds, and all problems together."""
+    """Return rows of Markdown: means over seeds, and over all problems."""
     columns = ("problem", "edges of pairs", "random streams", "trials", "precision", "recall", "steps")
     lines = [f"| {' | '.join(columns)} |", "|---|---:|---|---:|---:|---:|---:|"]
     for name, runs in results.items():
@@ -82,17 +82,17 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def precision(runs: list[dict[str, Any]]) -> float:
-    """The share of reported edges that are true."""
+    """Return the fraction of reported edges that are true."""
     return sum(each["right"] for each in runs) / max(sum(each["right"] + each["false"] for each in runs), 1)
 
 
 def recall(runs: list[dict[str, Any]]) -> float:
-    """The share of true edges that are reported."""
+    """Return the fraction of true edges that are reported."""
     return sum(each["right"] for each in runs) / sum(each["edges"] for each in runs)
 
 
 def main() -> int:
-    """Print the tables; 1 if precision is below 0.99 or recall below 0.95 on all problems together."""
+    """Print the tables; return 1 if precision is below 0.99 or recall below 0.95 over all problems."""
     results = run("check")
     print(table(results))
     if "--fooled" in sys.argv[1:]:

@@ -1,6 +1,6 @@
-"""Milliseconds of an update of one seed, and of eight in one `vmap` that are spread over the cores.
+"""Milliseconds of an update of one seed, and of eight seeds in one `vmap` distributed over the cores.
 
-A program of its own, for JAX must be told before it starts to treat every core as a device.
+A separate program, because JAX must be configured before it starts to treat each core as a device.
 """
 
 import json

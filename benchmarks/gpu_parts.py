@@ -16,6 +16,7 @@ import os
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 BEGAN = time.time()
 
@@ -25,7 +26,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 from factorax.learning import learner as learner_module  # noqa: E402
-from factorax.learning import step_samples  # noqa: E402
+from factorax.learning import step_samples, twin_networks  # noqa: E402
 from factorax.learning.epochs import shuffled  # noqa: E402
 
 from .gpu_tuning import evaluation, make_learner  # noqa: E402
@@ -91,21 +92,19 @@ def traced(program, states, updates, folder):
         events = json.load(file)["traceEvents"]
     processes = {e["pid"]: e["args"]["name"] for e in events if e.get("name") == "process_name"}
     threads = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
-    kernels = defaultdict(lambda: [0, 0.0, "", ""])
-    span = [1e30, 0.0]
+    kernels: dict[tuple[str, str], list[Any]] = defaultdict(lambda: [0, 0.0])
+    first, last = 1e30, 0.0
     for event in events:
         on = processes.get(event.get("pid"), "")
         if event.get("ph") != "X" or "GPU" not in on or "Stream" not in threads.get((event["pid"], event["tid"]), ""):
             continue
-        args = event.get("args", {})
-        row = kernels[args.get("hlo_op", event["name"])]
+        row = kernels[event.get("args", {}).get("hlo_op", ""), event["name"][:80]]
         row[0] += 1
         row[1] += event["dur"]
-        row[2], row[3] = event["name"][:80], str(args.get("name", args.get("tf_op", "")))[:160]
-        span = [min(span[0], event["ts"]), max(span[1], event["ts"] + event["dur"])]
-    rows = sorted(([k, *v] for k, v in kernels.items()), key=lambda row: -row[2])
-    total = {"kernels": sum(r[1] for r in rows), "busy_us": sum(r[2] for r in rows), "span_us": span[1] - span[0]}
-    return {"updates": updates, "processes": list(processes.values()), **total, "rows": rows[:400]}
+        first, last = min(first, event["ts"]), max(last, event["ts"] + event["dur"])
+    rows = sorted(([*k, *v] for k, v in kernels.items()), key=lambda row: -row[3])
+    total = {"kernels": sum(r[2] for r in rows), "busy_us": sum(r[3] for r in rows), "span_us": last - first}
+    return {"updates": updates, "processes": list(processes.values()), **total, "rows": rows[:600]}
 
 
 def main():
@@ -115,6 +114,7 @@ def main():
     parser.add_argument("--problem", default="traffic:3x3,slots=20")
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--bfloat16", action="store_true", help="activations of twins in half precision")
     parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
     parser.add_argument("--stored", action="store_true", help="keep local observations, however large")
     parser.add_argument("--parts", action="store_true", help="time the parts alone")
@@ -123,6 +123,8 @@ def main():
     parser.add_argument("--lock")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
+    if args.bfloat16:
+        twin_networks.PRODUCTS = jnp.bfloat16
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
     if args.stored:

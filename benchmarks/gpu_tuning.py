@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factorax.learning import Config, Learner, step_samples
+from factorax.learning import Config, Learner, step_samples, twin_networks
 from factorax.learning.named_networks import find_network
 from factorax.learning.presets import read_preset
 from factorax.problems import find_problem
@@ -65,20 +65,24 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--grid", type=json.loads, default={"learning_rate": [1e-3]})
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which training stops")
+    parser.add_argument("--bfloat16", action="store_true", help="activations of twins in half precision")
     parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
     parser.add_argument("--every", type=int, default=0, help="updates between two evaluations, besides the final ones")
     parser.add_argument("--save", action="store_true", help="keep the parameters of all runs")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
+    if args.bfloat16:
+        twin_networks.PRODUCTS = jnp.bfloat16
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
     began = time.time()
     learner = make_learner(args.problem, args.settings)
     c = learner.config
     grid = combinations(args.grid)
-    runs = [(hyper, seed) for hyper in grid for seed in range(args.seeds)]
+    runs = [(hyper, seed) for hyper in grid for seed in range(args.first_seed, args.first_seed + args.seeds)]
     result = {"name": args.name, "problem": args.problem, "settings": args.settings, "device": str(jax.devices()[0])}
     result |= {"seeds": args.seeds, "grid": grid, "final": [None] * len(grid), "curve": [], "evaluations": []}
 

@@ -1,12 +1,12 @@
-"""What memory and messages are worth in traffic: `python -m benchmarks.policy_study`.
+"""The value of memory and communication in traffic: `python -m benchmarks.policy_study`.
 
-- memory: lights of a 3×3 grid that have nothing but a detector at each stop line, with a perceptron and with a GRU;
-- messages: lights that see their own surroundings, with a perceptron and with attention to the lights next to them, on
+- memory: lights of a 3×3 grid with only a detector at each stop line, with a perceptron and with a GRU;
+- messages: lights that observe their surroundings, with a perceptron and with attention to neighbouring lights, on
   2×6 and 10×10 grids.
 
-All with the same settings, numbers of steps and seeds within a study; only the architecture differs. Five seeds train
-side by side. It writes ``benchmarks/policy_study.json`` and draws learning curves; ``python -m benchmarks.policy_study
-memory`` makes that part alone, and ``… draw`` none.
+Settings, numbers of steps and seeds are the same within a study; only the architecture differs. Five seeds train in
+parallel. Writes ``benchmarks/policy_study.json`` and plots learning curves; ``python -m benchmarks.policy_study
+memory`` runs only that part, and ``… draw`` none.
 """
 
 import json
@@ -44,7 +44,7 @@ COMMON: dict[str, Any] = {
 
 
 def curve(problem: Any, config: Config, local: Any, network: Any) -> dict[str, Any]:
-    """The return of every rollout, for every seed, and the mean return of 20 episodes of the last policies."""
+    """Return the return of each rollout for each seed, and the mean return of 20 episodes of the last policies."""
     learner = Learner.of(problem, network, config, local=local)
     program = Program(learner)
     states = eqx.filter_vmap(learner.init)(jnp.arange(SEEDS))
@@ -103,7 +103,7 @@ LABELS = {
 
 
 def draw(studies: dict[str, Any], path: Path) -> None:
-    """Learning curves: means over seeds of the last ten rollouts, and Student's 95 % intervals."""
+    """Plot learning curves: means over seeds of the last ten rollouts, and Student's 95 % intervals."""
     figure, panels = plt.subplots(1, len(studies), figsize=(4 * len(studies), 3.2), layout="constrained")
     quantile = float(stats.t.ppf(0.975, SEEDS - 1))
     for panel, (title, results) in zip(panels, studies.items(), strict=True):

@@ -167,7 +167,7 @@ def index(pages: dict[str, list[str]]) -> str:
     for short, names in pages.items():
         title = "Credit" if short == "_credit" else f"factorax.{short}"
         rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
-        parts.append(f"## [{title}](api/{short.strip('_')}.md)\n\n| name | |\n|---|---|\n{rows}")
+        parts.append(f"## [{title}](api/{short.strip('_')}.md)\n\n| name | description |\n|---|---|\n{rows}")
     tree = "\n".join(f"api/{short.strip('_')}" for short in pages)
     return "\n".join(parts) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 

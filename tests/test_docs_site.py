@@ -51,15 +51,22 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The built site; a warning of Sphinx is an error."""
+def build(tmp_path_factory):
+    """What Sphinx left, and the folder of the site; a warning is an error."""
     for package in ("sphinx", "myst_parser", "pydata_sphinx_theme", "sphinx_design", "sphinx_copybutton"):
         pytest.importorskip(package, reason="needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(folder / "doctrees")]
     done = subprocess.run([*command, str(ROOT / "docs"), str(folder / "html")], capture_output=True, text=True)
+    return done, folder / "html"
+
+
+@pytest.fixture(scope="module")
+def site(build):
+    """The built site."""
+    done, folder = build
     assert done.returncode == 0, done.stderr
-    return folder / "html"
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +121,9 @@ def test_the_site_builds_without_warnings(site):
 
 
 @pytest.mark.parametrize("page", make_figures.PAGES)
-def test_a_page_that_draws_figures_prints_what_it_shows(site, page):
+def test_a_page_that_draws_figures_prints_what_it_shows(build, page):
     """As `test_docs.py` checks of the other pages, which do not run when the site is built."""
+    assert make_figures.printed(page).exists(), build[0].stderr
     check_printed(ROOT / "docs" / page, json.loads(make_figures.printed(page).read_text(encoding="utf-8")))
 
 

@@ -96,7 +96,7 @@ def test_a_mask_in_info_that_nobody_looks_at_is_said():
 
 def test_a_mask_has_a_number_for_every_choice():
     space = ActionSpace.of(spaces.MultiDiscrete([2, 3]))
-    with pytest.raises(ValueError, match="action_mask: got 4 numbers, want 5, one for each choice"):
+    with pytest.raises(ValueError, match="action_mask: got 4 numbers, want 5, one per choice"):
         ActionMask.of(space, 0, 4)
 
 

@@ -62,7 +62,7 @@ jax.tree_util.register_pytree_node(_Static, lambda static: ((), static), lambda 
 
 
 def _split(tree: Any) -> tuple[Any, _Static]:
-    arrays, rest = eqx.partition(tree, eqx.is_array)
+    arrays, rest = eqx.partition(tree, lambda x: eqx.is_array(x) or isinstance(x, jax.ShapeDtypeStruct))
     return arrays, _Static(rest)
 
 
@@ -88,9 +88,17 @@ class OwnJit:
         """Call the function."""
         return _joined(self._run(_split((args, kwargs))))
 
+    def shapes(self, *args: Any) -> Any:
+        """Return what the function returns, with shapes in place of arrays."""
+        return _joined(jax.eval_shape(self._run, _split((args, {}))))
+
+    def lower(self, *args: Any) -> Any:
+        """Return the program for arguments like these, arrays or shapes, before it is compiled."""
+        return self._run.lower(_split((args, {})))
+
     def compile(self, *args: Any) -> "OwnCompiled":
-        """Return the compiled program for arguments of these shapes and types."""
-        return OwnCompiled(self._run.lower(_split((args, {}))).compile())
+        """Return the program for arguments like these, arrays or shapes."""
+        return OwnCompiled(self.lower(*args).compile())
 
 
 class OwnCompiled:

@@ -129,7 +129,7 @@ class Spec:
         """
         with opened(problem) as source:
             inner = getattr(source, "unwrapped", source)
-            given = network
+            passed_network = network
             network_is_own = network is None and not getattr(inner, "network_is_given", False)
             network = declared_network(source) if network is None else network
             network_is_default = network is None
@@ -137,8 +137,8 @@ class Spec:
                 network = InfluenceNetwork.complete(len(ActionSpace.of(source.action_space)), 1)
             if weights is None:
                 weights = getattr(inner, "weights", None)
-                if given is not None:
-                    _check_targets(given, weights)
+                if passed_network is not None:
+                    _check_targets(passed_network, weights)
             own_local = getattr(inner, "local", None) if local is None else None
             if neighbours is None and not is_jax(problem):  # for a JAX problem, see `graph`
                 neighbours = getattr(inner, "neighbours", None)

@@ -183,8 +183,8 @@ ROWS = [
         "problems.traffic.Grid",
         traffic.Grid,
         {"rows": 1, "columns": 1},
-        rows=[*NOT_COUNTS, 101],
-        columns=[*NOT_COUNTS, 101],
+        rows=[*NOT_COUNTS, 321],
+        columns=[*NOT_COUNTS, 321],
     ),
     *bad(
         "problems.traffic.Traffic",

@@ -40,7 +40,7 @@ def test_from_a_problem_to_a_comparison(factorax, tmp_path):
     assert (tmp_path / "both.png").read_bytes()[:4] == b"\x89PNG"
     code, _, err = factorax("train", "contextual-bandit:3", *SETTINGS, "--total-timesteps", 64, "--gamma", 0.5)
     assert code == 2
-    assert "gamma: 0.99 there, 0.5 asked for" in err
+    assert "gamma: 0.99 in the folder, 0.5 requested" in err
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_every_setting_has_a_sentence(factorax):
         (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
         (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),
         (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most n_envs = 8"),
-        (["train", "chain", "--rollouts", "processes"], "rollouts: got 'processes', and the problem is a JAX problem"),
+        (["train", "chain", "--rollouts", "processes"], "rollouts: got 'processes' with a JAX problem"),
         (["evaluate", "nowhere"], "nowhere: no config.json; want the folder of a run"),
         (["compare", "nowhere"], "nowhere: no config.json"),
         (["plot", "nowhere"], "nowhere: no config.json"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factorax.discovery.group_testing import any_of, decode, likely, next_group, plan, resolve, suspects_of
+from factorax.discovery.group_testing import decode, likely, next_group, resolve, suspects_of
 
 matrices = st.integers(1, 12).flatmap(
     lambda n: st.integers(1, 9).flatmap(
@@ -58,42 +58,16 @@ def test_elimination_by_hand():
     assert not trial.unexplained.any()
 
 
-@given(matrices, st.integers(0, 3))
-def test_plans_rule_out_all_that_is_no_edge_as_often_as_needed(rows, seed):
-    known, rng = np.array(rows, bool), np.random.default_rng(seed)
-    need = np.where(known, 0, 3)
-    for _ in range(200):
-        if not (need > 0).any():
-            break
-        groups = plan(known, need, rng)
-        ruled_out = any_of(groups.T, ~any_of(groups, known))
-        assert (ruled_out & (need > 0)).any()  # every episode is of use
-        assert not (ruled_out & known).any()
-        need = np.maximum(need - ruled_out, 0)
-    assert not need.any()
-
-
-def test_a_plan_for_corridors_takes_few_runs():
-    """10×10 lights, one target a street: to change lights one by one would take 101 runs an episode."""
-    row, column = np.divmod(np.arange(100), 10)
-    known = np.hstack([row[:, None] == np.arange(10), column[:, None] == np.arange(10)])
-    need, runs, rng = np.where(known, 0, 20), 0, np.random.default_rng(0)
-    while need.any():
-        groups = plan(known, need, rng)
-        need = np.maximum(need - any_of(groups.T, ~any_of(groups, known)), 0)
-        runs += 1 + len(groups)
-    assert runs < 20 * 101 / 8
-
-
 def test_who_is_likely():
     """The first four share three parents, the last is apart: what moves the fourth is the parent that it lacks."""
     known = np.zeros((6, 5), bool)
     known[:3, :3] = known[:2, 3] = known[4:, 4] = True
     groups = np.array([[False, False, True, True, False, False]])
     trial = decode(groups, np.array([[True, True, True, True, False]]), known)
-    targets, suspects = suspects_of(trial)
+    targets, suspects, tests = suspects_of(trial)
     assert targets.tolist() == [3]
     assert suspects[:, 0].tolist() == groups[0].tolist()
+    assert tests.tolist() == [0]
     assert np.flatnonzero(likely(trial, known)).tolist() == [2]
     assert not likely(trial, np.zeros_like(known)).any()  # none is like another
 

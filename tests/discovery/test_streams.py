@@ -90,7 +90,7 @@ def test_what_survives_a_reset_is_an_error():
             self.largest = max(self.largest, float(action[0]))
             return *result[:-1], {"vector_reward": psi}
 
-    with pytest.raises(ValueError, match=r"problem: (two )?episodes with the seed"):
+    with pytest.raises(ValueError, match=r"problem: (two )?episodes with seed"):
         intervene(Remembering, horizon=3, trials=12)
 
 

@@ -201,7 +201,7 @@ def test_steps_that_return_something_else(message):
 def test_resets_that_return_something_else():
     box = gym.spaces.Box(-9, 9, (4,), np.float32)
     model = FactoredPPO(fx.from_batched(bad(reset=short, observation_space=box), num_envs=4), **SETTINGS)
-    message = r"observations of reset: got shape \(4, 3\), want \(4, 4\), a row for each of 4 cases"
+    message = r"observations of reset: got shape \(4, 3\), want \(4, 4\), one row for each of 4 cases"
     with pytest.raises(ValueError, match=message):
         model.learn(32, progress_bar=False)
     together = bad(reset=lambda self, seeds: Walks.reset(self, seeds, np.arange(4)))
@@ -231,7 +231,7 @@ def test_arguments_that_do_not_fit():
     ):
         with pytest.raises(ValueError, match=message):
             fx.from_batched(squares, action_space=BOX, **options)
-    with pytest.raises(TypeError, match="action_space: got 'Box', want a space"):
+    with pytest.raises(TypeError, match="action_space: got 'Box', want the Gymnasium space"):
         fx.from_batched(squares, num_envs=2, action_space="Box")
 
 

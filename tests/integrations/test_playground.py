@@ -73,7 +73,7 @@ def test_nothing_is_downloaded_for_a_name(monkeypatch):
 
     monkeypatch.setattr(mjx_env, "ensure_menagerie_exists", download)
     monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", mjx_env.ROOT_PATH / "nothing")
-    with pytest.raises(ValueError, match=r"needs the models of MuJoCo Menagerie, .*; use mujoco_playground\.registry"):
+    with pytest.raises(ValueError, match=r"needs the models of MuJoCo Menagerie, .*; run mujoco_playground\.registry"):
         find_problem("playground:Go1JoystickFlatTerrain")
 
 

@@ -375,7 +375,7 @@ def test_bad_input_is_named(houses, tmp_path):
         rddl.make(domain, instance, reads="all")
     with pytest.raises(ValueError, match="bounds: got 'cool', want action fluents: 'heat'"):
         rddl.make(domain, instance, bounds={"cool": (0, 1)})
-    with pytest.raises(ValueError, match="has 125,000 actions and 13,801 states, want at most 20,000 together"):
+    with pytest.raises(ValueError, match="has 125,000 actions and 13,801 states, want at most 20,000 in total"):
         rddl.influence("RecSim_ippc2023", "7")
     env = rddl.make(domain, instance)
     with pytest.raises(RuntimeError, match=r"call reset\(\) first"):

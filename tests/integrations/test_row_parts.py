@@ -41,7 +41,7 @@ def test_nothing_and_functions():
         ("info:a.0", "there is no '0' in 'a', of shape"),
         ("info:b.c.2", "there is no '2' in 'b.c', of shape"),
         ("info:x", "there is no 'x'; info has 'a', 'b', 'mixed', 'short'. Every step must have it"),
-        ("info:short", r"'short' has shape \(3,\), want a row for each of 2 environments"),
+        ("info:short", r"'short' has shape \(3,\), want one row for each of 2 environments"),
     ],
 )
 def test_what_is_not_there(reward, message):

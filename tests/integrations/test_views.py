@@ -33,7 +33,7 @@ def test_the_gymnasium_view_is_the_problem():
         total += info["vector_reward"]
     assert (total < 0).all()
     assert env.network is problem.network
-    with pytest.raises(TypeError, match="problem: got 'CartPole-v1', want a Problem or a function that makes a"):
+    with pytest.raises(TypeError, match="problem: got 'CartPole-v1', want a Problem or a function that returns a"):
         to_gymnasium("CartPole-v1")
 
 

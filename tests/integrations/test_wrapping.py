@@ -225,7 +225,7 @@ MISTAKES = {
     "rows": (
         {},
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(3, 2)},
-        r"network: got shape \(3, 2\), want 2 × 2: the action space has 2 components; want a row for each$",
+        r"network: got shape \(3, 2\), want 2 × 2: the action space has 2 components; want one row per component$",
     ),
     "targets' labels": (
         {},
@@ -244,7 +244,8 @@ MISTAKES = {
     "a row a leaf": (
         {"action_space": LEAVES},
         {"reward": "info:a,b.c"},
-        r"network: got shape \(2, 2\), want 3 × 2: the action space has 3 components; want a row for each; with fac",
+        r"network: got shape \(2, 2\), want 3 × 2: the action space has 3 components; want one row per component; "
+        r"with fac",
     ),
     "no network": (
         {},
@@ -346,7 +347,7 @@ def test_what_is_no_environment():
 @pytest.mark.parametrize(
     ("shape", "reward", "want"),
     [
-        ((3, 2), "info:a,b.c", "want 2 × 2: the action space has 2 components; want a row for each"),
+        ((3, 2), "info:a,b.c", "want 2 × 2: the action space has 2 components; want one row per component"),
         ((2, 3), "info:a,b.c", r"want 2 × 2: the reward has 2 parts \('a', 'b.c'\); want one column per part"),
         ((2, 1), lambda obs, action, reward, info: -(obs**2), "want 2 × 2: the reward has 2 parts; want one column"),
         ((5, 3), None, "want 2 × 2: the reward has 2 parts; want one column per part"),

@@ -89,7 +89,7 @@ def test_schedules_are_functions_of_the_progress_that_remains():
     np.testing.assert_allclose(half.learning_rate, 5e-4, rtol=1e-5)
     again = Config.read(json.loads(json.dumps(dataclasses.asdict(config))))
     assert again == config
-    with pytest.raises(ValueError, match="anneal: got 'clip_range', which is a function of the progress already"):
+    with pytest.raises(ValueError, match="anneal: got 'clip_range', which is already a function of the progress"):
         dataclasses.replace(config, anneal=("clip_range",))
 
 

@@ -24,7 +24,7 @@ def test_an_update_that_fits_is_let_through():
     ("free", "want"), [(2**29, "n_envs=32"), (2**29 - 1, "n_envs=28"), (2**20, "a smaller n_steps")]
 )
 def test_what_would_fit_is_named(free, want):
-    with pytest.raises(MemoryError, match=f"n_envs: got 64.* needs 1 GiB; .*want {want}$"):
+    with pytest.raises(MemoryError, match=f"n_envs: got 64.* needs 1 GiB and the device has .*want {want}$"):
         devices.check_memory(2**30, free, CONFIG)
 
 

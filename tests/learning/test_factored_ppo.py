@@ -35,7 +35,7 @@ def test_learn_predict_evaluate_save_load(tmp_path):
     np.testing.assert_array_equal(*(m.predict(obs, deterministic=True)[0] for m in (ppo, other)))
     assert Counter.action_space.contains(ppo.predict(obs[0])[0])
     assert len(ppo.predict(obs)[0]) == 3
-    with pytest.raises(ValueError, match=r"observation: got shape \(2,\), want \(1,\), or a batch"):
+    with pytest.raises(ValueError, match=r"observation: got shape \(2,\), want \(1,\), or that with a batch axis"):
         ppo.predict([1.0, 2.0])
 
 

@@ -101,7 +101,7 @@ def test_names_of_files_are_for_the_user_to_say(tmp_path, monkeypatch):
     fx.InfluenceNetwork.identity(3).save("K.json")
     for network in ("K.json", "adaptive:K.json", "./K.json"):
         FactoredPPO("contextual-bandit:3", network, **SMALL).save("m")
-        with pytest.raises(ValueError, match=r"network: 'm.safetensors' was trained with the file '.*K.json'.*give it"):
+        with pytest.raises(ValueError, match=r"network: 'm.safetensors' was trained with the file '.*K.json'.*pass it"):
             FactoredPPO.load("m")
     assert FactoredPPO.load("m", "contextual-bandit:3", "K.json").names == ("contextual-bandit:3", "K.json")
 

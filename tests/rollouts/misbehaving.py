@@ -83,7 +83,7 @@ STEPS = [
     (with_info(vector_reward=1.0), r"info\['vector_reward'\]: got 1 target, want 2"),
     (with_info(vector_reward=[NAN, 1.0]), "target 0 is nan"),
     (with_info(vector_reward={"a": 1.0}), "reward: got {'a': 1.0}, want .* use fx.wrap for a PettingZoo environment"),
-    (with_info(factor_mask=np.ones(3, bool)), r"info\['factor_mask'\]: got 3 entries, want 2 booleans, one for each f"),
+    (with_info(factor_mask=np.ones(3, bool)), r"info\['factor_mask'\]: got 3 entries, want 2 booleans, one per f"),
     (with_info(factor_mask=[True]), r"info\['factor_mask'\]: got 1 entry, want 2 booleans"),
     (with_info(factor_mask=True), r"info\['factor_mask'\]: got True, want 2 booleans"),
     (with_info(factor_mask=[NAN, 1.0]), r"info\['factor_mask'\]: got \[nan, 1.0\], want 2 booleans"),
@@ -93,7 +93,7 @@ STEPS = [
     (with_info(factor_mask=np.ones((2, 1), bool)), r"info\['factor_mask'\]: got array.*, want 2 booleans"),
     (
         with_info(target_terminated=[False]),
-        r"info\['target_terminated'\]: got 1 entry, want 2 booleans, one for each",
+        r"info\['target_terminated'\]: got 1 entry, want 2 booleans, one per",
     ),
     (with_info(target_terminated=["no", "no"]), r"info\['target_terminated'\]: got \['no', 'no'\], want 2 booleans"),
     (with_info(target_terminated=[NAN, NAN]), r"info\['target_terminated'\]: got \[nan, nan\], want 2 booleans"),

@@ -76,7 +76,7 @@ def test_mistakes_outside_the_step_are_found():
     good = contextual_bandit(3)
     wide = fx.InfluenceNetwork.complete(4, 3)
     cases = {
-        r"network: has 4 rows, and the action space 3 components": {"network": wide},
+        r"network: has 4 rows, but the action space has 3 components": {"network": wide},
         r"local: got shape \(1, 3\), want \(3, …\)": {"local": lambda obs: obs[..., None, :]},
         r"action space: got Text": {"action_space": gym.spaces.Text(3)},
         r"observation space\['x'\]: got Text.*, want a Box": {

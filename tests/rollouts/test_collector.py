@@ -69,5 +69,5 @@ def test_who_steps_the_environments_makes_no_difference():
             np.testing.assert_array_equal(one, other)
     for one in ppo:
         one.close()
-    with pytest.raises(ValueError, match="rollouts: got 'processes', and the problem is a JAX problem"):
+    with pytest.raises(ValueError, match="rollouts: got 'processes' with a JAX problem"):
         model(chain(3), rollouts="processes")

@@ -88,8 +88,8 @@ def test_a_worker_says_the_same():
             Fickle,
             r"environment 0 \(Fickle\), reset with seed 0: action_space: got .*\(3\), want .*\(2\)",
         ),
-        (Spaceless, r"environment 0 \(Spaceless\): action_space: got None, want a space of Gymnasium"),
-        (Unobserved, r"environment 0 \(Unobserved\): observation_space: got None, want a space of Gymnasium"),
+        (Spaceless, r"environment 0 \(Spaceless\): action_space: got None, want a Gymnasium space"),
+        (Unobserved, r"environment 0 \(Unobserved\): observation_space: got None, want a Gymnasium space"),
     ],
 )
 def test_spaces_that_are_none_or_change(make, message):

@@ -26,7 +26,7 @@ def box(size):
 THREE = box(3)
 NONE, HALF = np.zeros(2, bool), np.array([True, False])
 BAD = {
-    "observations: got shape (4, 3), want (2, 3), a row for each of 2 environments": lambda: observations(
+    "observations: got shape (4, 3), want (2, 3), one row for each of 2 environments": lambda: observations(
         np.zeros((4, 3)), 2, THREE
     ),
     "observations: got 'abc', want real numbers": lambda: observations("abc", 2, THREE),
@@ -40,7 +40,7 @@ BAD = {
         [[1.0], [1.0, 2.0]], 2, 2
     ),
     "rewards: got [None, None], want real numbers": lambda: targets([None, None], 2, 1),
-    "terminated: got array([0.5, 0. ]), want 2 booleans, one for each environment": lambda: flags(
+    "terminated: got array([0.5, 0. ]), want 2 booleans, one per environment": lambda: flags(
         "terminated", np.array([0.5, 0]), 2
     ),
     "truncated: got False, want 2 booleans": lambda: flags("truncated", False, 2),
@@ -50,7 +50,7 @@ BAD = {
     "info['target_terminated']: got array([[2., 0.],": lambda: masks(
         "target_terminated", np.array([[2.0, 0.0], [0.0, 0.0]]), 2, 2
     ),
-    "info['vector_reward']: got shape (5,), want a row for each of 2 environments": lambda: entry(
+    "info['vector_reward']: got shape (5,), want one row for each of 2 environments": lambda: entry(
         {"vector_reward": np.zeros(5)}, "vector_reward", 2
     ),
     "info['final_obs']: is missing in a step in which environment 1 ended": lambda: last_observations(

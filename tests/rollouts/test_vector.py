@@ -42,16 +42,16 @@ class Spoilt(Own):
 NAN = np.full((N, 3), np.nan)
 BAD = {
     "observations: got shape (3, 4), want (3, 5)": (0, np.zeros((N, 4))),
-    "observations: got shape (2, 5), want (3, 5), a row for each of 3 environments": (0, np.zeros((2, 5))),
-    "rewards: got shape (3,), want (3, 3), a row for each of 3 environments and": ("vector_reward", None),
-    "info['vector_reward']: got shape (2, 3), want a row for each of 3": ("vector_reward", np.zeros((2, 3))),
+    "observations: got shape (2, 5), want (3, 5), one row for each of 3 environments": (0, np.zeros((2, 5))),
+    "rewards: got shape (3,), want (3, 3), one row for each of 3 environments and": ("vector_reward", None),
+    "info['vector_reward']: got shape (2, 3), want one row for each of 3": ("vector_reward", np.zeros((2, 3))),
     "rewards: got shape (3, 2), want (3, 3)": ("vector_reward", np.zeros((3, 2))),
     "terminated: got array([0.2, 0. , 0. ]), want 3 booleans": (2, np.array([0.2, 0, 0])),
     "truncated: got None, want 3 booleans": (3, None),
     "info['factor_mask']: got shape (3, 2), want booleans of shape (3, 3)": ("factor_mask", np.ones((N, 2), bool)),
     "info: got None, want a dict": (4, None),
     "step: got 4 values, want five": ("all", (np.zeros((N, 5)), np.zeros(N), np.zeros(N, bool), {})),
-    "info['vector_reward']: is missing for environment 1, want a row of 3 in every step": (
+    "info['vector_reward']: is missing for environment 1, want a row of 3 in each step": (
         "_vector_reward",
         np.array([True, False, True]),
     ),

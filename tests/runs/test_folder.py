@@ -222,8 +222,8 @@ def test_a_changed_setting_is_listed_and_refused(two):
         train(two, changed, "chain:4")
     text = str(error.value)
     assert "learning_rate: 0.0003 there, 0.001 asked for" in text
-    assert "seed: 0 there, 4 asked for" in text
-    assert "problem: 'chain:3' there, 'chain:4' asked for" in text
+    assert "seed: 0 in the folder, 4 requested" in text
+    assert "problem: 'chain:3' in the folder, 'chain:4' requested" in text
     assert "clip_range" not in text
     assert "--force" in text
     assert {p: p.read_bytes() for p in two.rglob("*") if p.is_file()} == before
@@ -255,7 +255,7 @@ def test_a_folder_in_use_is_refused(tmp_path):
 
 def test_a_folder_of_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
-    with pytest.raises(FileExistsError, match="holds files that are not a run's"):
+    with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
         train(tmp_path)
     (tmp_path / "thesis.tex").rename(tmp_path / "config.json")
     with pytest.raises(ValueError, match=r"config\.json: damaged"):
@@ -314,7 +314,7 @@ def test_networks_by_name_and_by_file(tmp_path):
     with pytest.raises(FileExistsError, match="network: has changed since the run in"):
         train(out, network=str(file))
     assert runs.load(out).spec.network == InfluenceNetwork.identity(3)  # the folder has its own
-    with pytest.raises(FileExistsError, match=r"network: '.*k.json' there, 'complete' asked for"):
+    with pytest.raises(FileExistsError, match=r"network: '.*k.json' in the folder, 'complete' requested"):
         train(out, network="complete")
     train(tmp_path / "other", network="complete")
     assert runs.load(tmp_path / "other").spec.network == InfluenceNetwork.complete(3, 3)

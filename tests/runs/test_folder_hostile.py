@@ -113,7 +113,7 @@ def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path
 
 def test_a_folder_of_other_things_is_left_without_a_lock(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
-    with pytest.raises(FileExistsError, match="holds files that are not a run's"):
+    with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
         runs.train("chain:3", CONFIG, tmp_path, progress_bar=False)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -132,7 +132,7 @@ def test_groups_stand_side_by_side():
 
 @pytest.mark.parametrize("export", [to_dot, to_tikz])
 def test_errors_say_what_to_do(export):
-    with pytest.raises(ValueError, match="groups 2 actions, want 1, as the network"):
+    with pytest.raises(ValueError, match="got 2 actions, want 1, as in the network"):
         export(gallery.fork(), Factorisation([[0, 1]], 2))
     with pytest.raises(TypeError, match=r"got list, want a Factorisation.*from_labels"):
         export(gallery.fork(), [["a1"]])

@@ -116,8 +116,7 @@ def train(
         with _hint_at_presets(problem, used):
             models = runs.train_networks(problem, config, outs, **options)
         folders = [(each, path) for each, paths in outs.items() for path in paths]
-        for model, (each, path) in zip(models, folders, strict=True):
-            _score(console, model, path, label=f"{each}, seed {model.config.seed}: ")
+        _score_all(console, models, [path for _, path in folders], [f"{each}, " for each, _ in folders])
         return
     if seeds == 1:
         out = out or Path("runs") / f"{name}-{config.seed}"
@@ -130,8 +129,7 @@ def train(
     outs = [first.with_name(f"{first.name}-{config.seed + i}") for i in range(seeds)]
     with _hint_at_presets(problem, used):
         models = runs.train_seeds(problem, config, outs, **options)
-    for model, folder in zip(models, outs, strict=True):
-        _score(console, model, folder, label=f"seed {model.config.seed}: ")
+    _score_all(console, models, outs, [""] * len(outs))
 
 
 def _own_size(problem: str) -> int | None:
@@ -196,16 +194,32 @@ def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
         raise FileExistsError(f"{error}. {hint}" if hint else str(error)) from None
 
 
-def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str) -> None:
-    """Evaluate the final policy over ten episodes, print its return, and write the scores to `out`."""
+def _score_all(console: Console, models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
+    """Score models that were trained together, as `_score` does, by episodes that are played side by side."""
+    from ..runs.folder import SCORE
+    from ..runs.seeds import evaluate_seeds
+
+    scores = [_read_score(out / SCORE, model.num_timesteps) for model, out in zip(models, outs, strict=True)]
+    returns: Sequence[Any] = evaluate_seeds(models) if None in scores else [None] * len(models)
+    for model, out, label, played in zip(models, outs, labels, returns, strict=True):
+        _score(console, model, out, label=f"{label}seed {model.config.seed}: ", played=played)
+
+
+def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str, played: Any = None) -> None:
+    """Evaluate the final policy over ten episodes, print its return, and write the scores to `out`.
+
+    `played`: returns of these episodes, with the most probable actions and with sampled ones, if there are any.
+    """
     from ..runs.folder import SCORE
 
     path = out / SCORE
     score = _read_score(path, model.num_timesteps)
     if score is None:
-        result, sampled = model.evaluate(10), model.evaluate(10, deterministic=False)
-        score = {"timesteps": model.num_timesteps, "return": result["return"], "episodes": result["episodes"].tolist()}
-        score |= {"sampled": sampled["return"]}
+        if played is None:
+            played = [model.evaluate(10, deterministic=most_probable)["episodes"] for most_probable in (True, False)]
+        best, sampled = played
+        score = {"timesteps": model.num_timesteps, "return": float(best.mean()), "episodes": best.tolist()}
+        score |= {"sampled": float(sampled.mean())}
         write_json(path, score)
     error = stdev(score["episodes"]) / len(score["episodes"]) ** 0.5
     console.print(

@@ -33,14 +33,12 @@ class Batch:
 
     scores: np.ndarray
     """Scores of each factor, ``(N, n)`` or ``(N, n, p)``, with mean zero given the state. Tests require *variance one*
-    given
-    the state, as for (a − μ)/σ; `worthwhile_network` requires the scores zᵢ = ∇ log πᵢ of the gradient."""
+    given the state, as for (a − μ)/σ; `worthwhile_network` requires the scores zᵢ = ∇ log πᵢ of the gradient."""
     psi: np.ndarray
     """Targets: rewards of one step, or returns, ``(N, m)``."""
     uniforms: np.ndarray | None = None
     """F(a|s), the distribution function at the actions, ``(N, n)``: uniform and independent given the state. For
-    choices, a
-    random number between F below a and F at a."""
+    choices, a random number between F below a and F at a."""
     state: np.ndarray | None = None
     """Observations of the policy, ``(N, d)``."""
     weights: np.ndarray | None = None

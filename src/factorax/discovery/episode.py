@@ -1,13 +1,14 @@
 """An episode with one seed, replayed with other actions of some factors."""
 
-from typing import Any
-
 import numpy as np
 
 from ..structure.labels import some
-from .group_testing import any_of
+from .group_testing import any_of, shown
 from .simulator import Simulator
 from .streams import held_steps
+
+_COMPARED = 64
+"""Runs of an episode up to which every two are compared: where there are more, most change one factor each."""
 
 
 class ShiftedError(Exception):
@@ -24,7 +25,7 @@ def names_of(labels: tuple[str, ...], chosen: np.ndarray) -> list[str]:
 
 
 class Reruns:
-    """An episode with one seed, and the tests made on it."""
+    """An episode with one seed, its runs, and the tests that they are: every two runs test what they differ in."""
 
     def __init__(self, simulator: Simulator, name: str, seed: int, rng: np.random.Generator, not_finite: list[str]):
         self.simulator, self.seed, self.not_finite = simulator, seed, not_finite
@@ -33,10 +34,17 @@ class Reruns:
         self.forced, self.at = simulator.unlike(acted, rng), int(rng.integers(simulator.horizon))
         self.acted, self.base = acted, None if name == "closed-loop" else acted
         self.once = name == "one-step"
+        # Where others react, what both runs have in common may hold fixed what carries the influence.
+        self.all_pairs = name != "closed-loop"
         n, m = simulator.network.shape
-        self.groups, self.outcomes = np.zeros((0, n), bool), []
-        self.moved, self.change = np.zeros((0, m), bool), np.zeros((0, m))
-        self.before: np.ndarray | None = None
+        self.runs = np.zeros((0, n), bool)
+        """What was changed in every run, ``(R, n)``; in the first of them nothing."""
+        self.outcomes: list[np.ndarray] = []
+        """Targets of every run, ``(T, m)`` each."""
+        self.pairs = np.zeros((0, 2), int)
+        """The two runs of every test."""
+        self.groups, self.moved, self.change = np.zeros((0, n), bool), np.zeros((0, m), bool), np.zeros((0, m))
+        self._finite: list[bool] = []
         self._notes: np.ndarray | None = None
 
     def _check_streams(self, groups: np.ndarray) -> None:
@@ -50,37 +58,49 @@ class Reruns:
             raise ShiftedError(groups[held.argmin()], int(held.min()))
 
     def _run(self, groups: np.ndarray) -> np.ndarray:
-        """Return the targets of each group, ``(B, T, m)``; the first call also sets those `before` any change."""
+        """Return the targets of every group, ``(B, T, m)``, after those of no group if there was no run before."""
+        first = np.zeros((int(not len(self.runs)), groups.shape[1]), bool)
         if self.once:
             targets = self.simulator.play_once(self.seed, self.acted, self.forced, groups, self.at)
-            self._check_streams(groups)
-            self.before, targets = targets[0], targets[1:]
-            return targets
-        first = np.zeros((int(self.before is None), groups.shape[1]), bool)
-        targets = self.simulator.play(self.seed, self.base, self.forced, np.vstack([first, groups]))
+            targets = targets[1 - len(first) :]
+        else:
+            targets = self.simulator.play(self.seed, self.base, self.forced, np.vstack([first, groups]))
         self._check_streams(groups)
-        if self.before is None:
-            self.before, targets = targets[0], targets[1:]
+        self.runs = np.vstack([self.runs, first, groups])
         return targets
 
-    def test(self, groups: np.ndarray) -> np.ndarray:
-        """Return which targets changed, ``(B, m)``."""
-        targets = self._run(groups)
-        compared = [self._compare(self.before, after) for after in targets]
+    def test(self, groups: np.ndarray, like: int = 0) -> np.ndarray:
+        """Run the episode with each of these groups changed; return which targets moved, ``(B, m)``.
+
+        Each is compared with all earlier runs, or, if these are many, with the first and the one that it is `like`.
+        """
+        known = len(self.runs)
+        self.outcomes += list(self._run(groups))
+        self._finite += [bool(np.isfinite(outcome).all()) for outcome in self.outcomes[known:]]
+        new = range(max(known, 1), len(self.runs))
+        few = self.all_pairs and len(self.runs) <= _COMPARED
+        pairs = [(a, b) for b in new for a in (range(b) if few else sorted({0, like}))]
+        compared = [self._compare(a, b) for a, b in pairs]
         moved = np.array([differs for differs, _ in compared])
-        self.groups, self.moved = np.vstack([self.groups, groups]), np.vstack([self.moved, moved])
+        self.pairs = np.vstack([self.pairs, pairs])
+        self.groups = np.vstack([self.groups, [self.runs[a] ^ self.runs[b] for a, b in pairs]])
+        self.moved = np.vstack([self.moved, moved])
         self.change = np.vstack([self.change, *(change for _, change in compared)])
-        self.outcomes += list(targets)
-        return moved
+        return moved[np.array(pairs)[:, 0] == 0]
+
+    def flip(self, run: int, group: np.ndarray) -> None:
+        """Run the episode as in this run, but for what the group does."""
+        self.test((self.runs[run] ^ group)[None], like=run)
 
     @property
     def ruled_out(self) -> np.ndarray:
         """Return pairs ``(n, m)`` of a factor that was changed and a target that did not change."""
         return any_of(self.groups.T, ~self.moved)
 
-    def _compare(self, first: Any, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
-        if not finite.all():
+    def _compare(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        first, after = self.outcomes[a], self.outcomes[b]
+        if not (self._finite[a] and self._finite[b]):
+            finite = np.isfinite(first).all(axis=1) & np.isfinite(after).all(axis=1)
             t = int(finite.argmin())
             bad = ~np.isfinite(after[t]) | ~np.isfinite(first[t])
             self.not_finite.append(f"step {t}, target {some(names_of(self.simulator.network.targets, bad))}")
@@ -88,21 +108,18 @@ class Reruns:
         return (after != first).any(axis=0), np.abs((after - first).sum(axis=0))
 
     def confirm(self, suggested: np.ndarray) -> np.ndarray:
-        """Return the pairs ``(n, m)`` whose target differs between a test and the same test without the factor."""
-        confirmed = np.zeros_like(suggested)
-        tests = len(self.groups)
+        """Return the pairs ``(n, m)`` whose target differs between a run and the same run but for the factor."""
+        confirmed = shown(self.groups, self.moved) & suggested
         for i in np.flatnonzero(suggested.any(axis=1)):
-            remaining = suggested[i].copy()
-            with_i = [r for r in range(tests) if self.groups[r, i] and (self.moved[r] & remaining).any()]
-            while remaining.any() and with_i:
-                r = max(with_i, key=lambda r: int((self.moved[r] & remaining).sum()))
-                with_i.remove(r)
-                without = self.groups[r].copy()
-                without[i] = False
-                if without.any():
-                    self.test(without[None])
-                other = self.outcomes[-1] if without.any() else self.before
-                differs = self._compare(other, self.outcomes[r])[0]
-                confirmed[i] |= remaining & differs
-                remaining &= ~self.moved[r]
+            left = suggested[i] & ~confirmed[i]
+            tests = [r for r in np.flatnonzero(self.groups[:, i]) if (self.moved[r] & left).any()]
+            alone = np.arange(len(suggested)) == i
+            while left.any() and tests:
+                r = max(tests, key=lambda r: int((self.moved[r] & left).sum()))
+                tests.remove(r)
+                targets, changed = left & self.moved[r], self.runs[self.pairs[r, 1]] ^ alone
+                if not (self.runs == changed).all(axis=1).any():
+                    self.test(changed[None], like=self.pairs[r, 1])
+                confirmed[i] |= shown(self.groups, self.moved)[i] & suggested[i]
+                left &= ~targets
         return confirmed

@@ -6,10 +6,11 @@ A *test* changes a group of factors and observes which targets moved. For each t
 - if it moved, and no factor of the group is known to influence it, one of those not yet ruled out does. If only one
   is left, it is most likely an edge.
 
-Groups are chosen to have the most uncertain outcome over all targets. A target with few parents among n factors then
-takes about log₂ n tests, which all targets share. If there are many parents, factors are tested one by one, which is
-then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time (`plan`), and the factor
-that moved a target nevertheless is first searched among the parents of similar targets (`likely`).
+Groups are chosen so that their outcome is as uncertain as can be over all targets. A target with few parents among n
+factors then takes about log₂ n tests, and all targets share them. Where parents are many, factors are tested one by
+one, which is then as cheap. Once most edges are known, groups that avoid them rule out many pairs at a time
+(`factorax.discovery.comparison_plan`), and the factor that moved a target after all is first sought among the parents
+of targets like it (`likely`).
 
 Elimination may be wrong: two changes can cancel, such as those of two bits in their parity, or one can hide another. It
 therefore only *suggests* edges; see `factorax.discovery.interventional` for how they are confirmed.
@@ -21,22 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
+from .comparison_plan import likeness
+
 Test = Callable[[np.ndarray], np.ndarray]
 """Maps groups, booleans ``(B, n)``, to the targets that each moved, booleans ``(B, m)``."""
 _TRIED = 24
 """Number of candidate groups of each kind."""
 _CLIMBED = 3
-"""Number of candidates that are improved further; also the number of starts of the search in `_cover`."""
-_KEPT = 0.97
-"""Probability that a factor stays in a planned group. On 10×10 lights, 0.9 takes a tenth more tests: with a factor,
-pairs
-are lost that only this group can rule out."""
-_LOOKED_AT = 10_000_000
-"""Maximum number of entries, moves times targets, that a step of the search in `_cover` compares."""
+"""Number of candidates that are improved further."""
 _DENSE = 0.055
-"""Fraction of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
-_LIKELY = 100.0
-"""Value of testing a pair for which all similar targets have an edge, relative to a pair for which none has."""
+"""Share of edges above which groups are no cheaper than single factors: its entropy is 0.3 bits."""
 _STANDS_OUT = 0.3
 """Likeness above which a suspect is changed alone."""
 
@@ -112,73 +107,12 @@ def resolve(test: Test, known: np.ndarray, rng: np.random.Generator, rate: float
     return trial
 
 
-def plan(known: np.ndarray, need: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return groups ``(B, n)`` for one episode that rule out pairs, assuming there are no edges but `known`.
-
-    `need` ``(n, m)`` is the number of further episodes in which each pair must be ruled out. Pairs that lag behind come
-    first, and those that are likely edges by their `likeness`. The list ends when another group would be worth less
-    than the average run of this episode, including the first run without changes: a new episode is then worth more.
-
-    >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8)), np.random.default_rng(0))
-    >>> bool(any_of(groups.T, ~any_of(groups, np.eye(8, dtype=bool))).mean() > 0.4)  # two groups, half of all pairs
-    True
-    """
-    n = len(known)
-    worth = np.where(known, 0.0, np.square(need) * (1 + _LIKELY * likeness(known))).astype(np.float32)
-    groups, total = np.zeros((0, n), bool), 0.0
-    while worth.any():
-        group, told = _cover(known, worth, rng)
-        if told < total / (len(groups) + 1):
-            break
-        # Two factors whose changes cancel must not always be changed together.
-        thinned = group & (rng.random(n) < _KEPT)
-        group = thinned if thinned.any() else group
-        groups, total = np.vstack([groups, group]), total + told
-        worth[group[:, None] & ~any_of(group[None], known)] = 0.0
-    return groups
-
-
-def _cover(known: np.ndarray, worth: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
-    """Return a group that rules out as much as possible, found by steepest ascent, and its worth."""
-    n, active, parents = len(worth), worth.any(axis=1), known.astype(np.float32)
-    families = _families(known[:, worth.any(axis=0)])
-    moves = max(_LOOKED_AT // worth.size, 2 * _TRIED)
-
-    def told(gained: np.ndarray, touched: np.ndarray) -> np.ndarray:
-        return (gained * (touched < 0.5)).sum(axis=-1)
-
-    best, most = np.zeros(n, bool), 0.0
-    for _ in range(_CLIMBED):
-        candidates = rng.permutation(families)[:moves]
-        group, value = active & ~candidates[0], -1.0
-        while True:  # without one family more, or with or without one factor more
-            as_numbers = group.astype(np.float32)
-            gained, touched = as_numbers @ worth, as_numbers @ parents
-            if told(gained, touched) <= value:
-                break
-            value = float(told(gained, touched))
-            less = (group & ~candidates).astype(np.float32)
-            one = rng.permutation(np.flatnonzero(active))[:moves]
-            sign = np.where(group[one], np.float32(-1), np.float32(1))[:, None]
-            of_families = told(less @ worth, less @ parents)
-            of_ones = told(gained + sign * worth[one], touched + sign * parents[one])
-            if max(of_families.max(), of_ones.max()) <= value:
-                break
-            if of_families.max() >= of_ones.max():
-                group = group & ~candidates[of_families.argmax()]
-            else:
-                group = group ^ (np.arange(n) == one[of_ones.argmax()])
-        if value > most:
-            best, most = group, value
-    return best, most
-
-
 def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None) -> np.ndarray:
     """Return the group ``(n,)`` with the most uncertain outcome among a few candidates.
 
     Open pairs are edges with the frequency `rate`; without it, only pairs that may explain a moved target are tested.
     """
-    targets, suspects = suspects_of(trial)
+    targets, suspects, _ = suspects_of(trial)
     n = len(suspects)
     asked = trial.open & (rate is not None)
     asked[:, targets] |= suspects
@@ -197,7 +131,7 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
         return ((entr(moves) + entr(1 - moves)) * (groups @ parents < 0.5)).sum(axis=1)
 
     active = asked.any(axis=1)
-    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # at most half: see _KEPT
+    size = 0.5 ** rng.integers(1, int(np.log2(n)) + 3, _TRIED)  # half at most: what cancels must not always be together
     anywhere = (rng.random((_TRIED, n)) < size[:, None]) & active
     picked = rng.choice(np.flatnonzero(asked.any(axis=0)), _TRIED)  # targets; a group has open factors of one
     size = 0.5 ** rng.integers(0, 4, _TRIED)
@@ -215,35 +149,21 @@ def next_group(trial: Trial, rng: np.random.Generator, rate: float | None = None
     return best[most.argmax()]
 
 
-def likeness(known: np.ndarray) -> np.ndarray:
-    """Return the weighted fraction of similar targets that have this parent, ``(n, m)``.
-
-    The weight is cos⁴ of the angle between the parents of two targets.
-
-    >>> likeness(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], bool))[:, 1]  # the second target is like the first
-    array([1., 1., 0.], dtype=float32)
-    """
-    parents = known.astype(np.float32)
-    unit = parents / np.maximum(np.sqrt(parents.sum(axis=0)), 1.0)
-    alike = (unit.T @ unit) ** 4
-    np.fill_diagonal(alike, 0.0)
-    return parents @ alike / np.maximum(alike.sum(axis=0), 1e-6)
-
-
 def likely(trial: Trial, known: np.ndarray) -> np.ndarray:
     """Return the factor that most likely moved unexplained targets, because similar targets have it as a parent.
 
     Booleans ``(n,)``, with at most one True; all False if no suspect stands out.
     """
-    targets, suspects = suspects_of(trial)
+    targets, suspects, _ = suspects_of(trial)
     share = np.where(suspects, likeness(known)[:, targets], 0.0)
     share /= np.maximum(share.sum(axis=0), 1e-12)
     standing = np.where(share > _STANDS_OUT, share, 0.0).sum(axis=1)
     return (np.arange(len(known)) == standing.argmax()) & standing.any()
 
 
-def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
-    """Return the unexplained targets ``(k,)``, and the suspects in the smallest group of each, ``(n, k)``.
+def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return targets ``(k,)`` that moved though no edge leads there, the suspects in the test that has the fewest,
+    ``(n, k)``, and that test, ``(k,)``.
 
     Targets without a suspect are left out.
     """
@@ -251,8 +171,9 @@ def suspects_of(trial: Trial) -> tuple[np.ndarray, np.ndarray]:
     left = np.where(trial.unexplained & (count > 0), count, len(trial.open) + 1)
     targets = np.flatnonzero((left <= len(trial.open)).any(axis=0))
     if not len(targets):
-        return targets, np.zeros((len(trial.open), 0), bool)
-    return targets, trial.groups[left[:, targets].argmin(axis=0)].T & trial.open[:, targets]
+        return targets, np.zeros((len(trial.open), 0), bool), targets
+    tests = left[:, targets].argmin(axis=0)
+    return targets, trial.groups[tests].T & trial.open[:, targets], tests
 
 
 def _families(edges: np.ndarray) -> np.ndarray:

@@ -14,8 +14,9 @@ import numpy as np
 from .._checks import Range, check_each, checked, listed
 from ..structure.checks import as_network
 from ..structure.labels import counted, edge_label, some, warn
+from .comparison_plan import plan
 from .episode import Reruns, ShiftedError, names_of
-from .group_testing import any_of, decode, likely, next_group, plan, resolve, shown, suspects_of
+from .group_testing import decode, likely, next_group, resolve, shown, suspects_of
 from .over_seeds import network_over_seeds
 from .result import Discovery
 from .simulator import OPTIONS, Simulator
@@ -104,8 +105,8 @@ class _Evidence:
     trials: np.ndarray
     """Number of trials in which each pair was ruled out, ``(n, m)``."""
     speaks: np.ndarray
-    """Number of informative tests of a pair: the target did not move, or only this factor can have moved it, ``(n,
-    m)``."""
+    """How many observations inform about a pair: episodes in which the target stayed, and, once the edge is known,
+    tests in which only this factor can have moved it, ``(n, m)``."""
     change: np.ndarray
     """Sum of |change of the target| over those tests, ``(n, m)``."""
     not_finite: list[str] = field(default_factory=list)
@@ -124,7 +125,7 @@ class _Evidence:
         stayed = groups.T @ ~moved
         sole = moved & (groups @ edges.astype(int) == 1)
         self.trials += stayed > 0
-        self.speaks += np.where(edges, groups.T @ sole, stayed)
+        self.speaks += np.where(edges, groups.T @ sole, stayed > 0)
         self.change += groups.T @ np.where(sole, episode.change, 0.0) * edges
 
 
@@ -156,7 +157,7 @@ def _network(simulator: Simulator, name: str, trials: int, groups: bool, seed: i
         now = pending.pop(0)
         if groups:
             need = np.where(now.ruled_out, 0, np.maximum(trials - evidence.trials, 0))
-            _go_on(now, evidence, plan(evidence.edges, need, rng), rng)
+            _go_on(now, evidence, plan(evidence.edges, need, rng, now.runs, all_pairs=now.all_pairs), rng)
         else:
             evidence.edges = evidence.edges | now.test(np.eye(n, dtype=bool))
         evidence.add(now)
@@ -201,38 +202,49 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
     n = len(evidence.edges)
     if len(planned):
         episode.test(planned)
-    looked = len(episode.groups)
+    looked = len(episode.runs)
     while True:
         trial = decode(episode.groups, episode.moved, evidence.edges)
         suggested = trial.edges & ~evidence.edges
         if suggested.any():
             evidence.edges = evidence.edges | episode.confirm(suggested)
             wrong = suggested & ~evidence.edges
-            if wrong.any() and not _one_by_one(episode, evidence, np.atleast_1d(wrong.any(axis=1))):
+            if wrong.any() and not _one_by_one(episode, evidence, np.atleast_1d(wrong.any(axis=1)), 0):
                 return
             continue
-        suspects = np.atleast_1d(suspects_of(trial)[1].any(axis=1))
-        if suspects.any() and len(episode.groups) - looked > n / 4:  # after that many tests one by one is as cheap
-            _one_by_one(episode, evidence, suspects)
-        elif suspects.any():
-            # A likely suspect is changed alone, which is decisive; otherwise test the most informative group.
-            if not _one_by_one(episode, evidence, likely(trial, evidence.edges)):
-                episode.test(next_group(trial, rng)[None])
+        _, suspects, tests = suspects_of(trial)
+        if len(tests) and len(episode.runs) - looked > n / 4:  # after that many runs one by one is as cheap
+            _one_by_one(episode, evidence, np.atleast_1d(suspects.any(axis=1)), 0)
+        elif len(tests):
+            # A likely suspect is changed alone, which decides; otherwise test the most informative group.
+            factor = likely(trial, evidence.edges)
+            of_factor = tests[suspects[factor.argmax()]] if factor.any() else tests
+            run = _run_of(episode, of_factor)
+            if not _one_by_one(episode, evidence, factor, run):
+                episode.flip(run, next_group(trial, rng))
         elif trial.unexplained.any():
             # A target moved although all suspects are ruled out: changes cancelled or hid each other.
-            groups = episode.groups[trial.unexplained.any(axis=1)]
-            if not _one_by_one(episode, evidence, groups[groups.sum(axis=1).argmin()]):
+            groups = np.where(trial.unexplained.any(axis=1), episode.groups.sum(axis=1), n + 1)
+            test = groups.argmin()
+            if not _one_by_one(episode, evidence, episode.groups[test], episode.pairs[test, 0]):
                 return
         else:
             return
 
 
-def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray) -> bool:
-    """Change each of these factors alone, unless already done; return whether any was left to change."""
+def _run_of(episode: Reruns, tests: np.ndarray) -> int:
+    """Return the run that most of these tests compare with another: what is changed in it is a part of their groups,
+    and the other part is tested as well."""
+    return int(np.bincount(episode.pairs[tests].ravel()).argmax()) if episode.all_pairs else 0
+
+
+def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray, run: int) -> bool:
+    """Change each of these factors alone, from this run, unless that was done before; return whether any was left."""
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
         alone = np.eye(len(left), dtype=bool)[left]
-        evidence.edges = evidence.edges | any_of(alone.T, episode.test(alone))
+        episode.test(episode.runs[run] ^ alone, like=run)
+        evidence.edges = evidence.edges | shown(episode.groups, episode.moved)
     return bool(left.any())
 
 

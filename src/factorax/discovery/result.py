@@ -60,8 +60,7 @@ class Discovery:
     """Number of simulated steps in total."""
     streams: Streams | None = None
     """For interventions: whether random numbers were held fixed (``"held"``, or ``"trusted"`` if you say so), shifted
-    with
-    the actions (``"shifted"``), or could not be observed (``"unseen"``). None for other methods."""
+    with the actions (``"shifted"``), or could not be observed (``"unseen"``). None for other methods."""
     also: Mapping[str, "Discovery"] = field(default_factory=dict)
     """The other networks of the same interventions by name: ``one-step``, ``open-loop``."""
 

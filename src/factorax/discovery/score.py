@@ -85,8 +85,8 @@ def detectable(samples: int, tests: int, *, level: float = 0.05, power: float = 
 
 def _power(samples: int, tests: int) -> str:
     smallest = detectable(samples, tests)
-    found = "a single edge is found with a probability of 80 % if its correlation is"
-    power = f"{samples:,} samples and {tests:,} tests: {found} "
+    claim = "a single edge is found with a probability of 80 % if its correlation is"
+    power = f"{samples:,} samples and {tests:,} tests: {claim} "
     if smallest >= 1:
         return power + "1 or more: too few samples to find anything"
     return (

@@ -29,8 +29,7 @@ class Simulator(ABC):
     """A network with the right shape and labels; its edges are not used."""
     notes: np.ndarray | None = None
     """Hashes of everything that no action can have touched in the last call of `play` or `play_once`, ``(B, T + 2)``;
-    see
-    `factorax.discovery.streams.held_steps`. None if streams cannot shift."""
+    see `factorax.discovery.streams.held_steps`. None if streams cannot shift."""
 
     def __init__(self, spec: Spec, horizon: int, policy: ActingFunction | None):
         self.space, self.network = spec.components, spec.network.static

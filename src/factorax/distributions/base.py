@@ -58,8 +58,7 @@ class Distribution(ABC):
     """Whether an action is a choice, numbered from 0."""
     has_spread: ClassVar[bool] = False
     """Whether the action is a Gaussian deviation σ ε from a mean, so that `log_std` applies and the components of a
-    factor
-    may have a full covariance. Such kinds derive from `Gaussian`."""
+    factor may have a full covariance. Such kinds derive from `Gaussian`."""
     additive: ClassVar[bool] = False
     """Whether `choose` depends only on ``parameters + noise``; such kinds implement `pick`."""
     bounded: ClassVar[str | None] = None

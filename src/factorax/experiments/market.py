@@ -233,8 +233,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         return Interval(**summary[name][method][f"{score} of the minimum less"])
 
     several = [case.name for case in cases(settings) if case.assets >= 10]
-    own = [case.name for case in cases(settings) if not case.tied]
-    near = [Interval(**summary[name]["minimum, diagonal"]["final"]).low >= 95 for name in own]
+    independent = [case.name for case in cases(settings) if not case.tied]
+    near = [Interval(**summary[name]["minimum, diagonal"]["final"]).low >= 95 for name in independent]
     joint = [lead(name, "joint", "final").low > 0 for name in several]
     full = [lead(name, "minimum, full", "training").high < 0 for name in summary]
     rates = "; ".join(

@@ -63,10 +63,10 @@ def gradient_variance(method: BanditMethod, n: int) -> float:
     the targets times ρ/(2 − ρ), which adds to theirs.
     """
     mean = np.sqrt(2 / np.pi)
-    own, other = (3.0, 1.0) if method.baseline == "none" else (3 - 2 * mean * 2 * mean + mean**2, 1 - mean**2)
+    own_moment, other = (3.0, 1.0) if method.baseline == "none" else (3 - 2 * mean * 2 * mean + mean**2, 1 - mean**2)
     count = n if method.estimator == "vpg" else 1
     running = 0.0 if method.baseline == "none" else RATE / (2 - RATE) * count * (1 - mean**2)
-    return (own + (count - 1) * other + running) / n**2
+    return (own_moment + (count - 1) * other + running) / n**2
 
 
 def predicted(method: BanditMethod, n: int, step_size: float) -> float:

@@ -17,7 +17,7 @@ from .variance import moments_of, spreads, terms_of
 
 @dataclass(frozen=True, repr=False)
 class BiasReport:
-    """The bias of a network relative to a reference, and the variance of both. Figures are `Estimate`s.
+    """The bias of a network relative to a reference, and the variance of both. Figures are `Estimate` objects.
 
     An `Estimate` has a ``value`` and a standard ``error``.
     """

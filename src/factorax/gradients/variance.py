@@ -45,8 +45,7 @@ class VarianceReport:
     """ΔVᵢ minus its three terms, ``(n,)``: zero if no dropped target depends on the factor's own action."""
     two_terms_suffice: np.ndarray
     """Whether the co-parent condition holds, ``(n,)``. If so, quadratic + linear (the paper's formula) is exact for
-    this
-    network, except for noise common to a kept and a dropped target, which adds to the covariance."""
+    this network, except for noise common to a kept and a dropped target, which adds to the covariance."""
 
     @property
     def ratio(self) -> float:

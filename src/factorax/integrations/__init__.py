@@ -1,6 +1,5 @@
 """Adapters to other packages: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3 and RLlib, and the JAX
-environments
-of Gymnax, JaxMARL, Brax, MuJoCo Playground and Jumanji."""
+environments of Gymnax, JaxMARL, Brax, MuJoCo Playground and Jumanji."""
 
 from typing import TYPE_CHECKING
 

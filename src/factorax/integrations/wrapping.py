@@ -194,9 +194,13 @@ def _wrap_gymnasium(
         if own_local is not None:
             own_local = _Front(own_local, observed.size)
     else:
-        space, own = own_observations(env.observation_space)
+        space, copy_observation = own_observations(env.observation_space)
         wrapped = FactoredGymnasium(
-            env=env, parts=parts, observation_space=space, observe=lambda obs, info: own(obs), check_sum=check_sum
+            env=env,
+            parts=parts,
+            observation_space=space,
+            observe=lambda obs, info: copy_observation(obs),
+            check_sum=check_sum,
         )
     network = network_of(network if network is not None else declared(env, "network"), "network")
     space = declared(env, "reward_space") if reward is None else None

@@ -118,9 +118,9 @@ def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeSt
     `local`: whether the policy uses local observations.
     """
     row = jax.ShapeDtypeStruct((1, spec.n_inputs), np.float32)
-    seen = jax.ShapeDtypeStruct((1, *(seen_shape(spec) or ())), np.float32) if local else None
+    local_shape = jax.ShapeDtypeStruct((1, *(seen_shape(spec) or ())), np.float32) if local else None
     memory = jax.ShapeDtypeStruct((1, policy.memory), np.float32) if policy.memory else None
-    return jax.eval_shape(policy.features, row, seen, memory)
+    return jax.eval_shape(policy.features, row, local_shape, memory)
 
 
 def make_network(

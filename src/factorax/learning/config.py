@@ -128,35 +128,30 @@ class Config:
     """Number of steps per environment between updates."""
     estimator: Literal["factored", "vanilla"] = "factored"
     """Gradient estimator. factored: one ratio and one credit [K(λ∘A)] per factor. vanilla: one ratio and one advantage
-    for
-    the joint action, as in standard PPO."""
+    for the joint action, as in standard PPO."""
     objective: Literal["ppo", "a2c", "natural"] = "ppo"
     """Policy objective. ppo: clipped probability ratio. a2c: plain policy gradient in one pass over the batch.
-    natural: one
-    natural-gradient step F⁻¹g with a KL divergence of natural_kl, and n_epochs passes for the critic."""
+    natural: one natural-gradient step F⁻¹g with a KL divergence of natural_kl, and n_epochs passes for the critic."""
     policy: PolicyKind = "joint"
     """Policy network. joint: one network for all components. shared: one network applied to the observation of each
     component. independent: one network per component."""
     critic: CriticKind = "target"
     """Critic. target: one value per target. factor: one value per factor's credit. central: one value of the
     objective, as in MAPPO. q: one value per action of a factor given the other actions, as in COMA. reward: a model of
-    the reward, for
-    difference rewards. none: no critic; with objective a2c and gae_lambda 1 this is REINFORCE."""
+    the reward, for difference rewards. none: no critic; with objective a2c and gae_lambda 1 this is REINFORCE."""
     default_action: tuple[float, ...] = ()
     """For critic reward: the default action to which a factor's action is compared, one number per component or one
-    for all.
-    Empty: the mean over the factor's own policy, which requires discrete actions."""
+    for all. Empty: the mean over the factor's own policy, which requires discrete actions."""
     difference_at: Literal["first", "every"] = "first"
     """For critic reward: whether the counterfactual reward is subtracted only at the step of the action, which is
-    unbiased,
-    or also at every later step, as published, which keeps only immediate rewards."""
+    unbiased, or also at every later step, as published, which keeps only immediate rewards."""
     hidden: tuple[Annotated[int, Range(1, 2**16)], ...] = (64, 64)
     """Sizes of the hidden layers, for the policy and the critic."""
     architecture: Literal["mlp", "gru", "lstm", "conv", "attention", "choices"] = "mlp"
     """Network architecture. mlp: fully connected layers. gru, lstm: the last hidden layer is recurrent. conv:
     convolutions for images in the observation, then layers. attention: layers, then attention of each component of a
-    shared policy to its
-    neighbours. choices: layers that score each choice of a component from its observation of that choice."""
+    shared policy to its neighbours. choices: layers that score each choice of a component from its observation of that
+    choice."""
     sequence_length: Count = 16
     """Length of truncated backpropagation through time for gru and lstm; it must divide n_steps and batch_size."""
     activation: Literal["tanh", "relu", "elu", "gelu", "silu"] = "tanh"
@@ -165,25 +160,22 @@ class Config:
     """Apply layer normalisation before activation functions."""
     init: Literal["orthogonal", "lecun", "he", "normc"] = "orthogonal"
     """Weight initialisation of layers. The last layer of a policy is always scaled down. normc: normal weights, scaled
-    to
-    norm 1 per unit, and to 0.01 in the last layers of policy and critic, as in RLlib."""
+    to norm 1 per unit, and to 0.01 in the last layers of policy and critic, as in RLlib."""
     trunk: Literal["auto", "separate", "shared"] = "auto"
     """Hidden layers of the critic. separate: the critic has its own network. shared: the critic is a linear layer on
     the policy's hidden layers, which both losses train. auto: shared for gru and lstm, so that the critic uses the
-    policy's
-    memory; otherwise separate."""
+    policy's memory; otherwise separate."""
     identity: Annotated[int, Range(0, 2**12)] = 8
     """Size of the learned embedding that tells a shared network for which component it acts; 0 for none."""
     identity_by: Literal["input", "film"] = "input"
     """How the embedding is used. input: as an additional input of the shared network. film: to scale and shift each
-    hidden
-    layer."""
+    hidden layer."""
     rounds: Annotated[int, Range(1, 16)] = 1
     """Number of attention rounds: in each round, information travels one edge further between components."""
     bounded: Bounded = "scale"
     """How actions of a bounded Box are kept within their bounds. scale: a Gaussian in units in which the bounds are −1
-    and 1,
-    clipped. clip: a Gaussian in raw units, clipped. tanh: a Gaussian squashed by a tanh. beta: a Beta distribution."""
+    and 1, clipped. clip: a Gaussian in raw units, clipped. tanh: a Gaussian squashed by a tanh. beta: a Beta
+    distribution."""
     initial_log_std: Annotated[float, Range(-20, 10)] | None = None
     """Initial log standard deviation of Gaussian actions. None: 0 in raw units and before a tanh, and log ½ for actions
     scaled to their bounds, which are then two standard deviations from the middle."""
@@ -203,28 +195,24 @@ class Config:
     """λ of generalised advantage estimation."""
     gae_steps: Count | None = None
     """Length of the fragments within which advantages are estimated, bootstrapped at their ends, as in RLlib's
-    workers; None
-    for the whole rollout."""
+    workers; None for the whole rollout."""
     n_epochs: Count = 10
     """Number of passes over each rollout."""
     batch_size: Count = 64
     """Minibatch size."""
     minibatch_of: Literal["steps", "factors"] = "steps"
     """Unit of batch_size. steps: environment steps, with the actions of all factors. factors: the action of one factor
-    in one
-    step, as in multi-agent training with a shared policy."""
+    in one step, as in multi-agent training with a shared policy."""
     shuffle: Literal["epoch", "rollout"] = "epoch"
-    """When minibatches are drawn. epoch: anew in each pass. rollout: once; each pass uses the same minibatches in
-    another
-    order, and the remainder of the batch is dropped, as in RLlib 0.7."""
+    """When minibatches are drawn. epoch: in each pass. rollout: once; each pass uses the same minibatches in
+    another order, and the remainder of the batch is dropped, as in RLlib 0.7."""
     clip_range: Annotated[float, ScheduledRange(0, open=True)] = 0.2
     """Clipping range ε of the probability ratio; in Python also a function of the remaining progress."""
     clip_range_vf: Positive | None = None
     """Clipping range of the value function; None for no clipping."""
     pessimistic_vf: bool = False
     """With clip_range_vf, use the larger of the clipped and the unclipped value loss, as in RLlib 0.7; otherwise the
-    clipped
-    loss, as in Stable-Baselines3."""
+    clipped loss, as in Stable-Baselines3."""
     ent_coef: Scheduled = 0.0
     """Weight of the entropy bonus; in Python also a function of the remaining progress."""
     vf_coef: NotNegative = 0.5
@@ -235,16 +223,14 @@ class Config:
     """ε in the denominator of the Adam optimizer."""
     target_kl: Positive | None = None
     """Stop an update early, before the first minibatch on which the KL divergence of the joint action from the acting
-    policy
-    exceeds 1.5 times this; None for no limit."""
+    policy exceeds 1.5 times this; None for no limit."""
     kl_coef: NotNegative = 0.0
     """Weight of the penalty KL(old ‖ new); adapted during training if kl_coef_target is set."""
     kl_coef_target: Positive | None = None
     """Target KL divergence per update: kl_coef increases above twice this value and decreases below half of it."""
     kl_of: Literal["auto", "factor", "action"] = "auto"
     """The KL divergence compared with kl_coef_target. factor: the mean over factors. action: that of the joint action,
-    the
-    sum over factors. auto: action for the vanilla estimator; otherwise factor."""
+    the sum over factors. auto: action for the vanilla estimator; otherwise factor."""
     natural_kl: Positive = 0.01
     """For objective natural: KL divergence per factor of one policy step."""
     damping: NotNegative = 0.1
@@ -261,8 +247,7 @@ class Config:
     """Factor applied to targets for learning; reported returns are not scaled."""
     bootstrap: Literal["auto", "never", "always"] = "auto"
     """When to bootstrap from the value at the end of an episode. auto: if it was truncated. never, always: regardless
-    of
-    its flags."""
+    of its flags."""
 
     rollouts: Literal["inline", "processes", "ray"] = "inline"
     """How Gymnasium environments are stepped: in this process, in worker processes, or by Ray actors. Results are
@@ -274,8 +259,7 @@ class Config:
     environments, seconds after which a message reports where it hangs."""
     overlap: bool = False
     """Collect the next rollout while learning from the last one. Its policy is one update old, which the ratios
-    correct. For
-    Gymnasium environments and objective ppo."""
+    correct. For Gymnasium environments and objective ppo."""
     ray_address: str = ""
     """Address of a Ray cluster, such as auto or host:6379; if empty, Ray is started on this machine."""
     worker_cpus: NotNegative = 1.0
@@ -284,8 +268,7 @@ class Config:
     """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu."""
     devices: Whole = 0
     """Number of local devices over which the environments of a JAX problem are distributed; 0 for as many as divide
-    n_envs
-    and batch_size. Results agree up to rounding."""
+    n_envs and batch_size. Results agree up to rounding."""
 
     check_network: bool = True
     """Test during training whether the network lacks an edge, and warn if it does."""

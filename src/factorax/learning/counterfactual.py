@@ -88,8 +88,8 @@ class CounterfactualUpdate(Update):
         if self.config.default_action:
             assert agent.critic is not None
             default = default_actions(self.spec, self.config.default_action)
-            own = encoded_actions(self.spec, jnp.broadcast_to(default, action.shape), raw=False)
-            return agent.critic.net(obs, local, encoded_actions(self.spec, action), own=own)[..., 0]
+            default_encoded = encoded_actions(self.spec, jnp.broadcast_to(default, action.shape), raw=False)
+            return agent.critic.net(obs, local, encoded_actions(self.spec, action), own=default_encoded)[..., 0]
         values, probabilities = self.values_of_all(agent, obs, local, action)
         return (probabilities * values).sum(axis=-1)
 
@@ -181,8 +181,7 @@ class CounterfactualUpdate(Update):
 
     def following(self, agent: Agent, batch: TrainingBatch, value: jax.Array) -> jax.Array:
         """Return Q of the next observation and the next action, ``[T, B, n]``; at the end of an episode or rollout, Q
-        of an
-        action sampled from the policy."""
+        of an action sampled from the policy."""
         assert batch.next_action is not None
         last = (batch.terminated | batch.truncated).at[-1].set(True)
         drawn = self.values_of(agent, batch.next_obs, batch.next_local, batch.next_action)

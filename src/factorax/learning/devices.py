@@ -6,6 +6,7 @@ up to rounding.
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,30 @@ def compiled(
         parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
         check_memory(sum(parts) - sizes.alias_size_in_bytes, available_memory(config), config, seeds or 1)
     return program
+
+
+def saves_launches(config: Config, devices: Mesh | None) -> bool:
+    """Return whether an update runs on one device on which fewer, larger operations are faster: anything but a CPU."""
+    return devices is None and local_devices(config)[0].platform != "cpu"
+
+
+def compiled_in_parts(
+    collect: Callable[..., Any], learn: Callable[..., Any], state: TrainState, config: Config, seeds: int | None
+) -> Callable[[TrainState], Any]:
+    """Return an update as two programs, compiled at the same time: a rollout, and what is learnt from it.
+
+    XLA compiles one program with one thread, mostly, and takes as long for the lane simulator as for ten epochs.
+    """
+    over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
+    first, second = OwnJit(over(collect)), OwnJit(over(learn))
+    lowered = first.lower(state), second.lower(*first.shapes(state))
+    with ThreadPoolExecutor(2) as threads:
+        collected, learnt = (OwnCompiled(program) for program in threads.map(lambda each: each.compile(), lowered))
+    sizes = learnt.compiled.memory_analysis()
+    if sizes is not None:
+        parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
+        check_memory(sum(parts), available_memory(config), config, seeds or 1)
+    return lambda state: learnt(*collected(state))
 
 
 def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) -> None:

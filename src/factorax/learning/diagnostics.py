@@ -221,12 +221,12 @@ def rollout_metrics(
     With `see`, as in `Update`, the signal-to-noise ratio of gradients is that of the first `batch_size` samples.
     """
     c, returns, error = config, samples.returns, samples.returns - samples.value
-    some, credit_of_some = samples, factor_credit
+    part, credit_of_some = samples, factor_credit
     if see is not None:
-        some, credit_of_some = jax.tree.map(lambda x: x[: c.batch_size], (samples, factor_credit))
-        some = some._replace(local=see(some.obs))
+        part, credit_of_some = jax.tree.map(lambda x: x[: c.batch_size], (samples, factor_credit))
+        part = part._replace(local=see(part.obs))
     metrics = {
-        "factor/gradient_snr": gradient_snr(spec, agent, some, credit_of_some),
+        "factor/gradient_snr": gradient_snr(spec, agent, part, credit_of_some),
         "train/explained_variance": 1 - jnp.var(error) / (jnp.var(returns) + 1e-8),
     }
     if c.estimator == "factored":

@@ -55,7 +55,7 @@ class FactorUpdate(Update):
 
 def _split(n: int, agent: Agent, samples: Samples) -> Samples:
     """Return one sample for each of n factors of each sample; `obs` is the factor's observation."""
-    seen = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
+    inputs = agent.policy.net.encoder.seen(samples.obs, samples.local, n)
     zeros = jnp.zeros_like(samples.credit)
     has_critic = agent.critic is not None
     by_factor = {
@@ -67,7 +67,7 @@ def _split(n: int, agent: Agent, samples: Samples) -> Samples:
     }
     split: dict[str, Any] = {name: x.reshape(-1, 1) for name, x in by_factor.items()}
     return Samples(
-        obs=seen.reshape(-1, seen.shape[-1]),
+        obs=inputs.reshape(-1, inputs.shape[-1]),
         local=None,
         parameters=samples.parameters.reshape(-1, 1, samples.parameters.shape[-1]),
         factor_mask=None if samples.factor_mask is None else samples.factor_mask.reshape(-1, 1),
@@ -96,18 +96,18 @@ class _SingleFactors(Update):
 
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """Return the output of the policy ``(N, 1, width)``, and the critic's predictions ``(N, 1)``."""
-        seen, component = samples.obs, samples.component
+        inputs, component = samples.obs, samples.component
         if self.twins_of is not None:
             policy, twins = self.twins_of.policy, cast(Twins, agent)
-            outputs = twins(seen, policy.net.net.activation)
+            outputs = twins(inputs, policy.net.net.activation)
             spread = twins.spread if policy.learns_spread else jax.lax.stop_gradient(twins.spread)
             return (outputs[0][:, None, : self.components.width], _spread_of(spread, component)), outputs[1][:, :1]
         net = agent.policy.net
-        parameters = net.of_components(seen, component)[:, None, :]
+        parameters = net.of_components(inputs, component)[:, None, :]
         out = parameters, _spread_of(agent.policy.usable_spread, component)
         if agent.critic is None:
             return out, jnp.zeros_like(samples.value)
-        return out, agent.critic.net.of_components(seen, component)
+        return out, agent.critic.net.of_components(inputs, component)
 
     def divergence(self, samples: Samples, old: Spread, out: tuple[jax.Array, Spread]) -> jax.Array:
         """Return KL(old ‖ new) of each sample, ``(N, 1)``."""

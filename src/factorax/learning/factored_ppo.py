@@ -49,11 +49,10 @@ class FactoredPPO:
 
     **Arguments**
 
-    - `problem`: a JAX `Problem`; a function that returns a Gymnasium environment, as in
-      ``lambda: gym.make("CartPole-v1")``, with the scalar reward ``weights @ info["vector_reward"]`` or, without such a
-      vector, the reward as the only target; a function that returns a vector environment (``gym.make_vec``), whose
-      `num_envs` is the default of `n_envs`; or a name for `find_problem`, such as ``"traffic:3x3"`` or
-      ``"CartPole-v1"``.
+    - `problem`: a JAX `Problem`; a function that returns a Gymnasium environment, as in ``lambda:
+      gym.make("CartPole-v1")``, with the scalar reward ``weights @ info["vector_reward"]`` or, without such a vector,
+      the reward as the only target; a function that returns a vector environment (``gym.make_vec``), whose `num_envs`
+      is the default of `n_envs`; or a name for `find_problem`, such as ``"traffic:3x3"`` or ``"CartPole-v1"``.
     - `network`: the influence network of returns, with one row per component of the action space, or factored; a
       network that varies: a `NetworkSchedule`, a `StateNetwork`, a `LaggedNetwork`, an `AdaptiveNetwork`, or a
       subclass of `BaseNetwork`; or a name for `find_network`, such as ``"adaptive"`` or ``"complete"``. The default is
@@ -95,21 +94,21 @@ class FactoredPPO:
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
-        own, settings = own_modules(settings), settings_for(preset, method, settings)
+        modules, settings = own_modules(settings), settings_for(preset, method, settings)
         self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
         network = network_for(preset, method) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
-        arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **own}
+        arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **modules}
         self._given = [name for name, value in arguments.items() if value is not None and not isinstance(value, str)]
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):
             network = find_network(problem, network, steps=self.config.total_timesteps)
-        self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **own)
+        self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **modules)
         self.config = self.learner.config
         self.program = Program(self.learner)
         check_size(self.learner)
-        self.state: TrainState = self.learner.init()
+        self.state: TrainState = self.program.init(self.config.seed)
         self.history: list[Metrics] = []
         """The metrics of the last updates, at most 10,000."""
         self.logger = Logger()
@@ -138,8 +137,7 @@ class FactoredPPO:
 
     @property
     def num_timesteps(self) -> int:
-        """Number of steps of all environments, since training began or `learn` was called with
-        `reset_num_timesteps`."""
+        """Number of steps of all environments, since training began or `learn` reset it (`reset_num_timesteps`)."""
         return int(self.state.timesteps)
 
     @property
@@ -180,8 +178,7 @@ class FactoredPPO:
         - `callback`: a function of the model and the metrics that is called after each update and stops training by
           returning False; a `Callback` or any object with some of its methods; a callback of Stable-Baselines3; or a
           list of these.
-        - `log_interval`: number of updates between log entries; None for no log.
-        - `tb_log_name`: name of the run in TensorBoard.
+        - `log_interval`: updates between log entries, None for no log; `tb_log_name`: run name in TensorBoard.
         - `reset_num_timesteps`: whether to start counting at 0, with new episodes. If false, counting, schedules and
           episodes continue.
         """
@@ -313,8 +310,8 @@ class FactoredPPO:
         one = {"n_steps": 1, "batch_size": 1, "gae_steps": None, "sequence_length": 1, "overlap": False}
         settings: dict[str, Any] = dataclasses.asdict(self.config) | one | {"n_envs": vector_size(problem) or 1}
         settings = {name: value for name, value in settings.items() if name == "device" or name not in WHO_STEPS}
-        own = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
-        other = FactoredPPO(problem, network, **settings | own)
+        modules = {name: module for name, module in self.learner.own._asdict().items() if module is not None}
+        other = FactoredPPO(problem, network, **settings | modules)
         theirs = other.state.agent.policy
         policy = self.state.agent.policy.fitted_to(theirs, len(other.spec.components))
         obs = self.state.obs if self.config.normalize_obs else other.state.obs

@@ -119,8 +119,7 @@ class Learner:
     @cached_property
     def sees_later(self) -> bool:
         """Whether local observations are omitted from batches and computed where needed: if they are large and only
-        minibatches
-        of steps use them."""
+        minibatches of steps use them."""
         c = self.config
         plain = c.minibatch_of == "steps" and c.objective != "natural" and not c.variance_report
         if not plain or c.is_counterfactual or c.is_recurrent or not looks_at_local(self.spec, c, self.own):
@@ -188,8 +187,18 @@ class Learner:
                 "update: is a pure function only for JAX problems; use Program(learner).update for environments that "
                 "are stepped outside of JAX"
             )
+        state, transitions = self.collect(state)
+        new, metrics = self.learn_from(state, transitions)
+        return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
+
+    def collect(self, state: TrainState) -> tuple[TrainState, Transition]:
+        """Return the state after a rollout of a JAX problem, and the rollout, ``[T, B, ...]``. Pure."""
         environments, key, transitions = self.collector.collect(self.behaviour(state), state.environments, state.key)
-        new, metrics = self.learn_from(state._replace(environments=environments, key=key), transitions)
+        return state._replace(environments=environments, key=key), transitions
+
+    def learn_from_traced(self, state: TrainState, transitions: Transition) -> tuple[TrainState, Metrics]:
+        """`learn_from`, for a rollout that the host has not looked at: the metrics say where it is not finite."""
+        new, metrics = self.learn_from(state, transitions)
         return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
 
     def act(self, state: TrainState, key: jax.Array, obs: jax.Array, deterministic: bool = False) -> jax.Array:
@@ -218,12 +227,16 @@ class Learner:
         key: jax.Array,
         obs: jax.Array,
         memory: Any = None,
-        deterministic: bool = False,
+        deterministic: Any = False,
     ) -> Any:
         obs = self.normalised(moments, obs)
         (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
         components = self.spec.components
-        actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+        if isinstance(deterministic, bool):
+            actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+        else:  # a value of the program
+            both = components.mode(parameters), components.sample(key, parameters, spread)
+            actions = jnp.where(deterministic, *both)
         return (actions, memory) if policy.memory else actions
 
     def normalised(self, moments: RunningMoments, obs: jax.Array) -> jax.Array:

@@ -98,8 +98,8 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
         except (TypeError, ValueError) as error:
             close = nearest(name, _ALWAYS)
             hint = f"did you mean {close}?" if close else f"other names are {', '.join(_ALWAYS)}, or a file"
-            own = str(error).startswith("network: ")
-            raise ValueError(f"{error if own else f'network: got {name!r} ({error})'}; {hint}") from error
+            names_argument = str(error).startswith("network: ")
+            raise ValueError(f"{error if names_argument else f'network: got {name!r} ({error})'}; {hint}") from error
 
 
 def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curriculum:
@@ -138,8 +138,8 @@ def _adaptive_state(problem: Any, name: str, bins: str) -> AdaptiveStateNetwork:
             f"network: got {name!r:.60}, want the index of an observation and the boundaries of its bins, as in "
             "adaptive-state:0:-0.5,0.5, or several with + between them"
         ) from None
-    own = _own(problem, name)
-    complete = InfluenceNetwork.complete(*own.shape).relabel(own.actions, own.targets)
+    declared = _own(problem, name)
+    complete = InfluenceNetwork.complete(*declared.shape).relabel(declared.actions, declared.targets)
     return AdaptiveStateNetwork.bins(complete, places, edges)
 
 

@@ -35,6 +35,9 @@ JOINT_KL = "train/joint_kl"
 ACTION_KL = "train/action_kl"
 """The KL divergence of the joint action."""
 
+SEEN_AT_ONCE = 2**26
+"""Numbers that components see in as many steps as are looked at together, if batches leave them out."""
+
 
 class Minibatches(NamedTuple):
     """How an update iterates over the samples of a rollout."""
@@ -61,8 +64,7 @@ class Update:
     """The devices that share a minibatch; None for a single device."""
     see: Callable[[jax.Array], Any] | None = None
     """Maps observations to local observations, if batches omit these because they are large; they are then computed
-    per step
-    or minibatch."""
+    per step or minibatch."""
 
     @cached_property
     def network(self) -> BaseNetwork:
@@ -86,10 +88,13 @@ class Update:
         return agent.critic(obs, local, agent.policy)
 
     def over_steps(self, function: Callable[[jax.Array, Any], Any], obs: jax.Array, local: Any) -> Any:
-        """Return a function of observations ``[T, ...]`` and what every component sees of them; one step after the
+        """Return a function of observations ``[T, ...]`` and what every component sees of them; some steps after the
         other, if that is not in batches."""
         see = self.see
-        return function(obs, local) if see is None else jax.lax.map(lambda row: function(row, see(row)), obs)
+        if see is None:
+            return function(obs, local)
+        some = max(SEEN_AT_ONCE // jax.eval_shape(see, obs[0]).size, 1)
+        return jax.lax.map(lambda row: function(row, see(row)), obs, batch_size=min(some, len(obs)))
 
     def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
         """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""

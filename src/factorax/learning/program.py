@@ -3,12 +3,17 @@
 import dataclasses
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 
-from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, note_new_program
+from .._programs import OwnJit, Recent, compilation_settings, note_new_program
 from ..rollouts.collector import Behaviour
+from ..rollouts.in_jax import JaxCollector, JaxEnvironments
+from ..rollouts.seeds_evaluation import SeedsEvaluation
 from . import devices
 from .learner import Learner
 from .metrics import Metrics
@@ -28,13 +33,19 @@ class _Programs:
         self.learner = learner
         self.collector = learner.new_collector()
         self.learn_from = OwnJit(learner.learn_from)
-        self.updates: Recent[OwnCompiled] = Recent(4)
+        self.init = OwnJit(learner.init)
+        self.updates: Recent[Callable[[TrainState], Any]] = Recent(4)
+        self.evaluations: Recent[SeedsEvaluation] = Recent(4)
 
-    def update(self, state: TrainState, seeds: int | None) -> OwnCompiled:
+    def update(self, state: TrainState, seeds: int | None) -> Callable[[TrainState], Any]:
         """Return the compiled update of one state, or of several seeds."""
 
-        def make() -> OwnCompiled:
+        def make() -> Callable[[TrainState], Any]:
             learner = self.learner
+            if devices.saves_launches(learner.config, learner.devices):
+                return devices.compiled_in_parts(
+                    learner.collect, learner.learn_from_traced, state, learner.config, seeds
+                )
             update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
 
@@ -83,6 +94,14 @@ class Program:
             self.collector = learner.new_collector()
             self.collector.share(self._programs.collector)
 
+    def init(self, seed: int) -> TrainState:
+        """`Learner.init`; on a GPU as one program, since each of its hundred operations would be compiled there."""
+        learner = self.learner
+        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
+            return learner.init(seed)
+        hyper = jax.tree.map(jnp.float32, learner.config.hyper)
+        return self._programs.init(jnp.asarray(seed))._replace(hyper=hyper)
+
     def behaviour(self, state: TrainState) -> Behaviour:
         """Return `Learner.behaviour` with functions shared by all models with these programs."""
         return self._programs.learner.behaviour(state)
@@ -100,6 +119,26 @@ class Program:
         """Update several states of a JAX problem, stacked along a first axis, in one program."""
         states = devices.place(self.learner.devices, states, self.learner.config, lead=1)
         return self._programs.update(states, len(states.timesteps))(states)
+
+    def evaluate_seeds(self, states: TrainState, episodes: int, seed: int = 0) -> np.ndarray:
+        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``: of several stacked
+        states, with the most probable actions and with sampled ones."""
+        return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
+
+    def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
+        """Compile `evaluate_seeds` while something else runs; not on a CPU, which has other work."""
+        if devices.saves_launches(self.learner.config, self.learner.devices):
+            self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
+
+    def _evaluation(self, states: TrainState, episodes: int) -> SeedsEvaluation:
+        environments = cast(JaxCollector, self._programs.learner.collector).environments
+        count, memory = len(states.timesteps), environments.memory
+        problem, components = environments.problem, environments.components
+        make = lambda: SeedsEvaluation(JaxEnvironments(problem, episodes, components, memory))  # noqa: E731
+        return self._programs.evaluations.get((count, episodes), make)
+
+    def _acts(self, states: TrainState) -> Any:
+        return self.behaviour(states).act
 
     def compiled_act(self, state: TrainState, deterministic: bool = False) -> Callable[..., Any]:
         """Return the compiled `Learner.act`: maps the data of a key and raw observations ``(B, d)`` to flat actions.

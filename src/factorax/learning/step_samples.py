@@ -11,7 +11,7 @@ import jax
 
 from ..distributions import Spread
 from .advantages import Samples
-from .devices import local_devices
+from .devices import saves_launches
 from .packed_samples import packed
 from .policies import Agent
 from .ppo import Minibatches, Update
@@ -43,7 +43,7 @@ class StepUpdate(Update):
 
 def saves_kernels(rule: Update) -> bool:
     """Return whether the update runs on a device on which fewer, larger operations are faster."""
-    return rule.devices is None and local_devices(rule.config)[0].platform != "cpu"
+    return saves_launches(rule.config, rule.devices)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ class TwinUpdate(Update):
     def evaluated(self, agent: Agent, samples: Samples, length: int) -> tuple[tuple[jax.Array, Spread], jax.Array]:
         """Return the output of the policy ``(N, c, width)``, and the critic's predictions ``(N, n)``."""
         policy, twins = cast(Agent, self.twins_of).policy, cast(Twins, agent)
-        seen = policy.net.encoder.seen(samples.obs, samples.local, len(policy.net.identity))
-        outputs = twins(seen.reshape(-1, seen.shape[-1]), policy.net.net.activation)
-        outputs = outputs.reshape(2, *seen.shape[:-1], -1)
+        inputs = policy.net.encoder.seen(samples.obs, samples.local, len(policy.net.identity))
+        outputs = twins(inputs.reshape(-1, inputs.shape[-1]), policy.net.net.activation)
+        outputs = outputs.reshape(2, *inputs.shape[:-1], -1)
         parameters = policy.masked(outputs[0, ..., : self.components.width], samples.obs)
         spread = twins.spread if policy.learns_spread else jax.lax.stop_gradient(twins.spread)
         return (parameters, spread), outputs[1, ..., 0]

@@ -14,6 +14,9 @@ from .modules.arrangements import Shared
 from .modules.mlp import ACTIVATIONS
 from .policies import Agent
 
+PRODUCTS = jnp.float32
+"""The type of activations and of the factors of products."""
+
 
 class Twins(NamedTuple):
     """The layers of both networks, and the other trained arrays."""
@@ -68,10 +71,12 @@ class Twins(NamedTuple):
 
     def __call__(self, x: jax.Array, activation: str) -> jax.Array:
         """Map inputs ``(N, inputs)`` to the outputs of both networks, ``(2, N, width)``."""
+        x, last = x.astype(PRODUCTS), len(self.kernels) - 1
         for i, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
-            x = x @ kernel + bias
-            if i < len(self.kernels) - 1:
-                x = ACTIVATIONS[activation](x)
+            if i == last:
+                x = jnp.matmul(x, kernel.astype(PRODUCTS), preferred_element_type=bias.dtype) + bias
+            else:
+                x = ACTIVATIONS[activation](x @ kernel.astype(PRODUCTS) + bias.astype(PRODUCTS))
         return x
 
 

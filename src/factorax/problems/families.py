@@ -87,7 +87,7 @@ def _made(make: Callable[..., Any], problem: str, *files: str, **settings: Any) 
     try:
         return make(*files, **settings)
     except TypeError as error:
-        raise ValueError(f"problem: got {problem!r}, which has an unknown setting ({error})") from error
+        raise ValueError(f"problem: got {problem!r}, want only settings that exist ({error})") from error
 
 
 def _check_size(prefix: str, text: str, *, factors: int | None = None, **most: int) -> None:
@@ -115,7 +115,7 @@ def _in_jax(make: Callable[..., Problem], prefix: str, text: str) -> Problem:
     try:
         return make(*parse_size(size, prefix, text), **parse_settings(pairs))
     except TypeError as error:
-        raise ValueError(f"problem: got {_name(prefix, text)!r}, which has an unknown setting ({error})") from error
+        raise ValueError(f"problem: got {_name(prefix, text)!r}, want only settings that exist ({error})") from error
     except ValueError as error:
         if str(error).startswith("problem: "):
             raise

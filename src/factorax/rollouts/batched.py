@@ -115,7 +115,7 @@ class BatchedEnvironments:
         assert self.obs is not None
         now = self.obs.copy()
         record = Calls(n_steps * self.calls_per_step, self.n_envs, now.shape[1], len(self.space), self.n_targets)
-        made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # recurrent policies have it
+        n_made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # recurrent policies have it
         playing = [v for v in range(len(self.vectors)) if lost is None or v * self.together not in lost]
         while playing:
             chosen = act(now)
@@ -128,8 +128,8 @@ class BatchedEnvironments:
                     if restart is not None:
                         for i in np.flatnonzero(got.terminated | got.truncated):
                             restart(rows.start + int(i))
-                    made[rows] += 1 if got.resets is None else ~got.resets
-                if made[rows].min() >= n_steps or (lost is not None and v * self.together in lost):
+                    n_made[rows] += 1 if got.resets is None else ~got.resets
+                if n_made[rows].min() >= n_steps or (lost is not None and v * self.together in lost):
                     playing.remove(v)
             record.next()
         self.obs = now

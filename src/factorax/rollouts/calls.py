@@ -67,8 +67,8 @@ class Calls:
             calls = np.argsort(~self.real, axis=0, kind="stable")[:n_steps]
             columns = np.arange(self.shape[1])
             fields = {name: None if array is None else array[calls, columns] for name, array in fields.items()}
-            made = np.cumsum(self.real, axis=0)
-            last = np.where(last >= 0, np.minimum(made[last, columns], n_steps), -1)
+            n_made = np.cumsum(self.real, axis=0)
+            last = np.where(last >= 0, np.minimum(n_made[last, columns], n_steps), -1)
         else:
             fields = {name: None if array is None else array[:n_steps] for name, array in fields.items()}
             last = np.where(last >= 0, last + 1, -1)

@@ -20,6 +20,8 @@ CHUNK = 64
 """Number of evaluation steps per call of a compiled program."""
 LONGEST = 10_000
 """Maximum number of calls of an evaluation."""
+FIRST_STATES = 2**22
+"""Maximum number of bytes of initial states that a rollout computes at once."""
 
 
 class EpisodeSums(NamedTuple):
@@ -83,7 +85,7 @@ class JaxEnvironments:
                 action, memory = act(for_action, obs, memory)
             following, new = self.step(for_step, states, action)
             ended = new.terminated | new.truncated
-            fresh, first = self.reset(for_reset)
+            fresh, first = for_reset if beforehand else self.reset(for_reset)
             psi = new.psi.astype(jnp.float32)
             total, length = sums.psi + psi, sums.length + 1
             transition = Transition(
@@ -107,7 +109,13 @@ class JaxEnvironments:
         # Split all keys at once: a split in every step is a loop of small operations, which slows down small problems.
         by_step = jax.vmap(lambda key: jax.random.split(key, 3))(jax.random.split(key, n_steps))
         by_environment = jax.vmap(lambda key: jax.random.split(key, self.n_envs))
-        return jax.lax.scan(step, state, (by_step[:, 0], by_environment(by_step[:, 1]), by_environment(by_step[:, 2])))
+        for_resets: Any = by_environment(by_step[:, 2])
+        # The same holds for initial states, as long as they fit into little memory.
+        sizes = jax.eval_shape(jax.vmap(self.reset), for_resets)
+        beforehand = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sizes)) <= FIRST_STATES
+        if beforehand:
+            for_resets = jax.vmap(self.reset)(for_resets)
+        return jax.lax.scan(step, state, (by_step[:, 0], by_environment(by_step[:, 1]), for_resets))
 
 
 class SteppedJaxEnvironments:
@@ -174,9 +182,9 @@ class JaxCollector(Collector):
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
             state, transitions = evaluation.play(behaviour.act, state, for_chunk)
-            _keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
+            keep_first(returns, ended, np.asarray(transitions.episode_length), np.asarray(transitions.episode_psi))
             if ended.all():
-                _check_finite(returns)
+                check_finite(returns)
                 return returns
         raise TimeoutError(
             f"evaluate: an episode did not end within {LONGEST * CHUNK:,} steps; want a problem whose episodes end"
@@ -198,7 +206,7 @@ class _Evaluation:
         self.init, self.play = OwnJit(environments.init), OwnJit(play)
 
 
-def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
+def keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi: np.ndarray) -> None:
     """Store the first episode of each environment for which none is stored yet."""
     for i in np.flatnonzero(~ended):
         ends = np.flatnonzero(length[:, i])
@@ -206,7 +214,8 @@ def _keep_first(returns: np.ndarray, ended: np.ndarray, length: np.ndarray, psi:
             returns[i], ended[i] = psi[ends[0], i], True
 
 
-def _check_finite(returns: np.ndarray) -> None:
+def check_finite(returns: np.ndarray) -> None:
+    """Raise at the first target of an episode, ``(episodes, m)``, that is not finite."""
     bad = np.argwhere(~np.isfinite(returns))
     if len(bad):
         i, j = map(int, bad[0])

@@ -92,8 +92,7 @@ class NumpyPolicy:
 
     def network(self, arrays: PolicyArrays, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function from raw observations ``(B, d)`` of environments `first`, … to the distribution parameters
-        of
-        all components, ``(B, c, width)``."""
+        of all components, ``(B, c, width)``."""
         shape = n_envs, len(self.space), self.space.width
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)

@@ -30,8 +30,7 @@ class Rows(NamedTuple):
     """Masks of `info` by name, and which of their rows are set."""
     first: np.ndarray | None
     """Observations ``(n, d)`` in which ended episodes have the first observation of the next one; None if they are yet
-    to
-    be reset."""
+    to be reset."""
     resets: np.ndarray | None
     """Which rows are not transitions, because the call only reset their environments, ``(n,)``; None if all are."""
 
@@ -81,7 +80,7 @@ class Vector:
         """Reset the marked environments ``(n,)``; the other rows of the result are meaningless."""
         self._ended = self._ended & ~ended
         seed: Any = [int(s) for s in seeds] if self.seeded else None
-        # Gymnasium removes the mask from the options, so they are created anew each time.
+        # Gymnasium removes the mask from the options, so new options are passed each time.
         with _noticing_death(self.env):
             return self._first(self.env.reset(seed=seed, options={"reset_mask": ended.copy()}), ended)
 

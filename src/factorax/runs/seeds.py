@@ -32,6 +32,9 @@ from .interrupts import Interrupts
 from .provenance import WarningRecord
 from .recorder import Recorder
 
+EPISODES = 10
+"""Episodes by which a trained policy is scored."""
+
 
 def train_seeds(
     problem: str,
@@ -100,7 +103,7 @@ def _train(
         models, recorders = [], []
         for network, out, config_of_seed in runs:
             model = copy.copy(firsts[network])  # shares the learner, so that it is compiled only once
-            model.config, model.state = config_of_seed, model.learner.init(config_of_seed.seed)
+            model.config, model.state = config_of_seed, model.program.init(config_of_seed.seed)
             model.history = []
             models.append(model)
             run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
@@ -139,6 +142,16 @@ def _chosen(firsts: Mapping[str, FactoredPPO]) -> ChosenNetwork | None:
             )
         networks.append(network)
     return ChosenNetwork(networks)
+
+
+def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the returns of whole episodes of models that were trained together, ``(episodes,)`` each: with their most
+    probable actions, and with sampled ones.
+
+    They are played side by side, with the results of `FactoredPPO.evaluate` up to rounding.
+    """
+    returns = models[0].program.evaluate_seeds(_stacked([model.state for model in models]), episodes)
+    return [tuple(each @ model.spec.weights) for each, model in zip(returns, models, strict=True)]
 
 
 class _Seeds:
@@ -190,6 +203,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
         warn_if_actors_respond(spec, config.policy)
     states, steps = seeds.stack(), first.num_timesteps
     rollout = config.n_envs * config.n_steps
+    seeds.program.prepare_evaluation(states, EPISODES)
     began = last = time.perf_counter()
     warned, pending = False, None
     with _progress.progress_bar(disable=not progress_bar) as progress:

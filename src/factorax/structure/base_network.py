@@ -31,8 +31,8 @@ class RolloutView(NamedTuple):
     obs: Any
     """Raw observations, ``[T, B, d]``."""
     info: Mapping[str, Any]
-    """Contains ``"factor_mask"`` ``[T, B, n]`` if the problem has one, and the entries named in
-    ``fx.wrap(…, observe=…)``."""
+    """Contains ``"factor_mask"`` ``[T, B, n]`` if the problem has one, and the entries named in ``fx.wrap(…,
+    observe=…)``."""
 
 
 class RolloutCredit(NamedTuple):

@@ -14,7 +14,7 @@ from factorax.experiments.harness.experiment import reproduce
 
 
 def test_the_arguments_of_a_training():
-    run = CityRun("cologne3", "transfer", "section", 2, 4, 2, 3, 100, {"identity": 0}, "cologne8")
+    run = CityRun("cologne3", "transfer", "section", 2, 4, 2, 3, 100, 1, {"identity": 0}, "cologne8")
     assert run.name == "cologne3-transfer-2"
     assert run.arguments[:6] == ["--city", "cologne3", "--network", "section", "--seed", "2"]
     assert run.arguments[-2:] == ["--transfer", "cologne8"]
@@ -29,7 +29,7 @@ def test_settings_were_not_chosen_on_these_seeds():
 @pytest.mark.sumo
 def test_a_tiny_experiment(resco_package, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(resco_package), os.environ.get("PYTHONPATH", "")]))
-    tiny = Settings(("cologne1",), ("section",), ("cologne1", "cologne3"), 2, 1, 1, 2, horizon=60)
+    tiny = Settings(("cologne1",), ("section",), ("cologne1", "cologne3"), (2,), 1, 1, 2, 2, horizon=60)
     console = Console(file=io.StringIO())
     summary = reproduce(find("cities"), settings=tiny, out=tmp_path / "out", workers=2, console=console)
     assert summary["cities"]["cologne1"]["methods"]["section"]["played"] == 2

@@ -224,9 +224,9 @@ def test_plot_only_needs_to_know_what_the_data_is_of(config, copied):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("notes.txt", b"mine", "holds files that are not an experiment's; give another folder"),
-        ("data.csv", b"n,gap\n1,2\n", "holds files that are not an experiment's"),
-        ("config.json", b"{", r"config\.json is damaged .*give another folder"),
+        ("notes.txt", b"mine", "contains files that do not belong to an experiment; want another folder"),
+        ("data.csv", b"n,gap\n1,2\n", "contains files that do not belong to an experiment"),
+        ("config.json", b"{", r"config\.json is damaged .*want another folder"),
         ("config.json", b"[]", r"config\.json is damaged"),
         ("config.json", b'{"format": 1, "experiment": "search-aliasing"}', r"config\.json is damaged"),
         ("config.json", b"\xff", r"config\.json is damaged"),
@@ -242,7 +242,7 @@ def test_a_foreign_folder_is_refused_and_left_as_it_was(file, content, message, 
 def test_a_file_for_a_folder_is_refused(tmp_path):
     path = tmp_path / "thesis.pdf"
     path.write_bytes(b"%PDF-")
-    with pytest.raises(FileExistsError, match=r"out: '.*thesis\.pdf' is a file; give a folder"):
+    with pytest.raises(FileExistsError, match=r"out: '.*thesis\.pdf' is a file; want a folder"):
         go("search-aliasing", path)
     assert contents(tmp_path) == {"thesis.pdf": b"%PDF-"}
 

@@ -54,11 +54,11 @@ def test_actions_of_several_kinds_and_env_runners_of_their_own():
 
 
 def test_what_is_wrong_is_said():
-    with pytest.raises(TypeError, match=r"network: got NoneType, want an InfluenceNetwork; \.problem"):
+    with pytest.raises(TypeError, match=r"network: got NoneType, want an InfluenceNetwork; use \.problem"):
         make_learner(SPACES["box"])
     with pytest.raises(ValueError, match=r"weights: got \[1.0\], want 2 finite numbers"):
         make_learner(SPACES["box"], network=NETWORK, weights=[1.0])
-    with pytest.raises(ValueError, match=r"network: has 2 rows, and the action space 3 components"):
+    with pytest.raises(ValueError, match=r"network: has 2 rows, but the action space has 3 components"):
         make_learner(SPACES["box"], network=EYE)
     with pytest.raises(ValueError, match=r"use_critic: got False, want True"):
         FactoredPPOConfig().training(network=EYE, use_critic=False).env_runners(

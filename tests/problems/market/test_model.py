@@ -42,7 +42,7 @@ def test_assets_are_tied_together_by_a_portfolio_term_over_correlated_prices(set
         ({"intensity": [1.0, 2.0]}, "intensity: got .*, want a number, or 3, one per asset"),
         ({"decay": 0}, "decay: got 0, want numbers above 0"),
         ({"covariance": np.eye(2)}, r"covariance: got .*\(2, 2\), want \(3, 3\)"),
-        ({"covariance": np.eye(3) - 1}, "smallest eigenvalue is -2; want a positive semi-definite"),
+        ({"covariance": np.eye(3) - 1}, "smallest eigenvalue -2; want a positive semi-definite"),
         ({"covariance": np.eye(3), "volatility": 0.1}, "want either covariance or these two"),
         ({"correlation": -0.6}, "correlation: got -0.6, want a number from -0.5 to 1"),
         ({"lowest_quote": 4.0}, "lowest_quote, highest_quote: got 4.0 and 4.0"),

@@ -146,6 +146,6 @@ def test_float64_must_be_switched_on():
     with pytest.raises(ValueError, match="slots: got 1, want more than 1"):
         LaneSimulator(Traffic(), slots=1)
     # 60 streets of 318.8 m and one of 100 m at 30 m/s are 640.9 s, but an episode has 400: 33 periods of 12 s.
-    with pytest.raises(ValueError, match="slots: got 32, want at least 33, the cars on the longest route"):
+    with pytest.raises(ValueError, match="slots: got 32, want at least 33, the number of cars on the longest route"):
         LaneSimulator(Traffic(1, 60), slots=32)
     LaneSimulator(Traffic(1, 60), slots=33)

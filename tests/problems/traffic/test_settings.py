@@ -7,7 +7,7 @@ from factorax.problems.traffic import Grid, Traffic
 
 
 def test_settings_that_make_no_sense():
-    with pytest.raises(ValueError, match="norm: got 'local' with a target for every street"):
+    with pytest.raises(ValueError, match="norm: got 'local' with one target per street"):
         Traffic(norm="local")
     with pytest.raises(ValueError, match="kind: got 'cars', want 'edges' or 'lights'"):
         Traffic(kind="cars")

@@ -41,8 +41,7 @@ class BanditMethod:
     """``"vpg"`` credits each action with the total reward, ``"fpg"`` with the targets that it influences."""
     baseline: Baseline = "none"
     """Learned baseline: ``"b(s)"``, a running value (one number for VPG, one per target for FPG); ``"b(s,a)"``, −‖a −
-    w‖₁/n
-    with aᵢ replaced by its mean for factor i; ``"b(s,a) as printed"``, with the full action, which biases the
+    w‖₁/n with aᵢ replaced by its mean for factor i; ``"b(s,a) as printed"``, with the full action, which biases the
     gradient."""
 
     def __post_init__(self) -> None:

@@ -17,6 +17,8 @@ from .city_training import GRIDLOCK as GRIDLOCK
 from .parts import Arrays, Part
 from .trainings import run_process
 
+SECONDS = {"cologne1": 1.5, "cologne3": 2.5, "cologne8": 2.4, "grid4x4": 3.5}
+"""CPU seconds of an episode, about: the longest trainings begin first."""
 FIRST_SEED = 910_001
 """First evaluation seed: neither of training nor of the trainings in which settings were chosen."""
 
@@ -33,6 +35,8 @@ class CityRun:
     evaluations: int
     evaluation_seeds: int
     horizon: int
+    played: int = 0
+    """Episodes of an evaluation, in turn on the evaluation seeds; 0 for all seeds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `FactoredPPO` that differ from those of the preset."""
     moved_to: str = ""
@@ -53,6 +57,7 @@ class CityRun:
             "episodes": self.episodes,
             "evaluations": self.evaluations,
             "seeds": self.evaluation_seeds,
+            "played": self.played,
             "first-seed": FIRST_SEED,
             "settings": json.dumps(dict(self.settings)),
             "environment": json.dumps({"horizon": self.horizon}),
@@ -84,7 +89,8 @@ def training_part(run: CityRun) -> Part:
             "moved": np.array(result["transfer"].get(run.moved_to, ()), float),
         }
 
-    return Part(run.name, run.episodes + run.evaluations * run.evaluation_seeds, compute)
+    episodes = run.episodes + run.evaluations * (run.played or run.evaluation_seeds)
+    return Part(run.name, episodes * SECONDS.get(run.city, 3.0), compute)
 
 
 def controllers_part(city: str, names: Sequence[str], seeds: int, horizon: int) -> Part:
@@ -98,7 +104,7 @@ def controllers_part(city: str, names: Sequence[str], seeds: int, horizon: int) 
         result = read_json(out / "result.json", MIB)
         return {"delays": np.array([result[name]["delays"] for name in names], float)}
 
-    return Part(f"{city}-controllers", len(names) * seeds, compute)
+    return Part(f"{city}-controllers", len(names) * seeds * SECONDS.get(city, 3.0), compute)
 
 
 def _process(

@@ -53,7 +53,9 @@ class CityTraining:
     early: int = 0
     """Also evaluate on one seed before that, whenever this number of episodes has passed; 0 for never."""
     seeds: int = 10
-    """Evaluation seeds of each of the last evaluations."""
+    """Evaluation seeds of the last evaluations."""
+    played: int = 0
+    """Seeds that each of the last evaluations plays, going round all of them; 0 for all."""
     first_seed: int = FIRST_SEED
     """First evaluation seed; the others follow it."""
     seconds: float = 0.0
@@ -164,7 +166,9 @@ def main(training: CityTraining) -> Result:
         result.explained.append(float(metrics.get("train/explained_variance", np.nan)))
         for episode in range(previous + 1, len(result.episodes) + 1):
             if episode in last_ones:
-                evaluate(seeds[: t.seeds], True)
+                first = (episode * t.played) % t.seeds
+                turn = [seeds[(first + i) % t.seeds] for i in range(t.played or t.seeds)]
+                evaluate(tuple(turn), True)
             elif t.early and episode % t.early == 0:
                 evaluate((seeds[episode // t.early % 10],), False)
         spent["learning"] = time.perf_counter() - begun - spent["evaluating"]

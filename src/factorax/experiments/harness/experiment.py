@@ -166,10 +166,12 @@ def _claim_folder(out: Path, request: dict[str, Any]) -> None:
     """Create the folder, or check that it contains this experiment."""
     config = out / "config.json"
     if out.exists() and not out.is_dir():
-        raise FileExistsError(f"out: {str(out)!r} is a file; give a folder")
+        raise FileExistsError(f"out: {str(out)!r} is a file; want a folder")
     if not config.exists():
         if out.exists() and any(out.iterdir()):
-            raise FileExistsError(f"out: {str(out)!r} holds files that are not an experiment's; give another folder")
+            raise FileExistsError(
+                f"out: {str(out)!r} contains files that do not belong to an experiment; want another folder"
+            )
         out.mkdir(parents=True, exist_ok=True)
         write_json(config, {"format": FORMAT} | request | {"made_with": versions()})
         return
@@ -190,7 +192,7 @@ def _read_config(out: Path) -> dict[str, Any]:
         content = read_json(path)
         return {key: content[key] for key in ("format", "experiment", "budget", "seed", "settings")}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"out: {path} is damaged ({error}); give another folder") from error
+        raise ValueError(f"out: {path} is damaged ({error}); want another folder") from error
 
 
 def _short(value: Any) -> str:

@@ -141,8 +141,7 @@ class StopTrainingOnRewardThreshold(Callback):
     """Stops training at a mean return.
 
     As the `callback_on_new_best` of an `EvalCallback` it uses the return of evaluations, otherwise that of the
-    episodes that
-    ended in a rollout."""
+    episodes that ended in a rollout."""
 
     def __init__(self, reward_threshold: float, verbose: int = 0):
         self.reward_threshold = checked("reward_threshold", reward_threshold, float)

@@ -64,8 +64,8 @@ class Attention(eqx.Module):
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:
         """Return the input of the last layer for each component, ``(..., c, h)``."""
-        seen = self.encoder.seen(obs, local, len(self.neighbours))
-        x = self.net.features(with_identity(seen, self.identity))
+        inputs = self.encoder.seen(obs, local, len(self.neighbours))
+        x = self.net.features(with_identity(inputs, self.identity))
         most = max(map(len, self.neighbours))
         index = np.array([row + (0,) * (most - len(row)) for row in self.neighbours])
         there = np.arange(most) < np.array([[len(row)] for row in self.neighbours])

@@ -11,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .affine import affine
 from .arrangements import embedding, with_identity
-from .mlp import ACTIVATIONS, LayerSettings, product
+from .mlp import ACTIVATIONS, LayerSettings
 
 
 class Cell(eqx.Module):
@@ -55,7 +56,7 @@ class Cell(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         """Return the part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
-        return product(x, self.kernel) + self.bias
+        return affine(x, self.kernel, self.bias)
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
         """Return the memory after one step, ``(..., memory)``; its first h numbers are the output."""
@@ -101,8 +102,7 @@ def _unrolled(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> jax.Array:
     """Compute `Cell.unroll`. Its gradient sums over time with one product at the end, while that of a scan would add
-    up a
-    matrix of the size of `recurrent` in every step."""
+    up a matrix of the size of `recurrent` in every step."""
 
     return _scanned(kind, recurrent, bias, gates, forget, memory)[0]
 
@@ -174,11 +174,11 @@ class _Net(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            x = ACTIVATIONS[self.activation](product(x, kernel) + bias)
+            x = ACTIVATIONS[self.activation](affine(x, kernel, bias))
         return self.cell.gates(x)
 
     def out(self, memory: jax.Array) -> jax.Array:
-        return product(memory[..., : self.cell.size], self.head) + self.head_bias
+        return affine(memory[..., : self.cell.size], self.head, self.head_bias)
 
 
 class Recurrent(eqx.Module):
@@ -261,10 +261,10 @@ class Recurrent(eqx.Module):
     def _gates(self, obs: jax.Array, local: Any) -> jax.Array:
         if self.kind == "joint":
             return self.net.gates(self.encoder(obs))
-        seen = self.encoder.seen(obs, local, self.shape[0])
+        inputs = self.encoder.seen(obs, local, self.shape[0])
         if self.identity is not None:
-            seen = with_identity(seen, self.identity)
-        return self._apply(lambda net, x: net.gates(x), seen)
+            inputs = with_identity(inputs, self.identity)
+        return self._apply(lambda net, x: net.gates(x), inputs)
 
     def _out(self, after: jax.Array) -> jax.Array:
         out = self._apply(lambda net, m: net.out(m), after)

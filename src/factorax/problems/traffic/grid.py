@@ -71,8 +71,7 @@ class Grid:
     @cached_property
     def routes(self) -> tuple[tuple[str, ...], ...]:
         """The streets of each route, in order: for each column to the north and to the south, then for each row to the
-        east
-        and to the west."""
+        east and to the west."""
         R, C = self.rows, self.columns
         routes = []
         for c in range(C):

@@ -227,8 +227,7 @@ class LaneSimulator:
 
     def _leaders(self, state: Lanes, beyond: jax.Array) -> tuple[Obstacle, Obstacle, Obstacle]:
         """Return the cars that a driver considers: the next one in the same street or junction, the rearmost in the
-        next
-        junction, and the rearmost in the next street. Nothing beyond a line at which the car will stop is
+        next junction, and the rearmost in the next street. Nothing beyond a line at which the car will stop is
         considered."""
         section, place, inside = state.section, state.place, state.place > ENTRY
         occupied = self._occupied(state)
@@ -254,10 +253,7 @@ class LaneSimulator:
         )
 
     def _rear_most(self, state: Lanes) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-        """Return the rearmost cars past the stop line at the end of each section, and past the junction.
-
-        Each is a distance from the start of the section (FAR if there is no car) and a speed, ``(K + 1, L)``.
-        """
+        """Return distance (FAR if there is no car) and speed of the rearmost cars past each stop line and junction."""
         location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
         sections = np.arange(self.longest + 1)[:, None]
         rear_most = []
@@ -355,19 +351,13 @@ class LaneSimulator:
         first = on_street & (_shifted(location, 1, -1) != state.section)
         second = on_street & ~first & _shifted(first, 1)
         ahead, one = ENTRY - state.place, jnp.ones_like(v)
-        parts = (
-            (first, v),
-            (second, v),
-            (first, ahead),
-            (second, ahead),
-            (on_street, one),
-            (on_street, v),
-            (occupied, one),
-            (occupied, 1 - v / SPEED_LIMIT),
-            (occupied & (v <= self.traffic.standstill), one),
-        )
+        standing = occupied & (v <= self.traffic.standstill)
+        parts = [(first, v), (second, v), (first, ahead), (second, ahead), (on_street, one), (on_street, v)]
+        parts += [(occupied, one), (occupied, 1 - v / SPEED_LIMIT), (standing, one)]
         values = [jnp.where(mask, x, 0) for mask, x in parts]
         sums = self._sums_by_section(state.section, values)
+        if jax.default_backend() != "cpu":  # where XLA would sum again for every number of the observation
+            sums = jax.lax.optimization_barrier(sums)
         approach = [each[self.approach] for each in sums[:5]]  # (n, 4)
         present = approach[4][..., None] > np.arange(2)
         streets = [each[self.at] for each in sums[4:]]
@@ -387,8 +377,7 @@ class LaneSimulator:
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might
-        reach back
-        through a junction."""
+        reach back through a junction."""
         full = ((state.cars >= self.slots) & (state.waiting > 0)).any()
         return full | (readings.cars[self.inner] > ROOM_FOR).any()
 

@@ -35,8 +35,7 @@ def edge_targets(readings: Readings, xp: Any = np, *, fixed: float | None = None
 
 def light_targets(grid: Grid, psi: Any, xp: Any = np) -> Any:
     """Return one target per light, ``(n,)``, from those of streets: the sum over its approaches and its streets out of
-    the
-    grid. Each street belongs to one light, so the total does not change."""
+    the grid. Each street belongs to one light, so the total does not change."""
     leads_out = grid.lengths[grid.outgoing] == EXIT
     return psi[..., grid.incoming].sum(axis=-1) + xp.where(leads_out, psi[..., grid.outgoing], 0).sum(axis=-1)
 

@@ -55,6 +55,20 @@ def test_a_request_within_the_minimum_green_is_ignored(network_files):
     env.close()
 
 
+def test_a_junction_is_cleared_before_other_traffic_starts(env):
+    env.reset(seed=0)
+    light, protected = env.roads.lights[0], env._protected[0]
+    link = next(i for i in range(protected.shape[1]) if 0 < protected[:, i].sum() < len(light.greens))
+    lets_go = int(protected[:, link].argmax())
+    other = int((~protected[:, link]).argmax())
+    request = np.array([other, 0, 0])
+    for standing, shown_phase in ((2, other), (3, lets_go)):
+        env._inside = {0: [link] * standing}
+        assert env._clearing(request).tolist() == [shown_phase, 0, 0]
+    env.clearing = 0
+    assert env._clearing(request).tolist() == request.tolist()
+
+
 def test_targets_add_up_to_the_delay(env):
     env.reset(seed=0)
     total, rng = np.zeros(env.reward_dim), np.random.default_rng(0)

@@ -27,9 +27,9 @@ def test_a_network_by_name(installed):
     env = find_problem("resco:grid4x4,interval=5,network=in")()
     assert (env.interval, env.begin, env.horizon) == (5, NAMES["grid4x4"], 3600)
     env.close()
-    with pytest.raises(ValueError, match=r"got 'cologne8', and sumo-rl is installed in .*, without that network"):
+    with pytest.raises(ValueError, match=r"got 'cologne8', but sumo-rl is installed in .*, without that network"):
         find_problem("resco:cologne8")
-    with pytest.raises(ValueError, match="got 'resco:grid4x4,speed=3', and there is no such setting"):
+    with pytest.raises(ValueError, match="got 'resco:grid4x4,speed=3', want only settings that exist"):
         find_problem("resco:grid4x4,speed=3")()
 
 

@@ -52,7 +52,7 @@ def test_what_is_wrong_with_which_element(network_files, tmp_path):
         ),
         (text.replace(logic, logic.replace('state="', 'state="" was="', 1)), "<phase>.* has no state"),
         (re.sub('(<lane id="A0B0_0"[^>]*length=")', r"\1-", text), "want a number ≥ 0"),
-        (text.replace(' tl="', ' was="'), "has no light with two green phases"),
+        (text.replace(' tl="', ' was="'), "has no light with two or more green phases"),
         ('<net version="1.9"/>', "has no <edge> with a <lane>"),
     ]
     path = tmp_path / "town.net.xml"

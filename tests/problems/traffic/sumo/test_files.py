@@ -39,7 +39,7 @@ def test_what_is_wrong_with_which_file(network_files, tmp_path):
             "'nowhere', which is not",
         ),
         (net, tmp_path / "b.rou.xml", "<routes><route id='x' edges='left0A0 B0C0'/></routes>", "not connected"),
-        (net, tmp_path / "c.rou.xml", "<routes>", r"c\.rou\.xml: is no XML"),
+        (net, tmp_path / "c.rou.xml", "<routes>", r"c\.rou\.xml: is not valid XML"),
         (tmp_path / "d.net.xml", routes, "<net version='0.9'/>", "got version '0.9', want 1.x"),
         (tmp_path / "e.net.xml", routes, "<routes/>", "got <routes>, want a SUMO file that begins with <net>"),
         (tmp_path / "f.net.xml", routes, text.replace(' tl="', ' was="'), "has no traffic lights"),
@@ -53,7 +53,7 @@ def test_what_is_wrong_with_which_file(network_files, tmp_path):
 
 def test_a_namespace_that_is_not_declared(tmp_path):
     (tmp_path / "a.net.xml").write_text('<net version="1.2" x:y="z"/>')
-    with pytest.raises(ValueError, match=r"a\.net\.xml: is no XML \(unbound prefix"):
+    with pytest.raises(ValueError, match=r"a\.net\.xml: is not valid XML \(unbound prefix"):
         Streets.read(tmp_path / "a.net.xml", tmp_path / "a.rou.xml")
 
 

@@ -76,14 +76,14 @@ def test_what_may_touch_other_files_is_refused(root, part, tmp_path):
     [
         (b'<!DOCTYPE net [<!ENTITY a "b">]><net>&a;</net>', "has a DOCTYPE"),
         (b'<!DOCTYPE net SYSTEM "http://x/y.dtd"><net/>', "has a DOCTYPE"),
-        (b'<?xml version="1.0" encoding="IBM037"?><net/>', "IBM037|is no XML"),
+        (b'<?xml version="1.0" encoding="IBM037"?><net/>', "IBM037|is not valid XML"),
         (b'<?xml version="1.0" encoding="windows-1252"?><net/>', "got the encoding 'windows-1252', want UTF-8"),
-        (b'<?xml version="1.0" encoding="nonsense"?><net/>', "is no XML|encoding"),
+        (b'<?xml version="1.0" encoding="nonsense"?><net/>', "is not valid XML|encoding"),
         (gzip.compress(b"<net/>", mtime=0), "is compressed, want plain XML; unpack it"),
         (b"<net>" + b"<edge>" * 100 + b"</edge>" * 100 + b"</net>", "nested 32 deep"),
         (b"<additional/>", "got <additional>, want a SUMO file that begins with <net>"),
-        (b"", "is no XML"),
-        (b"\x00\xff", "is no XML"),
+        (b"", "is not valid XML"),
+        (b"\x00\xff", "is not valid XML"),
     ],
 )
 def test_other_tricks_are_refused(data, message, tmp_path):

@@ -1,4 +1,4 @@
-"""Traffic lights of any SUMO network: real cities."""
+"""Traffic lights of any SUMO network, such as those of real cities."""
 
 from .controllers import greedy as greedy
 from .controllers import max_pressure as max_pressure

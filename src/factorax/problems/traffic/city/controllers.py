@@ -1,4 +1,4 @@
-"""Reference controllers for cities: what a light shows next, from readings of its lanes."""
+"""Reference controllers for cities: the next phase of a light, from readings of its lanes."""
 
 from collections.abc import Callable
 from typing import Any, Literal, get_args
@@ -8,14 +8,14 @@ import numpy as np
 from .env import CityEnv, Score
 
 Controller = Callable[[np.ndarray], np.ndarray]
-"""From an observation ``(d,)`` to a phase for every light, ``(n,)``."""
+"""Maps an observation ``(d,)`` to a phase for each light, ``(n,)``."""
 Named = Literal["fixed", "greedy", "max-pressure", "actuated", "delay-based"]
 
 
 def greedy(env: CityEnv) -> Controller:
-    """Return a controller that gives green to the phase with most cars: queued and approaching within reach.
+    """Return a controller that gives green to the phase with the most cars, queued and approaching within reach.
 
-    It is what RESCO calls MaxWave.
+    RESCO calls it MaxWave.
     """
     view = env.view
     n, _, lanes = view.shape
@@ -23,8 +23,11 @@ def greedy(env: CityEnv) -> Controller:
 
 
 def max_pressure(env: CityEnv) -> Controller:
-    """Return a controller that gives green to the phase of most pressure: summed over its green links, the cars on the
-    lane before the light minus those on the lane behind it (Varaiya, 2013)."""
+    """Return a controller that gives green to the phase with the highest pressure (Varaiya, 2013).
+
+    The pressure is, summed over green links, the number of cars on the lane before the light minus those on the lane
+    after.
+    """
     roads = env.roads
     signs = np.zeros((*env.view.shape[:2], len(roads.lanes)))
     for i, light in enumerate(roads.lights):
@@ -47,21 +50,22 @@ def _cars(env: CityEnv, obs: np.ndarray) -> np.ndarray:
 
 
 def _largest(env: CityEnv, scores: np.ndarray) -> np.ndarray:
-    """Return the phase of the largest score, the first among equals, for scores ``(n, phases, 1)``."""
+    """Return the phase with the largest score, the first of equal ones, for scores ``(n, phases, 1)``."""
     missing = np.arange(scores.shape[1]) >= np.array(env.roads.n_phases)[:, None]
     return np.where(missing, -np.inf, scores[..., 0]).argmax(axis=1)
 
 
 CHOOSING: dict[str, Callable[[CityEnv], Controller]] = {"greedy": greedy, "max-pressure": max_pressure}
-DETECTORS = {"reach": 200.0, "extended": False}
-"""Of the controllers by name: as RESCO has them, 200 m back, and no further than the lane that leads to the light."""
+DETECTORS = {"reach": 200.0, "extended": False, "clearing": 0}
+"""Settings of the named controllers, as in RESCO: 200 m back, and no further than the lane that leads to the light; no
+request is replaced."""
 PROGRAMMES: dict[str, Any] = {"fixed": "fixed", "actuated": "actuated", "delay-based": "delay_based"}
 
 
 def play(make: Callable[..., CityEnv], controller: str | Callable[[CityEnv], Controller], seed: int = 0) -> Score:
     """Play an episode and return its score.
 
-    - `make`: makes the environment, and takes the setting `programme`.
+    - `make`: a factory of the environment that accepts the setting `programme`.
     - `controller`: the name of a controller, or a function from the environment to one.
     """
     if isinstance(controller, str) and controller not in get_args(Named):

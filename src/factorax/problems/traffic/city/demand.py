@@ -1,4 +1,4 @@
-"""Read the demand of a SUMO file of routes: which trips depart when, and by which streets they go."""
+"""Read the demand of a SUMO file of routes: departures of trips and their streets."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,17 +21,17 @@ class Demand:
 
     path: Path
     departures: np.ndarray
-    """Second at which every trip wants to depart, flows at their begin, ``(trips,)``."""
+    """Second at which each trip wants to depart; for flows, their start, ``(trips,)``."""
     ends: np.ndarray
     """Second of the last departure: the same, or the end of a flow, ``(trips,)``."""
     routes: tuple[tuple[int, ...], ...]
-    """Streets of the different routes; of trips with two ends alone, the fastest route in free flow."""
+    """Streets of the distinct routes; for trips with only two ends, the fastest route in free flow."""
     route_counts: np.ndarray
-    """Cars on each of the routes."""
+    """Number of cars on each route."""
 
     @classmethod
     def read(cls, path: Path, roads: Roads) -> "Demand":
-        """Read the demand; a ValueError names the file and the trip that is wrong."""
+        """Read the demand; a ValueError names the file and the invalid trip."""
         root = parse(path, "routes")
         street = {name: i for i, name in enumerate(roads.streets)}
         named = {route.get("id", ""): route for route in root.findall("route")}
@@ -57,15 +57,15 @@ class Demand:
                 for pair in pairwise(stops):
                     between[pair] = between.get(pair, 0) + cars
             elif trip.get("route") is not None and root.find(f"routeDistribution[@id={trip.get('route')!r}]") is None:
-                raise ValueError(f"{where} has route={trip.get('route')!r}, and there is no <route> of that id")
+                raise ValueError(f"{where} has route={trip.get('route')!r}, but there is no <route> with this id")
         if not departures:
-            raise ValueError(f"{path}: has no <vehicle>, <trip> or <flow>, so there is no demand; want at least one")
+            raise ValueError(f"{path}: has no <vehicle>, <trip> or <flow>, and therefore no demand; want at least one")
         for route, count in _fastest(path, between, roads).items():
             counts[route] = counts.get(route, 0) + count
         return cls(path, np.array(departures), np.array(ends), tuple(counts), np.array(list(counts.values())))
 
     def check_window(self, begin: float, end: float) -> None:
-        """Raise ValueError if nobody departs from `begin` to `end`."""
+        """Raise ValueError if no trip departs between `begin` and `end`."""
         if not ((self.departures < end) & (self.ends >= begin)).any():
             first, last = self.departures.min(), self.ends.max()
             raise ValueError(
@@ -87,7 +87,7 @@ def _departure(where: str, trip: Xml.Element) -> float:
 
 
 def _flow(where: str, flow: Xml.Element) -> tuple[float, float]:
-    """Cars of a flow, and its end."""
+    """Return the number of cars of a flow, and its end."""
     try:
         end = float(flow.get("end", 86400))
         length = end - float(flow.get("begin", 0))
@@ -126,7 +126,7 @@ def _streets(where: str, names: list[str], street: dict[str, int], roads: Roads)
 
 
 def _fastest(path: Path, between: dict[tuple[int, int], float], roads: Roads) -> dict[tuple[int, ...], float]:
-    """Return the fastest route in free flow between two streets, for every pair of ends."""
+    """Return the fastest route in free flow between each pair of ends."""
     if not between:
         return {}
     origin, destination = roads.next_streets.nonzero()

@@ -1,8 +1,8 @@
-"""What detectors at every light read: queues, approaching cars, waiting times and speeds on its lanes, and cars that
-stand inside the junction.
+"""Detectors of the lights: queues, approaching cars, waiting times and speeds on their lanes, and cars that stand
+inside the junction.
 
 The detectors of a lane reach `reach` metres back from the stop line: along the lane, and along the lanes before it up
-to the light before. A car on a lane that leads to several lanes of a light counts in equal shares on each.
+to the previous light. A car on a lane that leads to several lanes of a light counts in equal parts on each.
 """
 
 from dataclasses import dataclass
@@ -14,49 +14,51 @@ import numpy as np
 from .roads import Roads
 
 STANDING = 0.1
-"""Cars at this speed (m/s) or less are queued, as SUMO counts halting cars."""
+"""Speed in m/s at or below which cars are queued, as SUMO counts halting cars."""
 CARS, SECONDS, INSIDE = 0.1, 0.01, 0.5
 """Units of observations: ten cars, a hundred seconds, and two cars inside a junction."""
 OTHERS = 4
-"""The last readings, which are not numbers of cars on the lane: waiting, speed, queued ahead, inside the junction."""
+"""Number of readings that do not count cars on the lane: waiting, speed, queued ahead, inside the junction."""
 
 
 class Cars(NamedTuple):
-    """All cars on streets: number of the lane, metres along it, speed, seconds since the car last moved."""
+    """All cars on streets: index of the lane, metres along it, speed, and seconds since the car last moved."""
 
     lane: np.ndarray
     position: np.ndarray
     speed: np.ndarray
     waiting: np.ndarray
     inside: np.ndarray
-    """Lanes from which those came that stand inside a junction, a number for every such car."""
+    """Origin lanes of cars that stand inside a junction, one entry per car."""
 
 
 @dataclass(frozen=True, eq=False)
 class Detectors:
-    """Which places are within reach of which detectors. Rows are lights, columns the lanes of each, as many as the
-    light with most has."""
+    """The positions within reach of each detector.
+
+    Rows are lights, columns their lanes, padded to the largest number.
+    """
 
     roads: Roads
     reach: float = 200.0
     zones: int = 3
     extended: bool = True
-    """Whether they reach beyond the begin of the lane, as far as the light before."""
+    """Whether they reach beyond the start of the lane, up to the previous light."""
 
-    @property
+    @cached_property
     def n_lanes(self) -> int:
-        """Columns: lanes of the light with most."""
+        """Number of columns: the largest number of lanes of a light."""
         return max(len(light.lanes) for light in self.roads.lights)
 
-    @property
+    @cached_property
     def n_features(self) -> int:
-        """Numbers that are read on each lane."""
+        """Number of readings per lane."""
         return 1 + self.zones + OTHERS
 
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For every lane of the network where its row of cells begins and how many it has; then of every cell its
-        column, the metres from the begin of the lane to the stop line, and the share: ``(first, many)``, ….
+        """For each lane of the network, the first of its cells and their number; then for each cell its column, the
+        metres from the start of the lane to the stop line, and the share: ``(first, many)``, ….
 
         A lane belongs to no cell, or to one for each lane of a light that it leads to within reach.
         """
@@ -88,8 +90,8 @@ class Detectors:
 
     @cached_property
     def _ahead(self) -> np.ndarray:
-        """Shares of lanes that leave a light among those ahead of a lane that leads to it, ``(lights · width, lanes)``,
-        by which queued cars on them are weighted."""
+        """Weights of lanes that leave a light for each lane that leads to it, ``(lights · width, lanes)``, by which
+        queued cars are counted."""
         matrix = np.zeros((len(self.roads.lights) * self.n_lanes, len(self.roads.lanes)))
         for i, light in enumerate(self.roads.lights):
             for j, lane in enumerate(light.lanes):
@@ -105,19 +107,21 @@ class Detectors:
 
     @cached_property
     def _row_of(self) -> np.ndarray:
-        """Row of every lane that leads to a light, and the number of rows for the others, ``(lanes,)``."""
+        """Row of each lane that leads to a light, and the number of rows for the others, ``(lanes,)``."""
         rows = np.full(len(self.roads.lanes), len(self.roads.lights) * self.n_lanes)
         for i, light in enumerate(self.roads.lights):
             rows[list(light.lanes)] = i * self.n_lanes + np.arange(len(light.lanes))
         return rows
 
     def read(self, cars: Cars) -> np.ndarray:
-        """Return readings ``(lights, lanes, features)``: queued cars, approaching cars in each zone from the stop line
-        on, seconds that the queued cars have waited, mean speed over the limit, cars queued on the lanes ahead, and
-        cars from the lane that stand inside the junction.
+        """Return readings ``(lights, lanes, features)``.
+
+        They are: queued cars, approaching cars in each zone counted from the stop line, seconds that the queued cars
+        have waited, mean speed divided by the limit, cars queued on the lanes ahead, and cars from the lane that stand
+        inside the junction.
 
         Cars are in units of ten, seconds of a hundred, cars inside the junction of two. Left turns that wait there for
-        the oncoming traffic of two crossing streets block each other for good: no other reading shows it coming.
+        the oncoming traffic of two crossing streets block each other permanently, which no other reading can predict.
         """
         size = len(self.roads.lights) * self.n_lanes
         (first, many), column, metres, share = self._cells

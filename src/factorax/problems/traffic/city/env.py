@@ -24,18 +24,18 @@ from .views import PhaseView
 Programme = Literal["chosen", "fixed", "actuated", "delay_based"]
 Targets = Literal["street", "lane"]
 LARGEST_ELAPSED = 120.0
-"""Seconds in a phase beyond which observations say no more."""
+"""Seconds in a phase at which observations saturate."""
 
 
 class Score(NamedTuple):
-    """How an episode went, as the RESCO benchmark counts: over all trips that wanted to depart in it."""
+    """The score of an episode as in the RESCO benchmark, over all trips that wanted to depart in it."""
 
     delay: float
-    """Mean seconds of delay per trip: time loss and departure delay, of trips under way and not departed as well."""
+    """Mean delay per trip in seconds: time loss and departure delay, including trips under way or not departed."""
     trips: int
     arrived: int
     waiting: int
-    """Cars that never found room to depart."""
+    """Number of cars that found no room to depart."""
     collisions: int
     teleports: int
 
@@ -43,31 +43,35 @@ class Score(NamedTuple):
 class CityEnv(gym.Env[np.ndarray, np.ndarray]):
     """Traffic lights of a SUMO network, with the demand of a file of routes.
 
-    - **Observation**: for every light, its lanes (as many as the light with most has) with the readings of
-      `Detectors`, its current phase one-hot, and the time in it. `local` makes what a light sees of each phase.
-    - **Action**: ``MultiDiscrete``, the next green phase of every light. Where it differs from the current one, the
-      light first shows `yellow` seconds of yellow.
-    - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ, one for every street or lane, are in ``info["vector_reward"]``: minus
-      the seconds of delay that its cars have had since the last decision, times `scale`. Cars that wait to depart
-      count on the street where they want to. The sum over targets and steps is `scale` times the total delay, but for
-      the last seconds of each trip, less than a decision interval, which SUMO no longer tells.
+    - **Observation**: for each light, the readings of `Detectors` on its lanes (padded to the largest number), its
+      current phase one-hot, and the time in it. `local` returns the observation of each phase of a light.
+    - **Action**: ``MultiDiscrete``, the next green phase of each light. If it differs from the current one, the light
+      first shows `yellow` seconds of yellow.
+    - **Reward**: the scalar Σⱼ ψⱼ; the targets ψ, one per street or lane, are in ``info["vector_reward"]``: minus the
+      seconds of delay of its cars since the last decision, times `scale`. Cars that wait to depart count on the street
+      of their departure. The sum over targets and steps is `scale` times the total delay, except for the last seconds
+      of each trip (less than a decision interval), which SUMO does not report.
     - **End**: truncated after `horizon` seconds. ``info["score"]`` of the last step is a `Score`. Collisions and
-      teleports are counted in ``info["collisions"]`` and ``info["teleports"]``. Cars are never teleported out of a jam.
+      teleports are counted in ``info["collisions"]`` and ``info["teleports"]``. Cars are never teleported out of a
+      jam.
 
     **Arguments**
 
-    - `net`, `routes`: files of SUMO, not compressed.
+    - `net`, `routes`: SUMO files, not compressed.
     - `network`: a preset of `influence`, or an influence network.
-    - `horizon`, `begin`: seconds of an episode, and the second of the demand that it begins with.
-    - `interval`: seconds between decisions; `yellow`: of them without green; `min_green`: seconds that green lasts at
-      least: until then, other requests are ignored.
-    - `reach`, `zones`: metres covered by detectors, and in how many zones they tell approaching cars apart; `extended`:
-      whether they reach beyond the begin of the lane that leads to the light.
-    - `travel_time`: seconds of free-flow travel within which presets of `network` look up- and downstream.
-    - `programme`: ``"chosen"`` by actions, or the network's own ``"fixed"`` one, or SUMO's ``"actuated"`` and
+    - `horizon`, `begin`: the length of an episode in seconds, and the second of the demand at which it starts.
+    - `interval`: seconds between decisions; `yellow`: seconds of them without green; `min_green`: minimum duration of
+      green in seconds, before which other requests are ignored.
+    - `clearing`: number of cars standing inside a junction from which on a request that would start other traffic is
+      replaced by the phase that lets most of them go, if one gives them protected green; 0 for never. Left turns of two
+      crossing streets that wait inside a junction can block each other permanently.
+    - `reach`, `zones`: metres covered by detectors, and the number of zones for approaching cars; `extended`: whether
+      they reach beyond the start of the lane that leads to the light.
+    - `travel_time`: seconds of free-flow travel that presets of `network` cover up- and downstream.
+    - `programme`: ``"chosen"`` by actions, the network's own ``"fixed"`` one, or SUMO's ``"actuated"`` and
       ``"delay_based"`` lights. Actions are then ignored.
-    - `trips`: whether SUMO keeps a record of every trip, which `score` needs. Without it there is no
-      ``info["score"]``, and SUMO takes about a tenth less time.
+    - `trips`: whether SUMO keeps a record of each trip, which `score` needs. Without it there is no ``info["score"]``,
+      and SUMO takes about a tenth less time.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "one_per_process": True}  # noqa: RUF012 (Gymnasium's own declaration)
@@ -83,6 +87,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         interval: int = 10,
         yellow: int = 3,
         min_green: int = 5,
+        clearing: int = 3,
         reach: float = 200.0,
         zones: int = 3,
         extended: bool = True,
@@ -94,8 +99,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         backend: SumoBackend = "libsumo",
         gui: bool = False,
     ):
-        _check(interval=interval, yellow=yellow, min_green=min_green, horizon=horizon, reach=reach, zones=zones,
-               targets=targets, scale=scale, programme=programme)  # fmt: skip
+        _check(interval=interval, yellow=yellow, min_green=min_green, clearing=clearing, horizon=horizon, reach=reach,
+               zones=zones, targets=targets, scale=scale, programme=programme)  # fmt: skip
         net, routes = Path(net).expanduser(), Path(routes).expanduser()
         self.roads = Roads.read(net)
         self.demand = Demand.read(routes, self.roads)
@@ -114,10 +119,16 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         names = self.roads.streets if targets == "street" else self.roads.lanes
         m = self.reward_dim = len(names)
         self.weights = np.ones(m)
-        self._lane = {name: i for i, name in enumerate(self.roads.lanes)}
+        # Numbers of lanes; internal lanes of junctions have that of the lane before them, plus the number of lanes.
+        count = len(self.roads.lanes)
+        inside = {name: lane + count for name, lane in self.roads.crossed_from.items()}
+        self._lane = inside | {name: i for i, name in enumerate(self.roads.lanes)}
         of_street = range(len(self.roads.streets)) if targets == "street" else _first_lanes(self.roads)
-        self._target_of_lane: list[int] = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
+        of_lane = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
+        self._target_of_lane: list[int] = [*of_lane, *of_lane, -1]  # the last one for lanes that are not known
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
+        self.clearing = clearing
+        self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]
         self.view = PhaseView.of(self.detectors)
         self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
         self.observation_space = gym.spaces.Box(0.0, np.inf, (self.view.n_inputs,), np.float32)
@@ -137,25 +148,25 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.every_second: Callable[[], None] | None = None
 
     def influence(self, preset: str, *, n: int = 0) -> BaseNetwork:
-        """The influence network of a preset, see `factorax.problems.traffic.city.influence`."""
+        """Return the influence network of a preset; see `factorax.problems.traffic.city.influence`."""
         return influence(self.roads, self.demand, preset, n=n, targets=self.targets, travel_time=self.travel_time,
                          interval=self.interval)  # fmt: skip
 
     def local(self, obs: Any) -> Any:
-        """What every light sees, ``(..., n, l)``, from joint observations."""
+        """Return the local observation of each light, ``(..., n, l)``, from joint observations."""
         return self.view.local(obs)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start an episode: every light in its first green phase."""
+        """Start an episode with each light in its first green phase."""
         super().reset(seed=seed)
         self.simulation.reset(seed if seed is not None else int(self.np_random.integers(2**31)))
         n = len(self.roads.lights)
         self.phase, self.since = np.zeros(n, int), np.zeros(n)
-        self.time, self.collisions, self.teleports, self.loaded = 0, 0, 0, 0
+        self.time, self.collisions, self.teleports = 0, 0, 0
         self._before: dict[str, tuple[float, int]] = {}
-        self._waiting: set[str] = set()
+        self._inside: dict[int, list[int]] = {}
         if self.programme == "chosen":
             for i, light in enumerate(self.roads.lights):
                 self._show(i, light.greens[0])
@@ -166,7 +177,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         """Simulate one decision interval."""
         requested = np.asarray(action)
         if requested.shape != self.phase.shape:
-            raise ValueError(f"action: got shape {requested.shape}, want {self.phase.shape}, one phase for each light")
+            raise ValueError(f"action: got shape {requested.shape}, want {self.phase.shape}, one phase per light")
         if self.programme == "chosen":
             self._choose(requested.astype(int))
         else:
@@ -185,11 +196,12 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         return self.observe(self.cars), float(psi.sum()), False, truncated, info
 
     def _choose(self, requested: np.ndarray) -> None:
-        """Show yellow, then green, where the requested phase differs and green has lasted long enough."""
+        """Show yellow, then green, if the requested phase differs and green has lasted long enough."""
         if (requested < 0).any() or (requested >= self.roads.n_phases).any():
             raise ValueError(
                 f"action: got {requested.tolist()}, want for each light a phase from 0 to below {self.roads.n_phases}"
             )
+        requested = self._clearing(requested)
         switching = ((requested != self.phase) & ((self.since >= self.min_green) | (self.time == 0))).nonzero()[0]
         for i in switching.tolist():
             light = self.roads.lights[i]
@@ -203,31 +215,38 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.since += self.interval
         self.since[switching] = self.interval - self.yellow
 
+    def _clearing(self, requested: np.ndarray) -> np.ndarray:
+        """Return the requests, with those replaced that would start other traffic before a junction is clear."""
+        chosen = requested.copy()
+        for i, standing in self._inside.items():
+            if 0 < self.clearing <= len(standing):
+                let_go = self._protected[i][:, standing].sum(axis=1)
+                if let_go[chosen[i]] < let_go.max():
+                    chosen[i] = int(let_go.argmax())
+        return chosen
+
     def _run(self, seconds: int) -> None:
-        step, api = self.simulation.step, self.simulation.api.simulation
+        step, look = self.simulation.step, self.every_second
+        colliding, teleporting = self.simulation.counts
         for _ in range(seconds):
             step()
-            self.collisions += api.getCollidingVehiclesNumber()
-            self.teleports += api.getStartingTeleportNumber()
-            self.loaded += api.getLoadedNumber()
-            if self.every_second is not None:
-                self.every_second()
+            self.collisions += colliding()
+            self.teleports += teleporting()
+            if look is not None:
+                look()
 
     def _read(self) -> tuple[Cars, np.ndarray]:
-        """Cars on lanes, and the targets since the last decision."""
+        """Return the cars on lanes, and the targets since the last decision."""
         names, lanes, position, speed, loss, waiting = self.simulation.delays()
-        lane_number, crossed = self._lane, self.roads.crossed_from
-        number = [lane_number.get(lane, -1) for lane in lanes]
-        on_lane = np.array(number, int)
-        origin = [lane if lane >= 0 else crossed.get(name, -1) for lane, name in zip(number, lanes, strict=True)]
-        of_lane = self._target_of_lane
+        lane_number, of_lane, count = self._lane, self._target_of_lane, len(self.roads.lanes)
+        numbers = [lane_number.get(lane, -1) for lane in lanes]
         before, now = self._before, {}
         place, lost = [], []
-        for name, lane, total in zip(names, origin, loss, strict=True):
-            target = of_lane[lane] if lane >= 0 else -1
+        for name, number, total in zip(names, numbers, loss, strict=True):
+            target = of_lane[number]
             earlier = before.get(name)
             if earlier is not None:
-                place.append(earlier[1] if earlier[1] >= 0 else target)  # where it was held up
+                place.append(earlier[1] if earlier[1] >= 0 else target)  # where it was delayed
                 lost.append(total - earlier[0])
             else:
                 place.append(target)
@@ -242,18 +261,23 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
                 lost.append(self.interval)
         at = np.array(place, int)
         psi = np.bincount(np.maximum(at, 0), np.array(lost), self.reward_dim) if len(at) else np.zeros(self.reward_dim)
-        there = on_lane >= 0
-        came_from = np.array(origin, int)
-        inside = came_from[~there & (came_from >= 0) & (speed <= STANDING)]
-        cars = Cars(on_lane[there], position[there], speed[there], waiting[there], inside)
+        on_lane = np.array(numbers, int)
+        there = (on_lane >= 0) & (on_lane < count)
+        standing = ((on_lane >= count) & (speed <= STANDING)).nonzero()[0]
+        self._inside = {}
+        for i in standing.tolist():
+            if lanes[i] in self.roads.links_inside:
+                light, link = self.roads.links_inside[lanes[i]]
+                self._inside.setdefault(light, []).append(link)
+        cars = Cars(on_lane[there], position[there], speed[there], waiting[there], on_lane[standing] - count)
         return cars, (-self.scale * psi).astype(np.float32)
 
     def observe(self, cars: Cars) -> np.ndarray:
-        """The joint observation, ``(d,)``."""
+        """Return the joint observation, ``(d,)``."""
         return self.view.observation(self.detectors.read(cars), self.phase, np.minimum(self.since, LARGEST_ELAPSED))
 
     def score(self) -> Score:
-        """How the episode has gone so far."""
+        """Return the score of the episode so far."""
         api = self.simulation.api
         ask = lambda name: float(api.simulation.getParameter("", f"device.tripinfo.{name}"))  # noqa: E731
         arrived = int(ask("count"))
@@ -278,7 +302,7 @@ def _first_lanes(roads: Roads) -> Sequence[int]:
 
 
 def _neighbours(roads: Roads) -> np.ndarray:
-    """Which lights are joined by a street, booleans ``(n, n)``."""
+    """Return which lights are connected by a street, booleans ``(n, n)``."""
     into = [{int(roads.street_of[lane]) for lane in light.lanes} for light in roads.lights]
     out = [{int(roads.street_of[lane]) for lane in light.exits} for light in roads.lights]
     joined = np.array([[bool(a & b) for b in into] for a in out])
@@ -286,8 +310,8 @@ def _neighbours(roads: Roads) -> np.ndarray:
 
 
 def _check(**settings: Any) -> None:
-    """Raise ValueError for a setting that makes no sense."""
-    whole = {"interval": 1, "yellow": 0, "min_green": 0, "horizon": 1, "zones": 1}
+    """Raise ValueError for an invalid setting."""
+    whole = {"interval": 1, "yellow": 0, "min_green": 0, "clearing": 0, "horizon": 1, "zones": 1}
     for name, least in whole.items():
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

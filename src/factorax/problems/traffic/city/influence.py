@@ -28,19 +28,19 @@ def influence(
     travel_time: float = 30.0,
     interval: float = 10.0,
 ) -> BaseNetwork:
-    """Return which light influences the delay on which street.
+    """Return the network from lights to delays on streets.
 
     - ``"in"``: the streets that lead to the light. ``"incident"``: those, and the streets that lead away from it.
-    - ``"section"``: those of ``"reach"`` between the light and its neighbours: a car comes from there to the light, or
-      from the light to there, without passing another one. Maps cut streets into many: this is their ``"incident"``.
+    - ``"section"``: the streets of ``"reach"`` between the light and its neighbours: cars travel between them and the
+      light without passing another one. Maps divide streets into many: this is the counterpart of ``"incident"``.
     - ``"n-level"``: the incident streets of all lights at most `n` streets away; also ``"1-level"``, ….
     - ``"upstream"``: incident streets, and those from which a car can reach the light within `travel_time` seconds of
-      free flow: their cars are held back when queues grow.
+      free flow: growing queues hold their cars back.
     - ``"downstream"``: incident streets, and those that routes of the demand reach within `travel_time` after it.
     - ``"reach"``: both of these. ``"corridor"``: all streets of all routes that pass the light.
-    - ``"lagged"``: ``"reach"``, each street from the decision on before which nothing can arrive there: a
-      `LaggedNetwork`.
-    - ``"complete"``: every street, the global reward.
+    - ``"lagged"``: ``"reach"`` as a `LaggedNetwork`, in which each street starts at the first decision after which a
+      car can have arrived there.
+    - ``"complete"``: all streets, the global reward.
     """
     level = re.fullmatch(r"(\d+)-level", preset)
     if level:
@@ -58,12 +58,13 @@ def influence(
     if preset == "lagged":
         return LaggedNetwork.from_lags(lags, names, labels)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StructureWarning)  # streets that no light reaches are in no row
+        warnings.simplefilter("ignore", StructureWarning)  # streets that no light influences are expected
         return InfluenceNetwork(sparse.csr_array(lags >= 0), names, labels)
 
 
 def _lags(roads: Roads, demand: Demand, preset: str, n: int, travel_time: float, interval: float) -> np.ndarray:
-    """Decisions until a light can have changed the delay on a street, ``(lights, streets)``; −1 for never."""
+    """Return the decisions until a light can have changed the delay on a street, ``(lights, streets)``; −1 for
+    never."""
     into = [sorted({int(roads.street_of[lane]) for lane in light.lanes}) for light in roads.lights]
     out = [sorted({int(roads.street_of[lane]) for lane in light.exits}) for light in roads.lights]
     lags = np.full((len(roads.lights), len(roads.streets)), -1)
@@ -96,7 +97,7 @@ def _merged(
 
 
 def _sections(roads: Roads, into: list[list[int]], out: list[list[int]]) -> np.ndarray:
-    """Streets between every light and its neighbours, booleans ``(lights, streets)``."""
+    """Return the streets between each light and its neighbours, booleans ``(lights, streets)``."""
     controlled = {street for streets in into for street in streets}
     after = roads.next_streets
     before = after.T.tocsr()
@@ -112,7 +113,7 @@ def _sections(roads: Roads, into: list[list[int]], out: list[list[int]]) -> np.n
                 street = left.pop()
                 reached[i, street] = True
                 if following is after and street in controlled:
-                    continue  # it leads to the next light
+                    continue  # this street leads to the next light
                 for other in following.indices[following.indptr[street] : following.indptr[street + 1]].tolist():
                     if other not in visited and not is_end(other):
                         visited.add(other)
@@ -121,7 +122,8 @@ def _sections(roads: Roads, into: list[list[int]], out: list[list[int]]) -> np.n
 
 
 def upstream_seconds(roads: Roads, into: list[list[int]]) -> np.ndarray:
-    """Free-flow seconds from the end of every street to the nearest approach of every light, ``(lights, streets)``."""
+    """Return free-flow seconds from the end of each street to the nearest approach of each light, ``(lights,
+    streets)``."""
     origin, destination = roads.next_streets.nonzero()
     shape = roads.next_streets.shape
     # Backwards: from a street to the one before it, through the length of the street itself.
@@ -130,8 +132,10 @@ def upstream_seconds(roads: Roads, into: list[list[int]]) -> np.ndarray:
 
 
 def downstream_seconds(roads: Roads, demand: Demand, into: list[list[int]], *, whole: bool = False) -> np.ndarray:
-    """Free-flow seconds from every light to the begin of the streets after it on routes of the demand; with `whole`,
-    0 for every street of a route that passes the light."""
+    """Return free-flow seconds from each light to the start of later streets on routes of the demand.
+
+    With `whole`, 0 for each street of a route that passes the light.
+    """
     at = {street: i for i, streets in enumerate(into) for street in streets}
     seconds = np.full((len(into), len(roads.streets)), np.inf)
     for route in demand.routes:
@@ -149,6 +153,6 @@ def downstream_seconds(roads: Roads, demand: Demand, into: list[list[int]], *, w
 
 
 def _hops(into: list[list[int]], out: list[list[int]]) -> np.ndarray:
-    """Streets between two lights, at least, either way, ``(lights, lights)``."""
+    """Return the minimum number of streets between two lights in either direction, ``(lights, lights)``."""
     joined = np.array([[bool(set(a) & set(b)) for b in into] for a in out])
     return dijkstra(sparse.csr_array(joined | joined.T), unweighted=True)

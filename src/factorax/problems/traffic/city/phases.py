@@ -5,7 +5,7 @@ from functools import cache
 
 
 def green_phases(states: Iterable[str]) -> tuple[str, ...]:
-    """Return the different states in which cars may go and no light is yellow, in their order.
+    """Return the distinct states in which cars may go and no light is yellow, in order.
 
     >>> green_phases(["GGrr", "yyrr", "rrGg", "rryy", "GGrr", "rrrr"])
     ('GGrr', 'rrGg')
@@ -25,7 +25,7 @@ def is_green(state: str) -> bool:
 
 @cache
 def yellow_between(before: str, after: str) -> str:
-    """Return what a light shows between two green phases: yellow where green ends, green where it stays, else red.
+    """Return the state between two green phases: yellow where green ends, green where it stays, otherwise red.
 
     >>> yellow_between("GGrr", "rGrG")
     'yGrr'

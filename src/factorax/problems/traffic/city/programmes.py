@@ -19,10 +19,10 @@ def write_programmes(net: Path, kind: Literal["actuated", "delay_based"], to: Pa
         phases = [phase.get("state", "") for phase in logic.iter("phase")]
         copy = Xml.SubElement(additional, "tlLogic", id=logic.get("id", ""), type=kind, programID="own", offset="0")
         for state, phase in zip(phases, logic.iter("phase"), strict=True):
-            made = Xml.SubElement(copy, "phase", state=state, duration=phase.get("duration", "30"))
+            copied_phase = Xml.SubElement(copy, "phase", state=state, duration=phase.get("duration", "30"))
             if is_green(state):
-                made.set("minDur", str(LEAST_GREEN))
-                made.set("maxDur", str(MOST_GREEN))
+                copied_phase.set("minDur", str(LEAST_GREEN))
+                copied_phase.set("maxDur", str(MOST_GREEN))
             elif "y" in state.lower():
-                made.set("duration", str(yellow))
+                copied_phase.set("duration", str(yellow))
     to.write_bytes(Xml.tostring(additional))

@@ -17,11 +17,11 @@ NAMES = {
     "ingolstadt7": 57600,
     "ingolstadt21": 57600,
 }
-"""Networks, and the second at which the hour of their demand begins."""
+"""Names of the networks, with the second at which the hour of their demand starts."""
 
 
 def resco_files(name: str) -> tuple[Path, Path]:
-    """Return the files of a network of RESCO: streets and demand."""
+    """Return the files of a RESCO network: streets and demand."""
     if name not in NAMES:
         raise ValueError(f"resco: got {name!r}, want one of {', '.join(NAMES)}")
     spec = importlib.util.find_spec("sumo_rl")
@@ -33,17 +33,17 @@ def resco_files(name: str) -> tuple[Path, Path]:
             return net, routes[0]
     lacks = f"sumo-rl is installed in {places[0]}, without that network" if places else "sumo-rl is not installed"
     raise ValueError(
-        f"resco: got {name!r}, and {lacks}; its wheel has the networks of RESCO: pip install --no-deps sumo-rl==1.4.5"
+        f"resco: got {name!r}, but {lacks}; its wheel contains the RESCO networks: pip install --no-deps sumo-rl==1.4.5"
     )
 
 
 def resco(name: str, **settings: Any) -> CityEnv:
-    """Return the environment of a network of RESCO with its protocol: an hour, a decision every 10 s, 3 s of yellow."""
+    """Return the environment of a RESCO network with its protocol: one hour, a decision every 10 s, 3 s of yellow."""
     net, routes = resco_files(name)
     settings.setdefault("begin", NAMES[name])
     return CityEnv(net, routes, **settings)
 
 
 def maker(name: str, **settings: Any) -> partial[CityEnv]:
-    """Return a function that makes `resco` environments; it can be sent to workers."""
+    """Return a picklable function that creates `resco` environments, for workers."""
     return partial(resco, name, **settings)

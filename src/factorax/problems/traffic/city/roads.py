@@ -1,8 +1,9 @@
-"""Read a SUMO network for signal control: streets, lanes, the links of every light and its green phases."""
+"""Read a SUMO network for signal control: streets, lanes, the links of each light and its green phases."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -12,15 +13,15 @@ from ..sumo.files import parse
 from .phases import green_phases
 
 VERSIONS = "1"
-"""Major version of the format of networks that is read."""
+"""Supported major version of the network format."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A way through a junction that a light controls: from a lane to a lane, by their numbers."""
+    """A way through a junction that a light controls: from lane to lane, by index."""
 
     index: int
-    """Which letter of a phase is for it."""
+    """Index of its letter in a phase."""
     origin: int
     destination: int
 
@@ -31,9 +32,9 @@ class Light:
 
     name: str
     greens: tuple[str, ...]
-    """What it shows in every green phase, one letter per link."""
+    """The state of each green phase, one letter per link."""
     links: tuple[Link, ...]
-    """Links of cars; those of pedestrians are letters of a phase without a link here."""
+    """Links of cars; pedestrian links are letters of a phase without an entry here."""
 
     @cached_property
     def lanes(self) -> tuple[int, ...]:
@@ -48,30 +49,32 @@ class Light:
 
 @dataclass(frozen=True, eq=False)
 class Roads:
-    """Streets, lanes and lights of a ``.net.xml`` file; streets and lanes have numbers in the order of the file."""
+    """Streets, lanes and lights of a ``.net.xml`` file; streets and lanes are indexed in the order of the file."""
 
     path: Path
     streets: tuple[str, ...]
     lanes: tuple[str, ...]
     street_of: np.ndarray
-    """Number of the street of every lane."""
+    """Street index of each lane."""
     lengths: np.ndarray
-    """Metres of every lane."""
+    """Length of each lane in metres."""
     speeds: np.ndarray
-    """Speed limit of every lane, m/s."""
+    """Speed limit of each lane in m/s."""
     shapes: tuple[tuple[tuple[float, float], ...], ...]
-    """Points of the middle of every lane, for drawings."""
+    """Centre line of each lane, for drawings."""
     following: sparse.csr_array
     """Which lane leads to which, booleans ``(lanes, lanes)``."""
     crossed_from: dict[str, int]
-    """Number of the lane from which cars come to each internal lane of a junction."""
+    """Index of the lane from which cars enter each internal lane of a junction."""
+    links_inside: dict[str, tuple[int, int]]
+    """Light and link index of each internal lane behind a light."""
     lights: tuple[Light, ...]
     uncontrolled: tuple[str, ...]
     """Lights with fewer than two green phases; they follow the programme of the file."""
 
     @classmethod
     def read(cls, path: Path) -> "Roads":
-        """Read a network; a ValueError names the file and the element that is wrong."""
+        """Read a network; a ValueError names the file and the invalid element."""
         root = parse(path, "net")
         version = root.get("version", "")
         if version.partition(".")[0] != VERSIONS:
@@ -95,7 +98,8 @@ class Roads:
             speeds=np.array([_number(path, lane, "speed") for _, lane in elements]),
             shapes=tuple(_shape(path, lane) for _, lane in elements),
             following=following,
-            crossed_from=_crossed_from(root, lane_number),
+            crossed_from=_followed(root, lane_number),
+            links_inside=_followed(root, _behind_lights(root, lights)),
             lights=lights,
             uncontrolled=uncontrolled,
         )
@@ -110,19 +114,19 @@ class Roads:
 
     @cached_property
     def connected(self) -> frozenset[tuple[int, int]]:
-        """Pairs of streets of which the first leads to the second."""
+        """Pairs of streets in which the first leads to the second."""
         origin, destination = self.next_streets.nonzero()
         return frozenset(zip(origin.tolist(), destination.tolist(), strict=True))
 
     @cached_property
     def seconds(self) -> np.ndarray:
-        """Free-flow travel time of every street, ``(streets,)``."""
+        """Free-flow travel time of each street, ``(streets,)``."""
         first = np.unique(self.street_of, return_index=True)[1]
         return self.lengths[first] / self.speeds[first]
 
     @property
     def n_phases(self) -> tuple[int, ...]:
-        """Number of green phases of every light."""
+        """Number of green phases of each light."""
         return tuple(len(light.greens) for light in self.lights)
 
 
@@ -132,7 +136,7 @@ def _connections(path: Path, root: Xml.Element, lane: dict[str, int]) -> tuple[d
     for connection in root.iter("connection"):
         ends = [f"{connection.get(end)}_{connection.get(which)}" for end, which in _ENDS]
         if ends[0] not in lane or ends[1] not in lane:
-            continue  # internal edges, and crossings of pedestrians
+            continue  # internal edges and pedestrian crossings
         origin, destination = lane[ends[0]], lane[ends[1]]
         origins.append(origin)
         destinations.append(destination)
@@ -147,8 +151,10 @@ _ENDS = ("from", "fromLane"), ("to", "toLane")
 
 
 def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tuple[tuple[Light, ...], tuple[str, ...]]:
-    """Return the lights that have a choice, and the names of the others. A light may have several programmes: all their
-    green phases are choices."""
+    """Return the lights with at least two green phases, and the names of the others.
+
+    If a light has several programmes, the green phases of all of them are choices.
+    """
     shown: dict[str, list[str]] = {}
     for logic in root.iter("tlLogic"):
         states = [_attribute(path, phase, "state") for phase in logic.iter("phase")]
@@ -183,21 +189,30 @@ def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tupl
             lights.append(Light(name, greens, tuple(sorted(links[name], key=lambda link: link.index))))
     if not lights:
         raise ValueError(
-            f"{path}: has no light with two green phases or more, so nothing to choose; netconvert --tls.guess adds "
-            "lights"
+            f"{path}: has no light with two or more green phases, want at least one; netconvert --tls.guess adds lights"
         )
     return tuple(lights), tuple(uncontrolled)
 
 
-def _crossed_from(root: Xml.Element, lane: dict[str, int]) -> dict[str, int]:
-    """Lanes by the internal lanes that they lead to; a way through a junction may be in several parts."""
-    crossed: dict[str, int] = {}
+def _followed(root: Xml.Element, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the known value of each lane for the internal lanes it leads to; a way through may have several parts."""
+    found = {lane: value for lane, value in known.items() if lane.startswith(":")}
     ways = [(f"{c.get('from')}_{c.get('fromLane')}", c.get("via", "")) for c in root.iter("connection") if c.get("via")]
     for _ in range(3):
         for origin, internal in ways:
-            if origin in lane or origin in crossed:
-                crossed.setdefault(internal, lane[origin] if origin in lane else crossed[origin])
-    return crossed
+            if origin in known or origin in found:
+                found.setdefault(internal, known[origin] if origin in known else found[origin])
+    return found
+
+
+def _behind_lights(root: Xml.Element, lights: tuple[Light, ...]) -> dict[str, tuple[int, int]]:
+    """Light and link of the first internal lane of every link."""
+    number = {light.name: i for i, light in enumerate(lights)}
+    return {
+        c.get("via", ""): (number[c.get("tl", "")], int(c.get("linkIndex", "0")))
+        for c in root.iter("connection")
+        if c.get("via") and c.get("tl") in number
+    }
 
 
 def _attribute(path: Path, element: Xml.Element, name: str) -> str:

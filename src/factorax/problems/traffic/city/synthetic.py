@@ -1,4 +1,4 @@
-"""A city of any size: a grid with turns by netgenerate, and trips between random streets at its border."""
+"""Synthetic cities of any size: a grid with turns by netgenerate, and trips between random streets at its border."""
 
 import subprocess
 from pathlib import Path
@@ -21,13 +21,13 @@ def write_city(
     seconds: int = 3600,
     street: float = 200.0,
 ) -> tuple[Path, Path]:
-    """Write the files of a city, for `CityEnv`, and return their names: streets and demand.
+    """Write the files of a city for `CityEnv`, and return their paths: streets and demand.
 
     - `folder`: an existing folder for ``city.net.xml`` and ``city.rou.xml``.
-    - `rows`, `columns`: of lights; all turns are allowed, on streets of two lanes.
+    - `rows`, `columns`: numbers of lights; all turns are allowed, on streets of two lanes.
     - `trips`: number of cars, each from one random street at the border to another, at a random whole second below
       `seconds`; the same `seed` gives the same file.
-    - `street`: metres between lights.
+    - `street`: distance between lights in metres.
     """
     for name, value in (("rows", rows), ("columns", columns), ("trips", trips), ("seconds", seconds)):
         checked(name, value, Count)
@@ -69,7 +69,7 @@ def write_city(
 
 
 def _border(roads: Roads) -> tuple[list[str], list[str]]:
-    """Streets that lead into the city, and those that lead out of it."""
+    """Return the streets that lead into the city, and those that lead out of it."""
     following = roads.next_streets
     has_before, has_after = following.sum(axis=0) > 0, following.sum(axis=1) > 0
     entries = [name for name, before in zip(roads.streets, has_before, strict=True) if not before]
@@ -78,7 +78,7 @@ def _border(roads: Roads) -> tuple[list[str], list[str]]:
 
 
 def _ends(rng: np.random.Generator, entries: list[str], exits: list[str]) -> tuple[str, str]:
-    """A street into the city, and one out of it at another place: netgenerate names the way back ``BA`` for ``AB``."""
+    """Return a street into the city, and one out of it elsewhere: netgenerate names the way back ``BA`` for ``AB``."""
     origin = entries[rng.integers(len(entries))]
     others = [name for name in exits if not (len(name) == len(origin) and name in 2 * origin)]
     return origin, others[rng.integers(len(others))]

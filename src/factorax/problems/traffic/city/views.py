@@ -1,4 +1,4 @@
-"""What a light sees of each of its phases: readings of the lanes that get green in it, and of those that do not."""
+"""The observation of each phase of a light: readings of the lanes with and without green in it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,28 +9,28 @@ import numpy as np
 from .detectors import OTHERS, Detectors
 
 ELAPSED = 1 / 60
-"""Unit of the time in a phase."""
+"""Unit of the time in a phase, in seconds."""
 SPREAD = 5.0
-"""Sums x of readings are seen as log(1 + 5x): two cars, or twenty seconds of waiting, are 0.7."""
+"""Sums x of readings are transformed to log(1 + 5x): two cars, or twenty seconds of waiting, are 0.7."""
 
 
 @dataclass(frozen=True, eq=False)
 class PhaseView:
-    """From the readings of lanes to joint observations, and from these to what a light sees of every phase.
+    """Conversion of readings of lanes to joint observations, and of these to observations of each phase.
 
     A phase is described by the cars that it would serve, queued or approaching, in tens; by the readings of its lanes,
-    summed over those with protected green (G) and over those with permissive green (g), and the largest of a lane; by
-    the sums of the current phase, the largest of all phases and the total of the light; by whether it is the current
-    one, and for how long there has been green. This is the competition of phases of FRAP (Zheng et al., 2019) as
-    features: one network scores one phase after another, so that lights may have any lanes and any phases.
+    summed over those with protected green (G) and with permissive green (g), and their maximum over lanes; by the sums
+    of the current phase, the maximum over all phases and the total of the light; and by whether it is the current
+    phase, and the time since green began. These are the competing phases of FRAP (Zheng et al., 2019) as features: one
+    network scores each phase, so that lights may have any lanes and phases.
     """
 
     protected: np.ndarray
-    """Shares of links with G among those of every lane, ``(n, phases, lanes)``."""
+    """Fractions of links with G among those of each lane, ``(n, phases, lanes)``."""
     permissive: np.ndarray
-    """Shares of links with g, ``(n, phases, lanes)``."""
+    """Fractions of links with g, ``(n, phases, lanes)``."""
     n_features: int
-    """Readings of each lane."""
+    """Number of readings per lane."""
 
     @classmethod
     def of(cls, detectors: Detectors) -> "PhaseView":
@@ -57,7 +57,7 @@ class PhaseView:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Lights, phases of the light with most, lanes of the light with most."""
+        """Number of lights, largest number of phases, largest number of lanes."""
         n, phases, lanes = self.protected.shape
         return n, phases, lanes
 
@@ -95,6 +95,8 @@ class PhaseView:
         readings = rows[..., : lanes * self.n_features].reshape(*lead, n, lanes, self.n_features)
         current = rows[..., lanes * self.n_features : -1]
         elapsed = rows[..., -1:]
+        if xp is np:
+            return self._local_of_numpy(readings, current, elapsed).reshape(*lead, n, phases * self.n_seen)
         strong, weak = xp.matmul(self.protected, readings), xp.matmul(self.permissive, readings)  # (..., n, p, f)
         now = xp.matmul(current[..., None, :], strong)
         shape = strong.shape
@@ -107,8 +109,28 @@ class PhaseView:
             SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1)
         )  # a jam is not a hundred queues
         present = xp.matmul(self.served, readings[..., :-OTHERS]).sum(axis=-1, keepdims=True)
-        seen = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
-        return seen.reshape(*lead, n, phases * self.n_seen)
+        features = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
+        return features.reshape(*lead, n, phases * self.n_seen)
+
+    def _local_of_numpy(self, readings: np.ndarray, current: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
+        """The same in NumPy, without intermediate arrays: workers call it at every decision."""
+        f = self.n_features
+        seen = np.empty((*current.shape, self.n_seen), np.float32)
+        strong, weak, longest, now, most, total = (seen[..., 1 + i * f : 1 + (i + 1) * f] for i in range(6))
+        np.matmul(self.protected, readings, out=strong)
+        np.matmul(self.permissive, readings, out=weak)
+        (self.served[..., None] * readings[..., None, :, :]).max(axis=-2, out=longest)
+        now[...] = np.matmul(current[..., None, :], strong)
+        most[...] = strong.max(axis=-2, keepdims=True)
+        total[...] = readings.sum(axis=-2)[..., None, :]
+        sums = seen[..., 1 : 1 + 6 * f]
+        sums *= SPREAD
+        np.log1p(sums, out=sums)
+        seen[..., 0] = np.matmul(self.served, readings[..., :-OTHERS].sum(axis=-1, keepdims=True))[..., 0]
+        seen[..., -3] = current
+        np.multiply(current, elapsed, out=seen[..., -2])
+        seen[..., -1] = elapsed
+        return seen
 
 
 def _jax_numpy() -> Any:

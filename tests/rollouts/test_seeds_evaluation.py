@@ -1,0 +1,27 @@
+"""Several policies evaluated by one program, against one after the other."""
+
+import numpy as np
+import pytest
+
+from factorax.learning import FactoredPPO, devices
+from factorax.runs.seeds import evaluate_seeds
+
+SIZES = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_the_same_returns_as_one_after_the_other(monkeypatch, on_gpu):
+    # As on a GPU: states, rollouts and updates are programs of their own, and the evaluation is compiled in a thread.
+    monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: on_gpu)
+    models = [FactoredPPO("chain:4", seed=seed, **SIZES).learn(64, progress_bar=False) for seed in (1, 2)]
+    together = evaluate_seeds(models, episodes=3)
+    for model, (best, sampled) in zip(models, together, strict=True):
+        np.testing.assert_allclose(best, model.evaluate(3)["episodes"], rtol=1e-5)
+        np.testing.assert_allclose(sampled, model.evaluate(3, deterministic=False)["episodes"], rtol=1e-5)
+
+
+def test_parts_learn_what_one_program_does(monkeypatch):
+    whole = FactoredPPO("chain:4", seed=3, **SIZES).learn(64, progress_bar=False)
+    monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: True)
+    parts = FactoredPPO("chain:4", seed=3, **SIZES, gae_steps=8).learn(64, progress_bar=False)  # a program of its own
+    assert parts.history[-1]["train/loss"] == pytest.approx(whole.history[-1]["train/loss"], rel=1e-4)
