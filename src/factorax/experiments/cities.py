@@ -44,13 +44,13 @@ class Settings:
     networks: tuple[str, ...] = (NEAR, GLOBAL)
     transfer: tuple[str, ...] = ("cologne3", "cologne8")
     """City to train on, with near streets, and city to play on without further training; empty to leave it out."""
-    episodes: tuple[int, ...] = (30, 50, 60, 25)
+    episodes: tuple[int, ...] = (60, 110, 120, 50)
     """Training episodes in each city."""
     seeds: int = 5
     evaluations: int = 10
     """Evaluations, one after each of the last episodes of a training."""
     evaluation_seeds: int = 10
-    played: int = 2
+    played: int = 3
     """Episodes of an evaluation: evaluations go round the evaluation seeds."""
     horizon: int = 3600
     """Seconds of an episode."""
