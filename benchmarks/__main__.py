@@ -1,11 +1,12 @@
 """`make bench`: all performance promises, as ratios to named yardsticks measured in the same run.
 
-``python -m benchmarks rollouts credit`` measures only those files.
+``python -m benchmarks rollouts bench_credit`` measures those files alone.
 """
 
 import os
 import platform
 import sys
+import time
 from types import ModuleType
 
 import jax
@@ -26,11 +27,13 @@ from . import (
     bench_policies,
     bench_rddl,
     bench_rollouts,
+    bench_start,
     bench_sumo_training,
     bench_traffic,
 )
 
 BENCHES = (
+    bench_start,
     bench_credit,
     bench_discovery,
     bench_factorisation,
@@ -52,6 +55,7 @@ BENCHES = (
 def chosen(names: list[str]) -> list[ModuleType]:
     """Run the benchmarks of these names, or all of them."""
     named = {bench.__name__.rpartition("bench_")[2]: bench for bench in BENCHES}
+    names = [name.removeprefix("bench_") for name in names]
     if wrong := [name for name in names if name not in named]:
         sys.exit(f"benchmarks: got {', '.join(wrong)}; want some of {', '.join(named)}, or nothing for all")
     return [named[name] for name in names or named]
@@ -63,15 +67,18 @@ def main() -> int:
     table.add_column()
     for column in ("ours", "yardstick", "ratio", "bound"):
         table.add_column(column, justify="right")
-    missed = 0
+    kept = missed = 0
+    start = time.perf_counter()
     for bench in chosen(sys.argv[1:]):
         for row in bench.rows():
             mark = "" if row.kept else " ✗"
             missed += not row.kept
+            kept += row.kept and row.bound != "–"
             table.add_row(row.name, row.ours, row.yardstick, f"{row.ratio:.2f}{mark}", row.bound)
     console.print(table)
-    if missed:
-        console.print(f"{missed} bound(s) missed: the machine may be busy; run again before you believe it")
+    minutes = (time.perf_counter() - start) / 60
+    hint = ": the machine may be busy; run again before you believe it" if missed else ""
+    console.print(f"{kept} bounds kept, {missed} missed, in {minutes:.1f} minutes{hint}", highlight=False)
     return 1 if missed else 0
 
 

@@ -10,6 +10,7 @@ them the rows are left out.
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import factorax as fx
 from factorax.problems.traffic import Traffic
@@ -49,32 +51,12 @@ def our_rate(rounds: int = 4) -> float:
     return COPIES * EPISODE * (len(times) - 1) / (times[-1] - times[0])
 
 
-def paper_rate(in_sumo: bool, rounds: int = 2) -> float:
-    """Measure steps per second of complete training with the paper's settings: minibatches of about 125, ten epochs."""
-    from factorax.problems.traffic import lanes
-    from factorax.problems.traffic.sumo import make_traffic
-
-    problem = partial(make_traffic, 3, 3) if in_sumo else lanes(3, 3, slots=16)
-    size = {"n_envs": COPIES, "batch_size": 100} if in_sumo else {"n_envs": 50, "batch_size": 125}
-    who = {"rollouts": "processes", "workers": COPIES} if in_sumo else {}
-    times = []
-    ppo = fx.FactoredPPO(
-        problem,
-        policy="shared",
-        identity=0,
-        critic="factor",
-        hidden=(32, 32, 32),
-        n_steps=EPISODE,
-        n_epochs=EPOCHS,
-        **size,
-        **who,
-    )
-    step = size["n_envs"] * EPISODE
-    ppo.learn(
-        (rounds + 1) * step, progress_bar=False, callback=lambda model, metrics: times.append(time.perf_counter())
-    )
-    ppo.close()
-    return step * (len(times) - 1) / (times[-1] - times[0])
+def time_to_target(simulator: Literal["lanes", "sumo"]) -> float:
+    """Seconds of a process of its own until the policy is better than gap-out in SUMO; infinite if it never is."""
+    command = [sys.executable, "-m", "benchmarks.time_to_target", simulator, "--limit", "600"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    result = json.loads(done.stdout.splitlines()[-1])
+    return result["seconds"] if result["reached"] else float("inf")
 
 
 def their_rate(every: int) -> float:
@@ -93,8 +75,9 @@ def their_rate(every: int) -> float:
 def rows() -> Iterator[Row]:
     if find_spec("libsumo") is None:
         return
-    ours, theirs = best(partial(paper_rate, False), partial(paper_rate, True, 5), rounds=2)
-    yield at_least("traffic 3×3, training in lanes", ours, theirs, "training in SUMO, 2 processes", 8.0, "steps/s")
+    lanes, sumo = time_to_target("lanes"), time_to_target("sumo")
+    row = at_least("traffic 3×3, training in lanes until better than gap-out in SUMO", 1 / lanes, 1 / sumo, "", 4.0)
+    yield replace(row, ours=f"{lanes:.0f} s", yardstick=f"{sumo:.0f} s, training in SUMO, 2 processes")
     if not SUMO_RL.exists():
         print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
         return

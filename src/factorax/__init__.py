@@ -2,21 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from . import structure as structure
-from ._credit import credit as credit
-from ._credit import factor_baseline as factor_baseline
 from ._lazy import loaded_when_needed
-from .structure import BaseNetwork as BaseNetwork
-from .structure import Curriculum as Curriculum
-from .structure import Factorisation as Factorisation
-from .structure import InfluenceNetwork as InfluenceNetwork
-from .structure import LaggedNetwork as LaggedNetwork
-from .structure import NetworkSchedule as NetworkSchedule
-from .structure import PartitionMap as PartitionMap
-from .structure import StateNetwork as StateNetwork
-from .structure import StructureWarning as StructureWarning
-from .structure import close_over as close_over
-from .structure import patterns as patterns
 
 __version__ = "0.1.0"
 
@@ -29,6 +15,9 @@ if TYPE_CHECKING:
     from . import problems as problems
     from . import rollouts as rollouts
     from . import runs as runs
+    from . import structure as structure
+    from ._credit import credit as credit
+    from ._credit import factor_baseline as factor_baseline
     from .discovery import discover as discover
     from .discovery import worthwhile_network as worthwhile_network
     from .gradients import bias_report as bias_report
@@ -44,8 +33,33 @@ if TYPE_CHECKING:
     from .rollouts import check_problem as check_problem
     from .runs.report import report as report
     from .spec import Spec as Spec
+    from .structure import BaseNetwork as BaseNetwork
+    from .structure import Curriculum as Curriculum
+    from .structure import Factorisation as Factorisation
+    from .structure import InfluenceNetwork as InfluenceNetwork
+    from .structure import LaggedNetwork as LaggedNetwork
+    from .structure import NetworkSchedule as NetworkSchedule
+    from .structure import PartitionMap as PartitionMap
+    from .structure import StateNetwork as StateNetwork
+    from .structure import StructureWarning as StructureWarning
+    from .structure import close_over as close_over
+    from .structure import patterns as patterns
 
 _HOMES = {
+    "structure": "structure",
+    "credit": "_credit",
+    "factor_baseline": "_credit",
+    "BaseNetwork": "structure",
+    "Curriculum": "structure",
+    "Factorisation": "structure",
+    "InfluenceNetwork": "structure",
+    "LaggedNetwork": "structure",
+    "NetworkSchedule": "structure",
+    "PartitionMap": "structure",
+    "StateNetwork": "structure",
+    "StructureWarning": "structure",
+    "close_over": "structure",
+    "patterns": "structure",
     "discovery": "discovery",
     "experiments": "experiments",
     "gradients": "gradients",
@@ -71,5 +85,6 @@ _HOMES = {
     "Spec": "spec",
 }
 
-# Loaded lazily: `structure` and `credit` also serve users of NumPy or PyTorch, who need neither JAX nor Gymnasium.
+# Loaded lazily: `structure` and `credit` also serve users of NumPy or PyTorch, who need neither JAX nor Gymnasium, and
+# the command line prints its help without either.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

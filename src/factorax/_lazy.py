@@ -19,7 +19,9 @@ def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = importlib.import_module(f".{homes[name]}", package)
-        return module if homes[name] == name else getattr(module, name)
+        value = module if homes[name] == name else getattr(module, name)
+        setattr(sys.modules[package], name, value)  # found without this function from now on
+        return value
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})

@@ -4,37 +4,61 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import tyro
 
-from ..problems.failures import EpisodeLost
-from ..rollouts.supervising import WorkerDied
-from ..structure.labels import printable
-from .arguments import check_arguments
-from .discovery import discover
-from .paper import claims, reproduce
-from .report import report
-from .runs import compare, evaluate, plot, watch
-from .train import train, train_with_preset
+from .compilation_cache import use_compilation_cache
 
 _LINES = "\n\t"
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
+_COMMANDS = {
+    "reproduce": ("paper", "Run an experiment of the paper, or resume one that was stopped."),
+    "claims": ("paper", "List the claims of the paper and of factorax with the measurements and verdicts."),
+    "train": ("train", "Train with factored PPO, or resume a run that was stopped."),
+    "evaluate": ("runs", "Evaluate the policy of a run, or a traffic-light controller, over full episodes."),
+    "watch": ("runs", "Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI."),
+    "plot": (
+        "runs",
+        "Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.",
+    ),
+    "compare": (
+        "runs",
+        "Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain "
+        "over vanilla PPO that comes from K.",
+    ),
+    "report": (
+        "report",
+        "Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance "
+        "reduction by K, targets, the policy in action, and how to reproduce the results. It loads nothing "
+        "and can be shared as one file.",
+    ),
+    "discover": ("discovery", "Estimate which action influences which target."),
+}
+"""Module and first lines of the docstring of each command: ``factorax --help`` imports none of them."""
+
 
 def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
     """Return the function of each command; `train` gets the default values that these arguments select."""
-    return {
-        "reproduce": reproduce,
-        "claims": claims,
-        "train": train_with_preset(arguments[1:]) if arguments[:1] == ["train"] else train,
-        "evaluate": evaluate,
-        "watch": watch,
-        "plot": plot,
-        "compare": compare,
-        "report": report,
-        "discover": discover,
-    }
+    return {name: _function(name, arguments) for name in _COMMANDS}
+
+
+def _function(name: str, arguments: Sequence[str]) -> Callable[..., None]:
+    module = import_module(f".{_COMMANDS[name][0]}", __name__)
+    if name == "train" and arguments[:1] == ["train"]:
+        return module.train_with_preset(arguments[1:])
+    return getattr(module, name)
+
+
+def _listed(name: str) -> Callable[..., None]:
+    """Return a function without options that stands for a command in the list of all."""
+
+    def command() -> None: ...
+
+    command.__doc__ = _COMMANDS[name][1]
+    return command
 
 
 def main() -> int:
@@ -47,27 +71,50 @@ def main() -> int:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+    line = sys.argv[1:]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _each_once()
-            available = commands(sys.argv[1:])
-            check_arguments(sys.argv[1:], available)
+            chosen = line[0] if line else ""
+            if chosen in _COMMANDS:
+                use_compilation_cache()  # before anything imports JAX
+            available = {name: _function(name, line) if name == chosen else _listed(name) for name in _COMMANDS}
+            if chosen not in ("-h", "--help"):
+                from .arguments import check_arguments
+
+                check_arguments(line, available)
             tyro.extras.subcommand_cli_from_dict(
                 available,
                 prog="factorax",
                 config=(tyro.conf.FlagCreatePairsOff,),
                 description="Factored policy gradients: credit each action only with the targets that it influences.",
             )
+    except SystemExit:  # of help; before the exceptions below, which are imported where they are compared
+        raise
     except KeyboardInterrupt:
         print("stopped; run the same command again to resume", file=sys.stderr)
         return 130
     except (ValueError, TypeError, ImportError, *_OF_PATHS) as error:
-        print(f"factorax: {printable(error, keep=_LINES)}", file=sys.stderr)
+        print(f"factorax: {_printable(error)}", file=sys.stderr)
         return 2
-    except (OSError, FloatingPointError, MemoryError, EpisodeLost, WorkerDied) as error:
-        print(f"factorax: {printable(error, keep=_LINES)}", file=sys.stderr)
+    except (OSError, FloatingPointError, MemoryError, *_failures()) as error:
+        print(f"factorax: {_printable(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Return the exceptions of simulators and workers that failed."""
+    from ..problems.failures import EpisodeLost
+    from ..rollouts.supervising import WorkerDied
+
+    return EpisodeLost, WorkerDied
+
+
+def _printable(text: Any) -> str:
+    from ..structure.labels import printable
+
+    return printable(text, keep=_LINES)
 
 
 def _each_once() -> Any:
@@ -77,6 +124,6 @@ def _each_once() -> Any:
     def show(message: Warning | str, *where: Any, **options: Any) -> None:
         if str(message) not in shown:
             shown.add(str(message))
-            print(f"factorax: warning: {printable(message, keep=_LINES)}", file=sys.stderr)
+            print(f"factorax: warning: {_printable(message)}", file=sys.stderr)
 
     return show

@@ -20,6 +20,8 @@ CHUNK = 64
 """Number of evaluation steps per call of a compiled program."""
 LONGEST = 10_000
 """Maximum number of calls of an evaluation."""
+FIRST_STATES = 2**22
+"""Maximum number of bytes of initial states that a rollout computes at once."""
 
 
 class EpisodeSums(NamedTuple):
@@ -83,7 +85,7 @@ class JaxEnvironments:
                 action, memory = act(for_action, obs, memory)
             following, new = self.step(for_step, states, action)
             ended = new.terminated | new.truncated
-            fresh, first = self.reset(for_reset)
+            fresh, first = for_reset if beforehand else self.reset(for_reset)
             psi = new.psi.astype(jnp.float32)
             total, length = sums.psi + psi, sums.length + 1
             transition = Transition(
@@ -107,7 +109,13 @@ class JaxEnvironments:
         # Split all keys at once: a split in every step is a loop of small operations, which slows down small problems.
         by_step = jax.vmap(lambda key: jax.random.split(key, 3))(jax.random.split(key, n_steps))
         by_environment = jax.vmap(lambda key: jax.random.split(key, self.n_envs))
-        return jax.lax.scan(step, state, (by_step[:, 0], by_environment(by_step[:, 1]), by_environment(by_step[:, 2])))
+        for_resets: Any = by_environment(by_step[:, 2])
+        # The same holds for initial states, as long as they fit into little memory.
+        sizes = jax.eval_shape(jax.vmap(self.reset), for_resets)
+        beforehand = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sizes)) <= FIRST_STATES
+        if beforehand:
+            for_resets = jax.vmap(self.reset)(for_resets)
+        return jax.lax.scan(step, state, (by_step[:, 0], by_environment(by_step[:, 1]), for_resets))
 
 
 class SteppedJaxEnvironments:

@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 
 def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
@@ -14,6 +13,8 @@ def isolated(matrix: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 def component_of(matrix: sparse.csr_array) -> np.ndarray:
     """Return the component number of every action, then of every target, shape ``(n_actions + n_targets,)``."""
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
     n, m = matrix.shape
     coo = matrix.tocoo()
     size = n + m

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import dijkstra
 
 from .._checks import NotNegative, Range, checked, listed, real_array, shown
 from .network import InfluenceNetwork
@@ -103,6 +102,8 @@ def spatial_discount(
         )
     nodes = None
     if hasattr(distances, "nodes"):
+        from scipy.sparse.csgraph import dijkstra  # as in `connectivity`
+
         nodes, adjacency = _adjacency(distances, "distances", weight)
         limit = np.inf if radius is None else radius
         distances = dijkstra(adjacency, directed=True, unweighted=weight is None, limit=limit)

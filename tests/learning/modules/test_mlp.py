@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factorax.learning.modules.mlp import ACTIVATIONS, MLP, LayerSettings, product
+from factorax.learning.modules.mlp import ACTIVATIONS, MLP, LayerSettings
 
 
 def test_layers_by_hand():
@@ -34,17 +34,3 @@ def test_initial_weights_have_the_variance_of_their_rule(init, variance):
     assert abs(float((kernel**2).mean()) / variance - 1) < 0.12
     last = LayerSettings(init=init).kernel(jax.random.key(0), (64, 64), 0.01)
     np.testing.assert_allclose(last, kernel * 0.01 / 2**0.5, rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.parametrize("columns", [1, 2, 4, 5])
-@pytest.mark.parametrize("lead", [(), (6,), (3, 2)])
-def test_a_product_and_its_gradients_are_those_of_matmul(lead, columns):
-    rng = np.random.default_rng(0)
-    x, kernel = (jnp.asarray(rng.normal(size=shape), jnp.float32) for shape in ((*lead, 3), (3, columns)))
-    np.testing.assert_allclose(product(x, kernel), x @ kernel, rtol=1e-5, atol=1e-6)
-    ours, plain = (
-        jax.jit(jax.grad(lambda x, kernel, f=f: jnp.sin(f(x, kernel)).sum(), argnums=(0, 1)))(x, kernel)
-        for f in (product, jnp.matmul)
-    )
-    for a, b in zip(ours, plain, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

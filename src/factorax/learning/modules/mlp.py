@@ -7,6 +7,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .affine import affine, product
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
     "relu": jax.nn.relu,
@@ -75,7 +77,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map ``(..., first size)`` to ``(..., last size)``."""
-        return product(self.features(x), self.kernels[-1]) + self.biases[-1]
+        return affine(self.features(x), self.kernels[-1], self.biases[-1])
 
     def features(self, x: jax.Array) -> jax.Array:
         """Return the input of the last layer."""
@@ -88,29 +90,10 @@ class MLP(eqx.Module):
         if self.scales:
             x = normalised(product(x, self.kernels[i])) * self.scales[i] + self.biases[i]
         else:
-            x = product(x, self.kernels[i]) + self.biases[i]
+            x = affine(x, self.kernels[i], self.biases[i])
         if scale is not None:
             x = x * scale + shift
         return ACTIVATIONS[self.activation](x)
-
-
-NARROW = 4
-"""Maximum number of columns for which a CPU multiplies column by column: XLA's gradient of a product with few columns
-takes as long as that of one with sixty."""
-
-
-def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """Return x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``.
-
-    The product has one leading axis: with two, XLA transposes both operands of its gradient and takes four times as
-    long on a CPU.
-    """
-    rows = x.reshape(-1, x.shape[-1]) if x.ndim > 2 else x
-    if 1 < kernel.shape[-1] <= NARROW and jax.default_backend() == "cpu":
-        out = jnp.stack([rows @ kernel[:, j] for j in range(kernel.shape[-1])], axis=-1)
-    else:
-        out = rows @ kernel
-    return out.reshape(*x.shape[:-1], kernel.shape[-1])
 
 
 def normalised(x: jax.Array) -> jax.Array:

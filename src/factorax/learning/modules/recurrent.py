@@ -11,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .affine import affine
 from .arrangements import embedding, with_identity
-from .mlp import ACTIVATIONS, LayerSettings, product
+from .mlp import ACTIVATIONS, LayerSettings
 
 
 class Cell(eqx.Module):
@@ -55,7 +56,7 @@ class Cell(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         """Return the part of gates that depends on inputs, ``(..., i)`` → ``(..., g h)``."""
-        return product(x, self.kernel) + self.bias
+        return affine(x, self.kernel, self.bias)
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
         """Return the memory after one step, ``(..., memory)``; its first h numbers are the output."""
@@ -173,11 +174,11 @@ class _Net(eqx.Module):
 
     def gates(self, x: jax.Array) -> jax.Array:
         for kernel, bias in zip(self.kernels, self.biases, strict=True):
-            x = ACTIVATIONS[self.activation](product(x, kernel) + bias)
+            x = ACTIVATIONS[self.activation](affine(x, kernel, bias))
         return self.cell.gates(x)
 
     def out(self, memory: jax.Array) -> jax.Array:
-        return product(memory[..., : self.cell.size], self.head) + self.head_bias
+        return affine(memory[..., : self.cell.size], self.head, self.head_bias)
 
 
 class Recurrent(eqx.Module):
