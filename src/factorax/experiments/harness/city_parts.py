@@ -104,7 +104,7 @@ def controllers_part(city: str, names: Sequence[str], seeds: int, horizon: int) 
         result = read_json(out / "result.json", MIB)
         return {"delays": np.array([result[name]["delays"] for name in names], float)}
 
-    return Part(f"{city}-controllers", len(names) * seeds * SECONDS.get(city, 3.0), compute)
+    return Part(f"{city}-controllers", len(names) * seeds, compute)
 
 
 def _process(
