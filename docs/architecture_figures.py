@@ -112,7 +112,7 @@ class Call(NamedTuple):
 
 CALLS = {
     "main": Call("main", "cli/__init__.py", 1, 0),
-    "commands": Call("commands", "cli/__init__.py", 0, 0),
+    "command": Call("command_of", "cli/__init__.py", 0, 0),
     "with_preset": Call("train_with_preset", "cli/train.py", 0, 1),
     "train": Call("train", "cli/train.py", 1, 1),
     "run": Call("train", "runs/folder.py", 1, 2),
@@ -147,8 +147,8 @@ CALLS = {
     "product": Call("Product.log_prob", "distributions/product.py", 1, 14.6),
 }
 LINKS = (
-    ("main", "commands"),
-    ("commands", "with_preset"),
+    ("main", "command"),
+    ("command", "with_preset"),
     ("with_preset", "train"),
     ("train", "run"),
     ("run", "make_model"),

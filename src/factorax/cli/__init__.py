@@ -42,10 +42,11 @@ _COMMANDS = {
 
 def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
     """Return the function of each command; `train` gets the default values that these arguments select."""
-    return {name: _function(name, arguments) for name in _COMMANDS}
+    return {name: command_of(name, arguments) for name in _COMMANDS}
 
 
-def _function(name: str, arguments: Sequence[str]) -> Callable[..., None]:
+def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:
+    """Return the function of a command, from its module; `train` gets the default values that these arguments select."""
     module = import_module(f".{_COMMANDS[name][0]}", __name__)
     if name == "train" and arguments[:1] == ["train"]:
         return module.train_with_preset(arguments[1:])
@@ -78,7 +79,7 @@ def main() -> int:
             chosen = line[0] if line else ""
             if chosen in _COMMANDS:
                 use_compilation_cache()  # before anything imports JAX
-            available = {name: _function(name, line) if name == chosen else _listed(name) for name in _COMMANDS}
+            available = {name: command_of(name, line) if name == chosen else _listed(name) for name in _COMMANDS}
             if chosen not in ("-h", "--help"):
                 from .arguments import check_arguments
 
