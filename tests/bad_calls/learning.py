@@ -175,6 +175,7 @@ ROWS = [
         every=NOT_COUNTS,
         window=NOT_COUNTS,
         margin=[-1, NAN, INF, "8", None, True],
+        copies=NOT_COUNTS,
     ),
     *bad(
         "learning.AdaptiveStateNetwork",

@@ -173,7 +173,7 @@ class Forgetful(gym.Env):
 
 
 def test_a_simulator_that_does_not_repeat_itself_is_found_out():
-    with pytest.raises(ValueError, match="the seed 0 and the same actions differ in step 2, target 'psi2'; want"):
+    with pytest.raises(ValueError, match="seed 0 and the same actions differ in step 2, target 'psi2'; want"):
         intervene(Forgetful, horizon=4)
 
 

@@ -25,7 +25,7 @@ def test_traffic_takes_settings():
     ("name", "said"),
     [
         ("queues:2xtwo", "got the size '2xtwo' in 'queues:2xtwo', want whole numbers, as in queues:4"),
-        ("traffic:3x3,slot=9", "no such setting"),
+        ("traffic:3x3,slot=9", "slot: no such option of traffic; want one of rows, columns"),
         ("traffic:3x3,norm", "got the setting 'norm', want name=value"),
         ("traffic:3x3,norm=none", "norm: got 'none', want 'global', 'fixed' or 'local'"),
         ("sumo:town.net.xml", "want two files"),
@@ -88,7 +88,7 @@ def test_a_family_of_your_own_is_imported_when_it_is_used(tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("prefix", "entry_point", "message"),
     [
-        ("chain", "my_families:problem", "prefix: got 'chain', which is factorax.problems.families:chain already"),
+        ("chain", "my_families:problem", "prefix: got 'chain', which is already factorax.problems.families:chain"),
         ("my.chain", "my_families:problem", "prefix: got 'my.chain', want lower-case letters"),
         ("a:b", "my_families:problem", "prefix: got 'a:b', want lower-case letters"),
         ("", "my_families:problem", "prefix: got '', want lower-case letters"),

@@ -116,5 +116,5 @@ def test_one_step_at_a_time_is_the_same_as_with_single_environments():
 
 
 def test_how_many_environments_there_may_be():
-    with pytest.raises(ValueError, match=r"n_envs: got 4, .* num_envs = 3; want n_envs=3, .* a multiple such as 6"):
+    with pytest.raises(ValueError, match=r"n_envs: got 4, .* num_envs = 3; want n_envs=3 .* a multiple such as 6"):
         BatchedEnvironments(sync, 4, ActionSpace.of(Drift().action_space), 3)

@@ -43,5 +43,5 @@ def test_other_environments_go_on_where_these_were(arrays):
 def test_what_does_not_fit_is_refused(arrays, changes, message):
     with pytest.raises(ValueError, match=f"episodes: .*{message}"):
         from_arrays(arrays | changes, *SIZE)
-    with pytest.raises(ValueError, match="episodes: got no 'seed'"):
+    with pytest.raises(ValueError, match="episodes: got no entry 'seed'"):
         from_arrays({}, *SIZE)

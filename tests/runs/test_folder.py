@@ -221,7 +221,7 @@ def test_a_changed_setting_is_listed_and_refused(two):
     with pytest.raises(FileExistsError) as error:
         train(two, changed, "chain:4")
     text = str(error.value)
-    assert "learning_rate: 0.0003 there, 0.001 asked for" in text
+    assert "learning_rate: 0.0003 in the folder, 0.001 requested" in text
     assert "seed: 0 in the folder, 4 requested" in text
     assert "problem: 'chain:3' in the folder, 'chain:4' requested" in text
     assert "clip_range" not in text

@@ -46,7 +46,7 @@ def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
 
 
 def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:
-    """Return the function of a command, from its module; `train` gets the default values that these arguments select."""
+    """Return the function of a command; `train` gets the default values that these arguments select."""
     module = import_module(f".{_COMMANDS[name][0]}", __name__)
     if name == "train" and arguments[:1] == ["train"]:
         return module.train_with_preset(arguments[1:])

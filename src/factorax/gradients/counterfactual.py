@@ -65,8 +65,8 @@ def difference_returns(rewards: Any, counterfactual: Any, gamma: float, *, publi
         raise ValueError(f"counterfactual: got shape {counterfactual.shape}, want {(*rewards.shape, 'n')}")
     if published:
         warnings.warn(
-            "published=True: the expected gradient of difference rewards as published contains only immediate rewards; "
-            "published=False subtracts the counterfactual only at the first step and is unbiased",
+            "published=True: difference rewards as published are myopic, their expected gradient contains only "
+            "immediate rewards; published=False subtracts the counterfactual only at the first step and is unbiased",
             stacklevel=2,
         )
         return _discounted(rewards[..., None] - counterfactual, gamma)

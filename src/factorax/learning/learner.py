@@ -187,9 +187,7 @@ class Learner:
                 "update: is a pure function only for JAX problems; use Program(learner).update for environments that "
                 "are stepped outside of JAX"
             )
-        state, transitions = self.collect(state)
-        new, metrics = self.learn_from(state, transitions)
-        return new, metrics | {"rollout/not_finite": _first_not_finite(transitions)}
+        return self.learn_from_traced(*self.collect(state))
 
     def collect(self, state: TrainState) -> tuple[TrainState, Transition]:
         """Return the state after a rollout of a JAX problem, and the rollout, ``[T, B, ...]``. Pure."""
