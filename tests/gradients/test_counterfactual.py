@@ -107,7 +107,7 @@ def test_subtracting_at_the_first_step_alone_is_unbiased():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:difference rewards as published")
+@pytest.mark.filterwarnings("ignore:published=True")
 def test_as_published_the_gradient_is_myopic():
     gradient, params, problem = expected_gradient(published=True)
     myopic = jax.grad(objective)(params, *problem, keep_later=False)
