@@ -86,7 +86,7 @@ def test_the_cache_is_set_before_a_command_is_imported(unset, monkeypatch):
         return command
 
     assert arguments  # imported before JAX is hidden
-    monkeypatch.setattr(cli, "_function", function)
+    monkeypatch.setattr(cli, "command_of", function)
     monkeypatch.setattr(sys, "argv", ["factorax", "claims"])
     assert cli.main() == 0
     assert is_set == [True]
