@@ -62,8 +62,8 @@ def wrap(
     - `check_sum`: whether to raise if ``weights @ parts`` differs from the scalar reward of the environment.
     - `check_seed`: whether to raise if two episodes with the same seed and actions differ.
 
-    Observations that are not a Box are flattened, and actions are copied before they are passed on. An environment
-    without a `reward_space` is stepped once, to count the targets and check their sum; reset it before use.
+    Observations keep their structure, and actions are copied before they are passed on. An environment without a
+    `reward_space` is stepped once, to count the targets and check their sum; reset it before use.
 
     >>> import gymnasium as gym, factorax as fx
     >>> def move(obs, action, reward, info):
