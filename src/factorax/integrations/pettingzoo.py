@@ -52,6 +52,8 @@ class FactoredParallel(FactoredEnv):
 
     - **Observation**: the concatenated observations of all agents, each padded with zeros to the longest; zeros for
       dead agents. If an agent observes an image, a Dict with the observation of each agent, and no `local`.
+      If agents observe an ``action_mask``, a Dict with the masks of all agents as one, and the rest as
+      ``observation``.
     - **Action**: a Dict with the action of each agent; the entries of dead agents are ignored.
     - **Targets**: the reward of each agent, including its last one, then zeros; or the reward that they share.
     - ``info["factor_mask"]``: the agents that were alive before the step. ``info["target_terminated"]``: the agents
@@ -69,7 +71,8 @@ class FactoredParallel(FactoredEnv):
             tuple(str(agent) for agent in self.possible_agents),
             tuple(len(ActionSpace.of(space)) for space in spaces.values()),
         )
-        self._observed = agent_observations({agent: env.observation_space(agent) for agent in self.possible_agents})
+        observed = {agent: env.observation_space(agent) for agent in self.possible_agents}
+        self._observed = agent_observations(observed, spaces)
         self.observation_space = self._observed.space
         self._alive = np.zeros(len(self.possible_agents), bool)
         self._index = {agent: i for i, agent in enumerate(self.possible_agents)}
