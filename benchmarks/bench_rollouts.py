@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -130,7 +130,7 @@ def policy_row() -> Row:
     """The policy alone, in a loop of its own: local observations of nine lights, three layers, and actions."""
     steps, traffic = 1000, Traffic(3, 3)
     policy = NumpyPolicy(ActionSpace.of(traffic.action_space), "shared", local=traffic.local)
-    rng, parameters = np.random.default_rng(0), next(iterations()).parameters
+    rng, parameters = np.random.default_rng(0), cast(PolicyArrays, next(iterations()).parameters)
     observations = rng.random((steps, 1, traffic.observation_space.shape[0])).astype(np.float32)
     noise = policy.draw(rng, parameters, steps)[:, None]
 

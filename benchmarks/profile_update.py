@@ -132,7 +132,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
         return run
 
     def total(tree: Any) -> jax.Array:
-        return sum((x.astype(jnp.float32).sum() for x in jax.tree.leaves(tree)), jnp.float32(0))
+        return jnp.stack([x.astype(jnp.float32).sum() for x in jax.tree.leaves(tree)]).sum()
 
     def outputs(learnt: Any, part: Any) -> jax.Array:
         out, value = rule.evaluated(eqx.combine(learnt, fixed), part, c.sequence_length)

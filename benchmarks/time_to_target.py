@@ -59,7 +59,7 @@ def reach(
 
     preset = read_preset("traffic")
     problem = find_problem(PROBLEM if simulator == "lanes" else "sumo:3x3")
-    options = preset.settings | {"seed": seed} | settings
+    options: dict[str, Any] = preset.settings | {"seed": seed} | settings
     if simulator == "sumo":
         options |= {"rollouts": "processes", "workers": 2}
     model = fx.FactoredPPO(problem, find_network(problem, preset.network or "own"), **options)
@@ -99,7 +99,9 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=900.0)
     parser.add_argument("--settings", type=json.loads, default={}, help="JSON that replaces settings of the preset")
     given = parser.parse_args()
-    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in given.settings.items()}
+    settings: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in given.settings.items()
+    }
     result = reach(given.simulator, given.seed, every=given.every, limit=given.limit, **settings)
     print(json.dumps(asdict(result)))
 
