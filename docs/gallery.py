@@ -58,6 +58,9 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         _experiment("traffic-better", "Better than the paper's PPO", TRAINING),
         _experiment("traffic-gradients", "Bias and variance of a light's gradient", TRAINING),
         _experiment("traffic-city", "Up to ten thousand lights", TRAINING),
+        Picture(
+            "images/experiments/cities.png", "Eight lights of Cologne", "guides/cities", "factorax reproduce cities"
+        ),
         _large_minibatches("traffic-3x3", "3×3 lights, larger minibatches"),
         _large_minibatches("traffic-2x6", "2×6 lights, larger minibatches"),
         _drawn_by("guides/traffic", "traffic-networks.png", "Streets that a light influences"),
@@ -90,6 +93,12 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         ),
         Picture(
             "images/policy_study.png", "Memory and messages", "guides/policies", "python -m benchmarks.policy_study"
+        ),
+        Picture(
+            "images/profile.png",
+            "The time of an update",
+            "explanation/profile",
+            "python -m benchmarks.profile_update CPU",
         ),
     ),
     "Reports": (

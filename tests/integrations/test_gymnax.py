@@ -131,7 +131,7 @@ def test_it_learns_to_balance():
         (lambda: find_problem("gymnax:"), ValueError, "problem: got 'gymnax:', want the name of an environment, as in"),
         (lambda: from_gymnax(CARTPOLE, gravty=3.0), TypeError, "gravty: no such option .*; did you mean gravity"),
         (lambda: from_gymnax("DeepSea-bsuite", size="x"), ValueError, "settings: got .*size"),
-        (lambda: from_gymnax(3), TypeError, "env: got 3, which has no reset; want the name"),
+        (lambda: from_gymnax(3), TypeError, "env: got 3, which has no reset; want a Gymnax environment or its name"),
         (lambda: from_gymnax(CARTPOLE, {"gravity": 3.0}), TypeError, "params: got .*, want the parameters"),
     ],
 )

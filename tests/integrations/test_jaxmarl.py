@@ -269,7 +269,7 @@ def test_agents_with_several_numbers_train():
         (lambda: find_problem(f"jaxmarl:{SPREAD},num_agents=9999"), ValueError, "num_agents=9999, want at most 4,096"),
         (lambda: from_jaxmarl("SMAX", scenario="3marines"), ValueError, "scenario: got '3marines', want one of 3m, "),
         (lambda: from_jaxmarl("SMAX", max_step=3), ValueError, "settings: got .*max_step"),
-        (lambda: from_jaxmarl(3), TypeError, "env: got 3, which has no reset; want the name"),
+        (lambda: from_jaxmarl(3), TypeError, "env: got 3, which has no reset; want a JaxMARL environment or its name"),
         (
             lambda: from_jaxmarl(own_environment(), max_steps=3),
             TypeError,

@@ -47,7 +47,7 @@ def test_routes_are_read_or_found(roads, tmp_path):
         ("", "no <vehicle>, <trip> or <flow>"),
         ('<vehicle id="a" depart="0"><route edges="nowhere"/></vehicle>', "id='a'> uses the street 'nowhere'"),
         ('<vehicle id="a" depart="0"><route edges="left0A0 B0C0"/></vehicle>', "from 'left0A0' to 'B0C0'"),
-        ('<vehicle id="a" depart="0" route="x"/>', "id='a'> has route='x', and there is no <route>"),
+        ('<vehicle id="a" depart="0" route="x"/>', "id='a'> has route='x', but there is no <route>"),
         ('<vehicle id="a" depart="soon"><route edges="A0B0"/></vehicle>', "depart='soon', want a second"),
         ('<flow id="a" begin="0" end="x" period="1" from="A0B0" to="B0C0"/>', "must be numbers"),
     ],
