@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._checks import real_array
+from .._checks import real_array, shown
 from ..spec import Spec
 from .config import Config
 from .factor_actions import FactorActions
@@ -45,6 +45,20 @@ def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
     """Remove what the user defines in Python from the settings, where it shares names with built-in kinds."""
     is_own = lambda given: isinstance(given, eqx.Module) or (callable(given) and not isinstance(given, str))  # noqa: E731
     return {name: settings.pop(name) for name in OwnModules._fields if is_own(settings.get(name))}
+
+
+def check_init(config: Config, own: OwnModules) -> None:
+    """Raise unless the initialiser of the user is a function, and is there if the settings refer to it."""
+    if own.init is not None and not callable(own.init):
+        raise TypeError(
+            f"init: got {shown(own.init)}, want a function (key, shape, dtype), such as "
+            "jax.nn.initializers.glorot_uniform(); names belong in Config(init=…)"
+        )
+    if config.init == "custom" and own.init is None:
+        raise ValueError(
+            "init: got 'custom' without a function, want 'orthogonal', 'lecun', 'he' or 'normc', or in Python the "
+            "function itself, as in FactoredPPO(…, init=jax.nn.initializers.glorot_uniform())"
+        )
 
 
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:

@@ -23,7 +23,7 @@ from ..structure.base_network import RolloutView
 from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
-from .architectures import NO_MODULES, OwnModules, looks_at_local, make_agent, runs_in_numpy
+from .architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
@@ -102,11 +102,7 @@ class Learner:
         check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) returns")
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
-        if self.config.init == "custom" and self.own.init is None:
-            raise ValueError(
-                "init: got 'custom' without a function, want 'orthogonal', 'lecun', 'he' or 'normc', or in Python the "
-                "function itself, as in FactoredPPO(…, init=jax.nn.initializers.glorot_uniform())"
-            )
+        check_init(self.config, self.own)
         self.spec.network.check_settings(self.config)
         check_critic(self.spec, self.config)
         _ = self.rule, self.collector  # raise if settings do not fit the problem
