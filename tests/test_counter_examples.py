@@ -273,3 +273,26 @@ def test_the_coupled_search_bandit_is_not_a_collection_of_forks():
     assert np.abs(mixed[~np.eye(n, dtype=bool)]).min() > 0.01
     # Without a penalty every action has one target, and a fork has two.
     assert (search_bandit(np.ones(n)).network.to_dense().sum(axis=1) == 1).all()
+
+
+@jax.jit
+def _ascend(log_std, mean=-1.0, bumps=((-1.0, 0.3, 1.0), (1.5, 0.5, 3.0))):
+    """Ascend J(μ, σ) = E[f(a)] exactly: f is a sum of bumps w exp(−(a − c)² / 2 s²), whose mean has a closed form."""
+
+    def objective(parameters):
+        mu, variance = parameters[0], jnp.exp(2 * parameters[1])
+        return sum(
+            w * s / jnp.sqrt(s**2 + variance) * jnp.exp(-((mu - c) ** 2) / (2 * (s**2 + variance))) for c, s, w in bumps
+        )
+
+    step = lambda _, parameters: parameters + 0.02 * jax.grad(objective)(parameters)  # noqa: E731
+    return jax.lax.fori_loop(0, 4000, step, jnp.stack([jnp.asarray(mean), log_std]))
+
+
+def test_the_initial_covariance_can_decide_which_optimum_is_reached():
+    """Sec. 4.2: "its initial value only affects the rate of convergence". One action, no state, two bumps."""
+    narrow, wide = _ascend(jnp.log(0.2)), _ascend(jnp.log(2.0))
+    np.testing.assert_allclose(narrow[0], -1.0, atol=0.05)  # stays at the bump of height 1
+    np.testing.assert_allclose(wide[0], 1.5, atol=0.05)  # finds the bump of height 3
+    for log_std in (jnp.log(0.2), jnp.log(2.0)):  # with a single bump it is so
+        np.testing.assert_allclose(_ascend(log_std, bumps=((1.5, 2.0, 3.0),))[0], 1.5, atol=1e-3)

@@ -77,6 +77,8 @@ def test_equal_layouts_are_equal():
         (CAMERA, True),
         (spaces.Box(0.0, 1.0, (4, 5, 3)), True),
         (spaces.Box(0, 255, (4, 5), np.uint8), True),
+        (spaces.Box(0, 255, (4, 5, 5, 3), np.uint8), True),
+        (spaces.Box(0.0, 1.0, (4, 5, 5, 3)), True),
         (spaces.Box(0.0, 1.0, (4, 5)), False),
         (spaces.Box(0, 255, (4,), np.uint8), False),
     ],

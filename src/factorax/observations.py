@@ -27,6 +27,12 @@ IMAGE_FIX = (
 )
 
 
+def is_image_like(shape: tuple[int, ...], dtype: Any) -> bool:
+    """Return whether an array is treated as an image, or as a stack of images: with three axes or more, or two of
+    bytes."""
+    return len(shape) >= 3 or (len(shape) == 2 and dtype == np.uint8)
+
+
 @dataclass(frozen=True)
 class Part:
     """A Box, MultiBinary, Discrete or MultiDiscrete within an observation space."""
@@ -111,7 +117,7 @@ class ObservationSpace:
                     return ("tuple", *(add(each, f"{where}[{i}]") for i, each in enumerate(space.spaces)))
                 case spaces.Box():
                     bytes_ = space.dtype == np.uint8
-                    is_image = len(space.shape) == 3 or (bytes_ and len(space.shape) == 2)
+                    is_image = is_image_like(space.shape, space.dtype)
                     part = Part(where, space.shape, start, is_image=is_image, bytes=bytes_, is_measured=not bytes_)
                 case spaces.MultiBinary():
                     part = Part(where, tuple(space.shape), start, is_measured=False)

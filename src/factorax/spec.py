@@ -144,10 +144,10 @@ class Spec:
                 neighbours = getattr(inner, "neighbours", None)
             observed_info = getattr(inner, "observed_info", ())
             metadata = getattr(source, "metadata", None) or {}
-            if observed_info and source.observation_space.shape != inner.observation_space.shape:
+            if observed_info and _columns(source.observation_space) != _columns(inner.observation_space):
                 raise ValueError(
-                    f"problem: got observations of shape {source.observation_space.shape}, but {inner} returns "
-                    f"{inner.observation_space.shape}, so the info entries that it adds cannot be located; want the "
+                    f"problem: got observations {source.observation_space}, but {inner} returns "
+                    f"{inner.observation_space}, so the info entries that it adds cannot be located; want the "
                     "wrappers that change observations inside fx.wrap"
                 )
             return cls.of_spaces(
@@ -332,6 +332,11 @@ class Spec:
         for each, group in zip(index, groups, strict=True):
             each[: len(group)] = group
         return index
+
+
+def _columns(space: gym.Space) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the path and the shape of each part of an observation, in the order of their columns."""
+    return [(part.where, part.shape) for part in ObservationSpace.of(space).parts]
 
 
 def _symmetric(name: str, relation: Any, n: int) -> np.ndarray:

@@ -92,6 +92,7 @@ def test_a_network_over_agents():
 def test_images_are_stacked_and_not_flattened():
     problem = from_jaxmarl("overcooked", layout="cramped_room", max_steps=3)
     assert problem.observation_space.shape == (2, 4, 5, 26)
+    assert problem.local is None
     first, steps = play(problem, random_actions(problem, 4))
     observed, _ = jax.jit(make("overcooked", max_steps=3).reset)(jax.random.key_data(keys_of([0] * 4)[0]))
     np.testing.assert_array_equal(first, np.stack([observed["agent_0"], observed["agent_1"]]))

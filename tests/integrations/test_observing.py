@@ -1,5 +1,7 @@
 """What stands in `info`, in the observation and before a network that depends on it."""
 
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -131,6 +133,99 @@ def test_wrapped_twice_both_are_there():
     assert env.observed_info == (("weather.wind", 2, 3), ("price.0.1", 3, 4))
     assert env.reset(seed=0)[0][3] == 0
     assert env.step(np.ones(2))[0][3] == 1
+
+
+class Camera(gym.Env):
+    """An image, alone or in a Dict or Tuple, and what `info` says."""
+
+    action_space = spaces.MultiDiscrete([2, 3])
+    image = spaces.Box(0, 255, (8, 8, 3), np.uint8)
+
+    def __init__(self, form="Box", **info):
+        self.form, self.info = form, {"action_mask": np.int8([[1, 0, 1, 1, 0]])} | info
+        speed = spaces.Box(-1.0, 1.0, (2,), np.float32)
+        kinds = {"Box": self.image, "vector": speed, "Tuple": spaces.Tuple([self.image, speed])}
+        self.observation_space = kinds.get(form, spaces.Dict(camera=self.image, speed=speed))
+
+    def local(self, obs):
+        image = {"Box": lambda: obs, "Tuple": lambda: obs[0], "Dict": lambda: obs["camera"]}[self.form]()
+        return image[..., :2, :2, 0]
+
+    def observe(self):
+        image, speed = np.full((8, 8, 3), 255, np.uint8), np.float32([0.5, 1])
+        return {"Box": image, "vector": speed, "Tuple": (image, speed)}.get(
+            self.form, {"camera": image, "speed": speed}
+        )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observe(), self.info
+
+    def step(self, action):
+        return self.observe(), 0.0, True, False, self.info | {"vector_reward": np.zeros(2)}
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("Box", ["observation", "action_mask"]),
+        ("Tuple", ["observation", "action_mask"]),
+        ("Dict", ["camera", "speed", "action_mask"]),
+    ],
+)
+def test_images_keep_their_rows_and_columns(form, names):
+    env = fx.wrap(Camera(form), NET, observe=["action_mask"])
+    assert list(env.observation_space.spaces) == names
+    own = env.env.observation_space
+    assert (own if form == "Dict" else {"observation": own}).items() <= env.observation_space.spaces.items()
+    obs, _ = env.reset(seed=0)
+    assert env.observation_space.contains(obs)
+    np.testing.assert_array_equal(obs["action_mask"], [1, 0, 1, 1, 0])
+    np.testing.assert_array_equal(env.local(obs), np.full((2, 2), 255))  # it sees the original observation
+    spec = fx.Spec.of(lambda: env)
+    row = spec.observations.row(obs)
+    assert spec.observed_info == (("action_mask", row.size - 5, row.size),)
+    assert (spec.action_mask.start, spec.action_mask.choices) == (row.size - 5, (2, 3))
+    assert spec.see(row, np).shape == (2, 2)
+    with pytest.raises(TypeError, match=r"got an image of shape \(8, 8, 3\), want vectors"):
+        spec.observations.encoded(row, np)
+
+
+def test_an_image_in_info_is_an_entry_too():
+    seen = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    env = fx.wrap(lambda: Camera("vector", seen=seen), NET, observe=["seen"])
+    first, second = env(), env()
+    assert first.observation_space == second.observation_space
+    np.testing.assert_array_equal(second.reset(seed=0)[0]["seen"], seen)
+    assert fx.Spec.of(env, local=lambda obs: obs["seen"][..., :2, :]).observations.images[0].shape == (3, 4)
+    more = fx.wrap(second, observe=["action_mask"])
+    assert more.observed_info == (("seen", 2, 14), ("action_mask", 14, 19))
+    assert list(more.observation_space.spaces) == ["observation", "seen", "action_mask"]
+
+
+def test_an_entry_that_the_observation_has():
+    with pytest.raises(ValueError, match="observe: got 'speed', which is already an entry of the observation"):
+        fx.wrap(Camera("Dict", speed=1.0), NET, observe=["speed"])
+
+
+@pytest.mark.slow
+def test_convolutions_see_the_image_and_policies_the_mask():
+    make = fx.wrap(partial(Camera, "Box"), NET, observe=["action_mask"])
+    settings = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "architecture": "conv", "n_epochs": 1, "hidden": (4,)}
+    model = fx.FactoredPPO(make, **settings).learn(16, progress_bar=False)
+    obs, _ = make().reset(seed=0)
+    choices = {tuple(model.predict(obs, deterministic=False)[0].tolist()) for _ in range(20)}
+    assert choices <= {(0, 0), (0, 1)}
+
+
+def test_a_wrapper_that_adds_an_entry_is_refused():
+    def make():
+        env = fx.wrap(Camera("Dict"), NET, observe=["action_mask"])
+        more = spaces.Dict({"a": spaces.Box(0, 1, (1,))} | env.observation_space.spaces)
+        return gym.wrappers.TransformObservation(env, lambda obs: {"a": np.zeros(1)} | obs, more)
+
+    with pytest.raises(ValueError, match="want the wrappers that change observations inside"):
+        fx.Spec.of(make, NET)
 
 
 def test_a_wrapper_that_moves_observations_is_refused():

@@ -75,7 +75,7 @@ def test_its_description():
 
 
 def test_observations_that_are_no_box():
-    """Without fx.wrap they keep their structure, as those of single environments; with it, vectors have them flat."""
+    """They keep their structure, as those of single environments, with fx.wrap and without it."""
 
     class Nested(Drift):
         def __init__(self):
@@ -100,7 +100,50 @@ def test_observations_that_are_no_box():
         plans = vector_plan(Nested), vector_plan(partial(sync, mode, Nested))
         ours, theirs = (inline(replace(plan, n_inputs=5)) for plan in plans)
         assert_same(ours, theirs)
-        assert fx.Spec.of(fx.wrap(partial(sync, mode, Nested))).n_inputs == 7
+        wrapped = fx.wrap(partial(sync, mode, Nested))
+        assert wrapped().single_observation_space == Nested().observation_space
+        assert_same(inline(replace(vector_plan(wrapped), n_inputs=5)), ours)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("space", "first"),
+    [
+        (gym.spaces.Box(0, 255, (4, 4, 3), np.uint8), lambda obs: obs),
+        (gym.spaces.Dict(camera=gym.spaces.Box(0, 255, (4, 4), np.uint8)), lambda obs: obs["camera"]),
+        (gym.spaces.Tuple([gym.spaces.Discrete(9), gym.spaces.Box(0, 9, (2,), np.float32)]), lambda obs: obs[0]),
+    ],
+    ids=["image", "Dict", "Tuple"],
+)
+def test_rewards_of_structured_observations(mode, space, first):
+    """Functions receive all of them, with the last observation of an episode in every mode."""
+
+    class Counter(gym.Env):
+        observation_space, action_space = space, gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            self.time = 0
+            return self.observe(), {}
+
+        def observe(self):
+            match space:
+                case gym.spaces.Box():
+                    return np.full(space.shape, self.time, space.dtype)
+                case gym.spaces.Dict():
+                    return {"camera": np.full((4, 4), self.time, np.uint8)}
+            return self.time, np.zeros(2, np.float32)
+
+        def step(self, action):
+            self.time += 1
+            return self.observe(), 0.0, self.time == 3, False, {}
+
+    def count(obs, actions, rewards, info):
+        return first(obs).reshape(2, -1)[:, :1].astype(float)
+
+    envs = fx.wrap(SyncVectorEnv([Counter] * 2, autoreset_mode=mode), [[1]], reward=count, check_sum=False)
+    assert envs.single_observation_space == space
+    envs.reset(seed=0)
+    assert [envs.step(np.zeros(2, int))[4]["vector_reward"][1, 0] for _ in range(3)] == [1, 2, 3]
 
 
 @pytest.mark.slow

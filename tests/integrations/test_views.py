@@ -72,3 +72,10 @@ def test_a_component_with_one_choice_has_one_in_its_view():
     make = fx.wrap(lambda: Plain(action_space=space), fx.InfluenceNetwork.complete(2, 2), reward="info:a,b.c")
     factors = FactorViews(make, make().network)
     assert factors.spaces == [gym.spaces.Discrete(1), gym.spaces.Discrete(3)]
+
+
+def test_images_are_refused():
+    image = gym.spaces.Box(0, 255, (4, 4, 3), np.uint8)
+    make = lambda: Plain(observation_space=image, network=fx.InfluenceNetwork.complete(2, 2))  # noqa: E731
+    with pytest.raises(TypeError, match=r"got an image of shape \(4, 4, 3\), want vectors, because views for other"):
+        FactorViews(make)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from factorax.learning import Config
+from factorax.learning import Config, Learner
+from factorax.problems import contextual_bandit
 
 FACTORS = {"minibatch_of": "factors", "policy": "shared", "critic": "factor"}
 
@@ -31,6 +32,12 @@ FACTORS = {"minibatch_of": "factors", "policy": "shared", "critic": "factor"}
 def test_what_does_not_go_together(settings, message):
     with pytest.raises(ValueError, match=message):
         Config(**settings)
+
+
+@pytest.mark.parametrize("name", ["policy", "critic"])
+def test_only_built_in_networks_share_a_trunk(name):
+    with pytest.raises(ValueError, match=f"trunk: got 'shared' with your own module as {name}, want 'separate' or"):
+        Learner.of(contextual_bandit(3), config=Config(trunk="shared"), **{name: lambda spec, key: None})
 
 
 def test_a_minibatch_need_not_divide_what_is_shuffled_once():

@@ -231,6 +231,38 @@ def test_the_loss_of_the_critic(clip):
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
 
 
+def test_a_pessimistic_critic_takes_the_larger_error():
+    """RLlib's value loss: the larger of the squared errors with and without clipping, sample by sample."""
+    update = make_update(SPACES["box"], vf_coef=0.7, clip_range_vf=0.1, pessimistic_vf=True)
+    agent = make_agent(update)
+    samples = samples_of(update, agent, make_batch(update, agent), NET)
+    new = dataclasses.replace(agent, critic=perturbed(agent).critic)
+    value, old = (np.asarray(a.critic(samples.obs, None)) for a in (new, agent))
+    plain = (samples.returns - value) ** 2
+    clipped = (samples.returns - (old + np.clip(value - old, -0.1, 0.1))) ** 2
+    assert (plain > clipped).any()
+    assert (plain < clipped).any()
+    _, metrics = update.loss(new, samples, agent.policy.spread, 0.0)
+    np.testing.assert_allclose(metrics["train/value_loss"], np.maximum(plain, clipped).mean(), rtol=1e-4)
+
+
+def test_fragments_shorter_than_a_rollout_end_the_sums_of_advantages():
+    """With `gae_steps=3`, a rollout of six steps has the advantages of two rollouts of three steps each."""
+    whole, half = make_update(SPACES["box"], gae_steps=3), make_update(SPACES["box"], n_steps=3, batch_size=12)
+    agent = make_agent(whole)
+    batch = make_batch(whole, agent)
+    parts = [jax.tree.map(lambda x, start=start: x[start : start + 3], batch) for start in (0, 3)]
+    got = whole.estimates(agent, batch, NET, whole.config.hyper)
+    want = [half.estimates(agent, part, NET, half.config.hyper) for part in parts]
+    for name in ("advantage", "returns"):
+        both = np.concatenate([getattr(each, name) for each in want])
+        np.testing.assert_allclose(getattr(got, name), both, rtol=1e-5, atol=1e-6)
+    unbroken = dataclasses.replace(whole, config=dataclasses.replace(whole.config, gae_steps=None))
+    other = unbroken.estimates(agent, batch, NET, whole.config.hyper).advantage
+    assert np.abs(other - got.advantage)[:3].max() > 0.01  # the border matters to the steps before it
+    np.testing.assert_allclose(other[3:], got.advantage[3:], rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_the_entropy_bonus():
     plain, warm = make_update(SPACES["choices"]), make_update(SPACES["choices"], ent_coef=0.1)

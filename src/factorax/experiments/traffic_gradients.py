@@ -259,7 +259,7 @@ def _of_near(settings: Settings, name: str, stages: dict[str, Any]) -> Claim:
     return Claim(
         claim="Crediting a light with near streets biases its gradient and lowers its variance; at the size of the "
         "paper's batches the second outweighs the first.",
-        where="Sec. 5.2",
+        where="Sec. 4.1; Sec. 5.2",
         paper="said, without numbers",
         ours=(
             f"{name} lights, the gradient of a batch of {settings.n_envs} episodes, in units of the corridor's "

@@ -74,6 +74,9 @@ class FactoredEnv(gym.Env, abc.ABC):
 class FactoredGymnasium(FactoredEnv):
     """A Gymnasium or MO-Gymnasium environment wrapped by `factorax.wrap`."""
 
+    observed_entries: tuple[gym.spaces.Box, ...] = ()
+    """Spaces of the entries of `info` that this wrapper adds to the observation."""
+
     def __init__(
         self,
         env: gym.Env,
@@ -158,17 +161,13 @@ def own_observations(space: gym.Space) -> tuple[gym.Space, Callable[[Any], Any]]
 def flat_observations(space: gym.Space) -> tuple[gym.spaces.Box, Callable[[Any], np.ndarray]]:
     """Return the space of flattened observations, and a function that flattens one into a new array.
 
-    Raises TypeError for images, which would lose their shape.
+    Raises TypeError for images, which would lose their shape, and for observations without a fixed size.
     """
+    ObservationSpace.of(space).check_no_images()
     if isinstance(space, gym.spaces.Box):
         return _boxed(space)
-    flat = gym.spaces.flatten_space(space) if space.is_np_flattenable else None
-    if not isinstance(flat, gym.spaces.Box):
-        raise TypeError(
-            f"observation space: got {space}, want one that flattens to a fixed size (Box, Discrete, MultiDiscrete, "
-            "MultiBinary, or a Dict or Tuple of those); convert it with gymnasium.wrappers.TransformObservation"
-        )
-    ObservationSpace.of(space).check_no_images()
+    flat = gym.spaces.flatten_space(space)
+    assert isinstance(flat, gym.spaces.Box)  # as are all that have an `ObservationSpace`
     dtype = flat.dtype
     return flat, lambda obs: np.asarray(gym.spaces.flatten(space, obs), dtype)
 

@@ -61,8 +61,8 @@ def from_jaxmarl(env: Any, *, network: Any = None, rewards_end_with_agents: bool
 
     - **Observation**: the concatenated observations of all agents, each padded with zeros to the longest;
       `Problem.local` returns the observation of each agent. Observations with several axes are stacked, ``(agents,
-      ...)``. If the environment defines available actions, the observation is a Dict of this ``observation`` and an
-      ``action_mask``.
+      ...)``; if they are images, there is no `local`, because it would flatten them. If the environment defines
+      available actions, the observation is a Dict of this ``observation`` and an ``action_mask``.
     - **Action**: a MultiDiscrete or a Box with the components of all agents, in order; a Dict by agent if they have
       different kinds. All components of an agent form one factor.
     - **Targets**: the reward of each agent. If all agents get the same reward, as in MABrax, all targets are equal and
@@ -199,13 +199,13 @@ class _Agents:
 
     @property
     def local(self) -> Callable[[Any], Any] | None:
-        """The function from observations of all agents to that of each, ``(..., d)`` → ``(..., n, l)``."""
-        n = len(self.names)
-        if isinstance(self.observation_space, gym.spaces.Dict):
+        """The function from observations of all agents to that of each, ``(..., d)`` → ``(..., n, l)``; None if those
+        are images."""
+        n, axes = len(self.names), len(self.observation_space.shape or ())
+        if isinstance(self.observation_space, gym.spaces.Dict) or axes > 3:
             return None
         if self.available is None:
-            return lambda obs: obs.reshape(*obs.shape[:-1], n, obs.shape[-1] // n)
-        axes = len(self.observation_space.shape or ())
+            return lambda obs: obs.reshape(*obs.shape[:-axes], n, -1)
         return lambda obs: obs["observation"].reshape(*obs["observation"].shape[:-axes], n, -1)
 
     def observe(self, observed: dict[Any, Any], state: Any) -> Any:

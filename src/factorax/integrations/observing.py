@@ -1,34 +1,85 @@
 """Observations extended by numbers from `info`."""
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from ..observations import ObservationSpace, is_image_like
 from ..structure.labels import counted
-from .canonical import Places, flat_observations
+from .canonical import Places, flat_observations, own_observations
 from .rewards import value_at
+
+OWN = "observation"
+"""Entry of the environment's own observation, if it is an image or a Tuple."""
+
+
+def observed(
+    env: gym.Env, paths: Sequence[str], before: Places = (), entries: Sequence[gym.spaces.Box] | None = None
+) -> "Observed":
+    """Return how to add the numbers at dotted paths into `info` to observations.
+
+    If the spaces of these `entries` are not known, the environment is reset once to determine them.
+    """
+    if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
+        raise TypeError(f'observe: got {paths!r}, want a list of paths into info, as in ["wind", "grid.price"]')
+    if len({*paths, *(path for path, _, _ in before)}) < len(paths) + len(before):
+        raise ValueError(f"observe: got {list(paths)}, want different paths")
+    if entries is None:
+        info = env.reset(seed=0)[1]
+        entries = [_space_of(path, _value(info, path)) for path in paths]
+    named = OrderedDict(zip(paths, entries, strict=True))
+    own = ObservationSpace.of(env.observation_space)
+    is_vector = not own.is_compound and not own.images
+    if is_vector and not any(is_image_like(space.shape, space.dtype) for space in entries):
+        return Appended(env.observation_space, named, before)
+    return Entries(env.observation_space, named, before)
 
 
 class Observed:
-    """Appends the numbers at dotted paths into `info` to flat observations.
+    """Adds the numbers at dotted paths into `info` to observations."""
 
-    If their `sizes` are not known, the environment is reset once to determine them."""
+    space: gym.Space
+    """The space of the observations with these numbers."""
+    places: Places
+    """Their columns in a row of observations."""
 
-    def __init__(self, env: gym.Env, paths: Sequence[str], before: Places = (), sizes: Sequence[int] | None = None):
-        if isinstance(paths, str) or not all(isinstance(path, str) and path for path in paths):
-            raise TypeError(f'observe: got {paths!r}, want a list of paths into info, as in ["wind", "grid.price"]')
-        if len({*paths, *(path for path, _, _ in before)}) < len(paths) + len(before):
-            raise ValueError(f"observe: got {list(paths)}, want different paths")
-        space, self._flat = flat_observations(env.observation_space)
+    def __init__(self, entries: "OrderedDict[str, gym.spaces.Box]"):
+        self.entries = entries
+
+    def __call__(self, obs: Any, info: Any) -> Any:
+        """Return the observation with the numbers of `info`, in new arrays."""
+        raise NotImplementedError
+
+    def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the environment's own `local` as a function of these observations."""
+        raise NotImplementedError
+
+    def numbers(self, info: Any, path: str) -> np.ndarray:
+        """Return the numbers at a path, in the shape of their space."""
+        space, value = self.entries[path], _value(info, path)
+        size = int(np.prod(space.shape))
+        if value.size != size:
+            raise ValueError(
+                f"observe: info[{path!r}] has {counted(value.size, 'number')}, want {size}, as after the first reset"
+            )
+        return value.astype(space.dtype).reshape(space.shape)
+
+
+class Appended(Observed):
+    """Appends the numbers to observations that are vectors."""
+
+    def __init__(self, own: gym.Space, entries: "OrderedDict[str, gym.spaces.Box]", before: Places):
+        super().__init__(entries)
+        space, self._flat = flat_observations(own)
         self.size = int(np.prod(space.shape))
-        if sizes is None:
-            info = env.reset(seed=0)[1]
-            sizes = [_numbers(info, path).size for path in paths]
+        sizes = [int(np.prod(each.shape)) for each in entries.values()]
         ends = self.size + np.cumsum(sizes, dtype=int)
         self._places = tuple(
-            (path, int(end - size), int(end)) for path, size, end in zip(paths, sizes, ends, strict=True)
+            (path, int(end - size), int(end)) for path, size, end in zip(entries, sizes, ends, strict=True)
         )
         self.places = before + self._places
         self._length = self.size + sum(sizes)
@@ -43,20 +94,71 @@ class Observed:
         flat = np.empty(self._length, np.float32)
         flat[: self.size] = self._flat(obs).ravel()
         for path, start, end in self._places:
-            numbers = _numbers(info, path)
-            if numbers.size != end - start:
-                raise ValueError(
-                    f"observe: info[{path!r}] has {counted(numbers.size, 'number')}, want {end - start}, as "
-                    "after the first reset"
-                )
-            flat[start:end] = numbers
+            flat[start:end] = self.numbers(info, path).ravel()
         return flat
 
+    def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the environment's own `local` as a function of these observations."""
+        return partial(_of_front, local, self.size)
 
-def _numbers(info: Any, path: str) -> np.ndarray:
+
+class Entries(Observed):
+    """Adds the numbers as entries of a Dict, next to those of a Dict, or to an image or a Tuple called
+    ``observation``."""
+
+    def __init__(self, own: gym.Space, entries: "OrderedDict[str, gym.spaces.Box]", before: Places):
+        super().__init__(entries)
+        self._copied = own_observations(own)[1]
+        named = OrderedDict(own.spaces if isinstance(own, gym.spaces.Dict) else [(OWN, own)])
+        self._names = list(named) if isinstance(own, gym.spaces.Dict) else None
+        if taken := [path for path in entries if path in named]:
+            raise ValueError(
+                f"observe: got {taken[0]!r}, which is already an entry of the observation; want paths into info with "
+                "other names"
+            )
+        self.space = gym.spaces.Dict(OrderedDict([*named.items(), *entries.items()]))
+        # the environment's own parts are first, so that earlier columns do not change
+        start = ObservationSpace.of(own).size
+        places = []
+        for path, space in entries.items():
+            end = start + int(np.prod(space.shape))
+            places.append((path, start, end))
+            start = end
+        self.places = before + tuple(places)
+
+    def __call__(self, obs: Any, info: Any) -> dict[str, Any]:
+        """Return the observation as a dict."""
+        own = self._copied(obs)
+        return (own if self._names is not None else {OWN: own}) | {
+            path: self.numbers(info, path) for path in self.entries
+        }
+
+    def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return the environment's own `local` as a function of these observations."""
+        return partial(_of_own, local, self._names)
+
+
+def _of_front(local: Callable[[Any], Any], size: int, obs: Any) -> Any:
+    return local(obs[..., :size])
+
+
+def _of_own(local: Callable[[Any], Any], names: list[str] | None, obs: Any) -> Any:
+    return local(obs[OWN] if names is None else {name: obs[name] for name in names})
+
+
+def _value(info: Any, path: str) -> np.ndarray:
     advice = "want it in every info, including that of reset, because it must be known before the action"
     value = value_at(info, path.split("."), f"observe: {path!r}", advice)
     numbers = np.asarray(value)
     if numbers.dtype.kind not in "biuf":
         raise ValueError(f"observe: info[{path!r}] is {value!r}, want numbers")
-    return numbers.astype(np.float32).ravel()
+    return numbers
+
+
+def _space_of(path: str, value: np.ndarray) -> gym.spaces.Box:
+    """Return the space of an entry of `info`; a mask has a number for every choice, whatever its shape and type."""
+    if path != "action_mask" and is_image_like(value.shape, value.dtype):
+        if value.dtype == np.uint8:
+            return gym.spaces.Box(0, 255, value.shape, np.uint8)
+        return gym.spaces.Box(-np.inf, np.inf, value.shape, np.float32)
+    return gym.spaces.Box(-np.inf, np.inf, (value.size,), np.float32)

@@ -9,7 +9,8 @@ import numpy as np
 from ..rollouts.returned import Misfit, check_reset, check_step, flag, real_numbers
 from ..spaces import ActionSpace
 from ..structure import InfluenceNetwork
-from .canonical import FactoredEnv, copied, flat_observations
+from .agent_observations import agent_observations
+from .canonical import FactoredEnv, copied
 from .defaults import warn_if_complete, weights_of
 from .factors import FactorRule, Rows, fit
 from .rewards import parts_of
@@ -50,7 +51,9 @@ class FactoredParallel(FactoredEnv):
     """The agents of a PettingZoo environment as the factors of one action.
 
     - **Observation**: the concatenated observations of all agents, each padded with zeros to the longest; zeros for
-      dead agents.
+      dead agents. If an agent observes an image, a Dict with the observation of each agent, and no `local`.
+      If agents observe an ``action_mask``, a Dict with the masks of all agents as one, and the rest as
+      ``observation``.
     - **Action**: a Dict with the action of each agent; the entries of dead agents are ignored.
     - **Targets**: the reward of each agent, including its last one, then zeros; or the reward that they share.
     - ``info["factor_mask"]``: the agents that were alive before the step. ``info["target_terminated"]``: the agents
@@ -68,10 +71,9 @@ class FactoredParallel(FactoredEnv):
             tuple(str(agent) for agent in self.possible_agents),
             tuple(len(ActionSpace.of(space)) for space in spaces.values()),
         )
-        flattened = [flat_observations(env.observation_space(agent)) for agent in self.possible_agents]
-        self._observers = [observe for _, observe in flattened]
-        self._length = max(int(np.prod(box.shape)) for box, _ in flattened)
-        self.observation_space = self._space_of([box for box, _ in flattened])
+        observed = {agent: env.observation_space(agent) for agent in self.possible_agents}
+        self._observed = agent_observations(observed, spaces)
+        self.observation_space = self._observed.space
         self._alive = np.zeros(len(self.possible_agents), bool)
         self._index = {agent: i for i, agent in enumerate(self.possible_agents)}
 
@@ -85,12 +87,7 @@ class FactoredParallel(FactoredEnv):
             members[i, leaf_of[list(group)]] = True
         self._members = None if members.shape == (n_agents, n_agents) and members.trace() == n_agents else members
         if local is None and (members.sum(axis=1) == 1).all():
-            agent_of, length = members.argmax(axis=1), self._length
-
-            def its_own(obs: Any) -> Any:
-                return obs.reshape(*obs.shape[:-1], n_agents, length)[..., agent_of, :]
-
-            local = its_own
+            local = self._observed.local(members.argmax(axis=1).tolist())
         self._describe(network, weights, local)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -100,7 +97,7 @@ class FactoredParallel(FactoredEnv):
         check_reset(returned)
         obs, infos = returned
         self._alive = self._living()
-        return self._flat(obs), {"agents": infos}
+        return self._observed(obs), {"agents": infos}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Act with all living agents."""
@@ -125,7 +122,7 @@ class FactoredParallel(FactoredEnv):
             psi = real_numbers("reward", parts).astype(np.float64)
         mask = acted if self._members is None else (self._members & acted).any(axis=1)
         info = {"vector_reward": psi, "factor_mask": mask, "target_terminated": stopped, "agents": infos}
-        return self._flat(obs), float(self.weights @ psi), over and not truncated, truncated, info
+        return self._observed(obs), float(self.weights @ psi), over and not truncated, truncated, info
 
     def _flags(self, name: str, of_agents: dict[Any, Any]) -> np.ndarray:
         values = [of_agents.get(agent, False) for agent in self.possible_agents]
@@ -151,18 +148,3 @@ class FactoredParallel(FactoredEnv):
                 f"{values.max():.6g}; want the default, which makes each a target"
             )
         return values[:1].copy()
-
-    def _flat(self, obs: dict[Any, Any]) -> np.ndarray:
-        out = np.zeros((len(self.possible_agents), self._length), np.float32)
-        for i, (agent, observe) in enumerate(zip(self.possible_agents, self._observers, strict=True)):
-            if agent in obs:
-                row = observe(obs[agent]).ravel()
-                out[i, : row.size] = row
-        return out.ravel()
-
-    def _space_of(self, boxes: list[gym.spaces.Box]) -> gym.spaces.Box:
-        low, high = np.zeros((2, len(boxes), self._length), np.float32)
-        for i, box in enumerate(boxes):
-            size = int(np.prod(box.shape))
-            low[i, :size], high[i, :size] = np.minimum(box.low.ravel(), 0), np.maximum(box.high.ravel(), 0)
-        return gym.spaces.Box(low.ravel(), high.ravel(), dtype=np.float32)

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, iterate
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
@@ -16,7 +16,7 @@ from ..rollouts.returned_rows import flags, last_observations, targets, with_fin
 from ..structure import InfluenceNetwork
 from ..structure.checks import as_network, network_of
 from ..structure.labels import counted, default_labels
-from .canonical import Places, copied, flat_observations
+from .canonical import Places, copied, own_observations
 from .defaults import warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit
 from .row_parts import RowParts, row_parts_of
@@ -42,9 +42,9 @@ class FactoredVector(VectorEnv):
         self.metadata = dict(env.metadata) | {SEED_PER_ENV: takes_seeds(env)}
         self.num_envs, self.render_mode, self.spec = env.num_envs, env.render_mode, env.spec
         self.single_action_space, self.action_space = env.single_action_space, env.action_space
-        self.single_observation_space, self._flat = flat_observations(env.single_observation_space)
+        self.single_observation_space, self._copied = own_observations(env.single_observation_space)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self._as_it_is = self.single_observation_space is env.single_observation_space
+        self._observations = ObservationSpace.of(self.single_observation_space)
         self._ended = np.zeros(self.num_envs, bool)
         self._time = 0
 
@@ -74,13 +74,11 @@ class FactoredVector(VectorEnv):
         obs, of_step = self._rows(obs), with_final(info, n)
         after = obs
         if self.mode is AutoresetMode.SAME_STEP and over.any():
-            ended, after = np.flatnonzero(over), obs.copy()
-            flat = np.full(n, None, object)
+            ended, final = np.flatnonzero(over), np.full(n, None, object)
             for i in ended:
-                flat[i] = self._flat(info["final_obs"][i]) if "final_obs" in info else None
-            info = dict(info) | ({"final_obs": flat} if "final_obs" in info else {})
-            of_one = ObservationSpace.of(self.single_observation_space)
-            after[ended] = last_observations(info, ended, of_one).reshape(-1, *after.shape[1:])
+                final[i] = self._copied(info["final_obs"][i]) if "final_obs" in info else None
+            info = dict(info) | ({"final_obs": final} if "final_obs" in info else {})
+            after = self._with_last(obs, info, ended)
         psi = self.read(after, actions, reward, of_step, resets)
         total = psi @ self.weights
         self.check_sum(total, reward, psi, resets)
@@ -126,11 +124,21 @@ class FactoredVector(VectorEnv):
                 "weighted sum becomes the objective"
             )
 
-    def _rows(self, obs: Any) -> np.ndarray:
-        """Return flat observations of all environments as a new array ``(N, ...)``."""
-        if self._as_it_is:
-            return np.array(obs)
-        return np.stack([self._flat(one) for one in iterate(self.env.observation_space, obs)])
+    def _rows(self, obs: Any) -> Any:
+        """Return the observations of all environments in new arrays ``(N, ...)``, in the structure of their space."""
+        return copied(obs) if self._observations.is_compound else np.array(obs)
+
+    def _with_last(self, obs: Any, info: Mapping[str, Any], ended: np.ndarray) -> Any:
+        """Return new observations of all environments with the last ones of ended episodes."""
+        last = last_observations(info, ended, self._observations)
+        if not self._observations.is_compound:
+            after = obs.copy()
+            after[ended] = last.reshape(-1, *after.shape[1:])
+            return after
+        of_one, elements = self.single_observation_space, list(iterate(self.observation_space, obs))
+        for i in ended:
+            elements[i] = info["final_obs"][i]
+        return concatenate(of_one, elements, create_empty_array(of_one, self.num_envs))
 
     def render(self) -> Any:
         """Render all environments."""

@@ -89,6 +89,12 @@ class FactorViews:
         checked("observe", observe, Observe)
         # bounded="clip": other trainers return actions in the units of the environment.
         self.spec = Spec.of(problem, network, weights=weights, local=local, bounded="clip")
+        for part in self.spec.observations.images:
+            raise TypeError(
+                f"observation space{part.where}: got an image of shape {part.shape}, want vectors, because views for "
+                "other trainers have flat observations; train with FactoredPPO, or wrap the environment in "
+                "gymnasium.wrappers.FlattenObservation if rows and columns have no meaning"
+            )
         hint = "a view does not change; use a point of a schedule, .at(step).network()"
         self.network: InfluenceNetwork = as_network(self.spec.network, "network", hint)
         self.weights, self.space = self.spec.weights, self.spec.components

@@ -13,10 +13,10 @@ from ..problems.vectors import is_vector
 from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
-from .canonical import FactoredEnv, FactoredGymnasium, Places, own_observations
+from .canonical import FactoredEnv, FactoredGymnasium, own_observations
 from .defaults import declared, warn_if_complete, weights_of
 from .factors import FIXED, FactorRule, Rows, fit
-from .observing import Observed
+from .observing import observed
 from .rewards import parts_of
 from .vectors import FactoredVector, wrap_vector
 
@@ -56,14 +56,16 @@ def wrap(
       the minimum factorisation of the network. The default is elements, or agents for PettingZoo.
     - `local`: maps observations ``(..., d)`` to local observations of the factors, ``(..., n, l)``; by default that of
       the environment, or for PettingZoo the observation of each agent.
-    - `observe`: dotted paths into `info` to numbers that are appended to the observation, for policies, critics and a
-      `StateNetwork`, which finds them by these names. Each `info` must have them, including that of `reset`; the
+    - `observe`: dotted paths into `info` to numbers that become part of the observation, for policies, critics and a
+      `StateNetwork`, which finds them by these names. They are appended to vectors. If the observation is a Dict, they
+      are further entries of it; if it is an image or a Tuple, or if one of them is an image, the observation becomes a
+      Dict of them and the original ``observation``. Each `info` must have them, including that of `reset`; the
       environment is reset once when it is wrapped. The environment's own `local` receives the original observation.
     - `check_sum`: whether to raise if ``weights @ parts`` differs from the scalar reward of the environment.
     - `check_seed`: whether to raise if two episodes with the same seed and actions differ.
 
-    Observations that are not a Box are flattened, and actions are copied before they are passed on. An environment
-    without a `reward_space` is stepped once, to count the targets and check their sum; reset it before use.
+    Observations keep their structure, and actions are copied before they are passed on. An environment without a
+    `reward_space` is stepped once, to count the targets and check their sum; reset it before use.
 
     >>> import gymnasium as gym, factorax as fx
     >>> def move(obs, action, reward, info):
@@ -90,10 +92,10 @@ def wrap(
 
 
 class Measured(NamedTuple):
-    """The number of targets and the positions of `info` in the observation, measured on the first environment."""
+    """The number of targets and the spaces of observed entries of `info`, measured on the first environment."""
 
     targets: int
-    places: Places
+    entries: tuple[gym.spaces.Box, ...]
 
 
 class Factory:
@@ -116,7 +118,8 @@ class Factory:
         self._first: FactoredEnv | FactoredVector | None = first
         self.num_envs = first.num_envs if isinstance(first, FactoredVector) else None
         """Number of sub-environments of a vector environment; None for single environments."""
-        self.measured = Measured(first.network.shape[1], first.observed_info)
+        entries = first.observed_entries if isinstance(first, FactoredGymnasium) else ()
+        self.measured = Measured(first.network.shape[1], entries)
 
     def __call__(self) -> "FactoredEnv | FactoredVector":
         """Create another environment."""
@@ -185,14 +188,13 @@ def _wrap_gymnasium(
     rows = Rows.of(env.action_space)
     parts, places, own_local = parts_of(reward), declared(env, "observed_info") or (), declared(env, "local")
     if observe:
-        sizes = None if measured is None else [end - start for _, start, end in measured.places[len(places) :]]
-        observed = Observed(env=env, paths=observe, before=places, sizes=sizes)
+        added = observed(env, observe, places, None if measured is None else measured.entries)
         wrapped = FactoredGymnasium(
-            env=env, parts=parts, observation_space=observed.space, observe=observed, check_sum=check_sum
+            env=env, parts=parts, observation_space=added.space, observe=added, check_sum=check_sum
         )
-        places = observed.places
+        wrapped.observed_entries, places = tuple(added.entries.values()), added.places
         if own_local is not None:
-            own_local = _Front(own_local, observed.size)
+            own_local = added.local(own_local)
     else:
         space, copy_observation = own_observations(env.observation_space)
         wrapped = FactoredGymnasium(
@@ -232,16 +234,6 @@ def _wrap_gymnasium(
         psi, step_reward = step
         wrapped.check_sum(float(wrapped.weights @ psi), step_reward, psi)
     return wrapped
-
-
-class _Front:
-    """A `local` function that receives the observation without the appended numbers of `info`."""
-
-    def __init__(self, local: Callable[[Any], Any], size: int):
-        self.local, self.size = local, size
-
-    def __call__(self, obs: Any) -> Any:
-        return self.local(obs[..., : self.size])
 
 
 def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:

@@ -32,6 +32,16 @@ def check_combinations(c: Any) -> None:
             )
 
 
+def check_own_modules(c: Any, own: Any) -> None:
+    """Raise ValueError if the settings of a `Config` are incompatible with the user's own networks (`OwnModules`)."""
+    for name, module in own._asdict().items():
+        if c.trunk == "shared" and module is not None:
+            raise ValueError(
+                f"trunk: got 'shared' with your own module as {name}, want 'separate' or 'auto': only built-in "
+                "networks share hidden layers"
+            )
+
+
 def _check_minibatches(c: Any) -> None:
     """Raise if settings of minibatches are incompatible."""
     if c.gae_steps is not None and c.n_steps % c.gae_steps:

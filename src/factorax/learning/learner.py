@@ -24,6 +24,7 @@ from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
 from .architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
+from .combinations import check_own_modules
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
@@ -103,6 +104,7 @@ class Learner:
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
         check_init(self.config, self.own)
+        check_own_modules(self.config, self.own)
         self.spec.network.check_settings(self.config)
         check_critic(self.spec, self.config)
         _ = self.rule, self.collector  # raise if settings do not fit the problem

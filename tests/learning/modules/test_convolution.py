@@ -69,6 +69,18 @@ def test_convolutions_and_their_gradients_are_those_of_xla(size, kernel, stride)
         np.testing.assert_allclose(got, want, atol=1e-4)
 
 
+@pytest.mark.parametrize(("shape", "axes"), [((4, 6, 5, 3), (1, 2, 0, 3)), ((4, 2, 6, 5), (2, 3, 0, 1))])
+def test_frames_of_a_stack_are_channels(shape, axes):
+    """Also if every frame has its channels first."""
+    conv, space = encoder(camera=spaces.Box(0.0, 1.0, shape))
+    space.seed(0)
+    element = space.sample()
+    want = by_hand(conv.towers[0], element["camera"].transpose(axes).reshape(6, 5, -1))
+    rows = jnp.asarray(conv.space.row(element))
+    np.testing.assert_allclose(conv(rows), want, atol=1e-4)
+    np.testing.assert_array_equal(conv.space.structured(rows, np)["camera"], element["camera"])
+
+
 def test_components_see_their_own_and_the_images():
     conv, space = encoder(camera=spaces.Box(0, 255, (7, 6), np.uint8), speed=spaces.Box(-1.0, 1.0, (2,)))
     space.seed(1)

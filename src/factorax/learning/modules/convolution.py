@@ -68,9 +68,10 @@ class _Tower(eqx.Module):
 
     def __init__(self, key: jax.Array, part: Part, settings: LayerSettings):
         self.part, self.activation = part, settings.activation
-        shape = part.shape if len(part.shape) == 3 else (*part.shape, 1)
+        shape = part.shape[-3:] if len(part.shape) > 2 else (*part.shape, 1)
         self.channels_first = shape[0] < min(shape[1:])
         height, width, channels = (*shape[1:], shape[0]) if self.channels_first else shape
+        channels *= math.prod(part.shape[:-3])
         layers = _LARGE_LAYERS if min(height, width) >= LARGE else _SMALL_LAYERS
         self.kernels, self.biases, strides = [], [], []
         for k, (out, kernel, stride) in zip(jax.random.split(key, len(layers)), layers, strict=True):
@@ -85,11 +86,12 @@ class _Tower(eqx.Module):
         """Map rows ``(..., d)`` to vectors ``(..., size)``."""
         image = self.part.view(obs, jnp)
         lead = image.shape[: image.ndim - len(self.part.shape)]
-        image = image.reshape(math.prod(lead), *self.part.shape)
-        if image.ndim == 3:
-            image = image[..., None]
+        shape = self.part.shape if len(self.part.shape) > 2 else (*self.part.shape, 1)
+        image = image.reshape(math.prod(lead), math.prod(shape[:-3]), *shape[-3:])
         if self.channels_first:
-            image = jnp.moveaxis(image, 1, -1)
+            image = jnp.moveaxis(image, 2, -1)
+        image = jnp.moveaxis(image, 1, -2)  # the channels of all images of a stack next to each other
+        image = image.reshape(*image.shape[:3], -1)
         for kernel, bias, stride in zip(self.kernels, self.biases, self.strides, strict=True):
             image = ACTIVATIONS[self.activation](convolve(image, kernel, stride) + bias)
         return image.reshape(*lead, self.size)
@@ -98,7 +100,8 @@ class _Tower(eqx.Module):
 class Convolutional(eqx.Module):
     """Encodes each image of an observation with its own layers, and other parts as in `ObservationSpace.encoded`.
 
-    Images have their channels last, or first if that axis is the shortest. Components with a local observation receive
+    Images have their channels last, or first if that axis is the shortest. Axes in front of the last three are a stack
+    of images, such as successive frames, whose channels are concatenated. Components with a local observation receive
     it together with the images.
     """
 
@@ -108,8 +111,8 @@ class Convolutional(eqx.Module):
     def __init__(self, key: jax.Array, space: ObservationSpace, settings: LayerSettings):
         if not space.images:
             raise ValueError(
-                "architecture: got 'conv', but no part of the observation is an image (a Box with three axes, or "
-                "two of uint8); want 'mlp'"
+                "architecture: got 'conv', but no part of the observation is an image (a Box with three axes or "
+                "more, or two of uint8); want 'mlp'"
             )
         keys = jax.random.split(key, len(space.images))
         self.towers = [_Tower(k, part, settings) for k, part in zip(keys, space.images, strict=True)]
