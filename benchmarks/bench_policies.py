@@ -12,10 +12,11 @@ import numpy as np
 from factorax.learning import Config, Learner, Program
 from factorax.learning.modules.mlp import ACTIVATIONS
 from factorax.problems import queues
+from factorax.rollouts.numpy_policy import TILE
 from factorax.spec import Spec
 
 from .bench_learner import random_batch, update
-from .timing import Row, at_most, medians
+from .timing import Row, at_most, cpu_medians, medians
 
 SIZES: dict[str, Any] = {"n_envs": 16, "n_steps": 128, "batch_size": 256, "n_epochs": 4, "check_network": False}
 
@@ -97,16 +98,58 @@ def remembering(width: int) -> Iterator[Row]:
         yield at_most(f"update of {name}, width {width}, sequences of 16", seconds, plain, "two layers", bound)
 
 
+class Camera(Still):
+    """The same, with an image of the size of CIFAR's as the observation."""
+
+    observation_space = gym.spaces.Box(0, 255, (32, 32, 3), np.uint8)
+
+    def __init__(self) -> None:
+        self._obs = np.zeros((32, 32, 3), np.uint8)
+
+
+STEPS = 128
+KINDS: dict[str, tuple[dict[str, Any], Any]] = {
+    "layers in NumPy": ({}, None),
+    "layers in JAX": ({"layer_norm": True}, None),
+    "a module of one's own in JAX": ({}, Own),
+    "a GRU in JAX": ({"architecture": "gru"}, None),
+    "attention in JAX": ({"architecture": "attention", "policy": "shared"}, None),
+}
+
+
+def _program(env: Any, settings: dict[str, Any], policy: Any = None) -> tuple[Program, Any]:
+    sizes: dict[str, Any] = {"n_envs": 8, "n_steps": STEPS, "batch_size": 128}
+    program = Program(Learner.of(env, config=Config(**sizes | settings), policy=policy))
+    return program, program.learner.init()
+
+
+def _rollout(program: Program, state: Any) -> Any:
+    return lambda: program.collector.collect(program.behaviour(state), None, state.key)
+
+
+def _network_alone(program: Any, state: Any) -> Any:
+    """Return as many calls of the compiled policy network as a rollout has steps, on observations of zeros."""
+    policy, arrays = program.collector.plan.policy, program.behaviour(state).arrays()
+    network = jax.jit(lambda leaves, rows: policy.network(leaves, rows, None, None)[0])
+    leaves, rows = jax.device_put(tuple(arrays.leaves)), np.zeros((TILE, program.learner.spec.n_inputs), np.float32)
+
+    def calls() -> None:
+        for _ in range(STEPS):
+            np.asarray(network(leaves, rows))
+
+    return calls
+
+
 def steps() -> Iterator[Row]:
-    """Measure the time of a worker's step with 8 environments that cost nothing."""
-    settings: dict[str, Any] = {"n_envs": 8, "n_steps": 128, "batch_size": 128}
-    kinds = {"layers in NumPy": {}, "layers in JAX": {"layer_norm": True}, "a GRU in JAX": {"architecture": "gru"}}
-    rollouts = []
-    for given in kinds.values():
-        program = Program(Learner.of(Still, config=Config(**settings | given)))
-        state = program.learner.init()
-        program.collector.collect(program.behaviour(state), None, state.key)
-        rollouts.append(lambda p=program, s=state: p.collector.collect(p.behaviour(s), None, s.key))
-    times = [seconds / 128 for seconds in medians(*rollouts, repeats=9)]
-    for name, seconds in zip(list(kinds)[1:], times[1:], strict=True):
+    """Measure the processor time of a worker's step with 8 environments that cost nothing.
+
+    NumPy cannot evaluate convolutions. Their yardstick is the compiled network alone, so that the row shows what a step
+    of a worker adds to it: noise, choosing actions, and the arrays of the rollout.
+    """
+    rollouts = [_rollout(*_program(Still, *kind)) for kind in KINDS.values()]
+    times = [seconds / STEPS for seconds in cpu_medians(*rollouts, repeats=9)]
+    for name, seconds in zip(list(KINDS)[1:], times[1:], strict=True):
         yield at_most(f"a step of 8 environments, {name}", seconds, times[0], "layers in NumPy", 15.0)
+    camera = _program(Camera, {"architecture": "conv"})
+    whole, alone = (seconds / STEPS for seconds in cpu_medians(_rollout(*camera), _network_alone(*camera), repeats=9))
+    yield at_most("a step of 8 images of 32×32×3, convolutions in JAX", whole, alone, "the network alone", 2.0)

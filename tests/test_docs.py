@@ -181,6 +181,13 @@ def test_every_experiment_is_on_its_page_with_a_figure():
         assert (DOCS / "images" / "experiments" / f"{name}.png").is_file()
 
 
+def test_the_jaxmarl_study_says_how_many_episodes_each_task_has():
+    study = json.loads((ROOT / "benchmarks/jaxmarl_study.json").read_text(encoding="utf-8"))
+    page = " ".join((DOCS / "guides/jax_environments.md").read_text(encoding="utf-8").split())
+    for name in ("spread", "hopper"):
+        assert re.search(rf"\b{study[name]['episodes']:,} episodes of (the )?{name}", page), name
+
+
 @pytest.mark.torch
 def test_torch_example_of_credit_page():
     pytest.importorskip("torch")

@@ -301,6 +301,7 @@ ROWS = [
         neighbours=NOT_NEIGHBOURS,
         policy=[3, Given(len, "Spec"), Given(lambda spec, key: spec, "equinox.Module")],
         critic=[3, Given(lambda: None, "Spec")],
+        init=[3, "he", Given(lambda key, shape, dtype: shape, "floats"), Given(lambda *_: np.ones(3), "floats")],
         own_size=NOT_FLAGS,
     ),
     *bad(

@@ -93,7 +93,7 @@ BAD = [
         {"activation": "rely"},
         "activation: got 'rely', want 'tanh', 'relu', 'elu', 'gelu' or 'silu'; did you mean 'relu'?",
     ),
-    ({"init": "xavier"}, "init: got 'xavier', want 'orthogonal', 'lecun', 'he' or 'normc'"),
+    ({"init": "xavier"}, "init: got 'xavier', want 'orthogonal', 'lecun', 'he', 'normc' or 'custom'"),
     ({"minibatch_of": "agents"}, "minibatch_of: got 'agents', want 'steps' or 'factors'"),
     ({"shuffle": True}, "shuffle: got True, want 'epoch' or 'rollout'"),
     ({"normalize_over": "batch"}, "normalize_over: got 'batch', want 'minibatch' or 'rollout'"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import gymnasium as gym
 import jax
 import numpy as np
@@ -10,6 +11,7 @@ from gymnasium import spaces
 
 from factorax import FactoredPPO
 from factorax.learning import Config, Learner, Program
+from factorax.learning.architectures import own_modules
 
 SETTINGS = {"n_envs": 5, "n_steps": 8, "batch_size": 8, "n_epochs": 1, "hidden": (8,), "sequence_length": 4}
 
@@ -41,27 +43,56 @@ class Camera(Watching):
         return {"image": image, "gear": int(self.np_random.integers(3))}
 
 
+class Own(eqx.Module):
+    """A user's module, with a function among its fields and an array that is not learnt."""
+
+    layers: list[eqx.nn.Linear]
+    activation: object
+    order: jax.Array
+
+    def __init__(self, spec, key):
+        c, width = len(spec.components), spec.components.width
+        one, two = jax.random.split(key)
+        self.layers = [eqx.nn.Linear(spec.n_inputs, 8, key=one), eqx.nn.Linear(8, c * width, key=two)]
+        self.activation, self.order = jax.nn.relu, jax.numpy.arange(c)[::-1]
+
+    def __call__(self, obs, local):
+        x = self.layers[1](self.activation(self.layers[0](obs)))
+        return x.reshape(len(self.order), -1)[self.order]
+
+
 CASES = {
+    "a user's module": (Watching, {"policy": Own, "normalize_obs": True}),
     "gru": (Watching, {"architecture": "gru"}),
     "lstm, state-dependent, normalised": (
         Watching,
         {"architecture": "lstm", "policy": "shared", "std": "state", "normalize_obs": True},
     ),
     "conv": (Camera, {"architecture": "conv"}),
+    "attention": (Watching, {"architecture": "attention", "policy": "shared"}),
+    "film": (Watching, {"identity_by": "film", "policy": "shared"}),
     "layer norm": (Watching, {"layer_norm": True, "policy": "independent"}),
 }
 
 
+WORKERS = {"a user's module": (1, 2, 5), "attention": (2,), "film": (2,)}
+
+
+def learner_of(env, settings, **who):
+    settings = SETTINGS | settings | who
+    return Learner.of(env, **own_modules(settings), config=Config(**settings))
+
+
 def rollouts(env, settings, **who):
     """Three rollouts with a policy that changes in between, and the memory that is stored with them."""
-    program = Program(Learner.of(env, config=Config(**SETTINGS | settings | who)))
+    program = Program(learner_of(env, settings, **who))
     state, found = program.learner.init(), []
     for _ in range(3):
         _, key, transitions = program.collector.collect(program.behaviour(state), state.environments, state.key)
         found.append(jax.tree.map(np.array, transitions))
         state = state._replace(
             key=jax.random.split(key)[0],
-            agent=jax.tree.map(lambda x: x * 1.1, state.agent),
+            agent=jax.tree.map(lambda x: x * 1.1 if eqx.is_inexact_array(x) else x, state.agent),
             timesteps=state.timesteps + 40,
         )
     episodes = program.collector.episodes
@@ -74,7 +105,7 @@ def rollouts(env, settings, **who):
 def test_workers_give_what_this_process_gives(name):
     env, settings = CASES[name]
     here, episodes = rollouts(env, settings)
-    for workers in (2, 5):
+    for workers in WORKERS.get(name, (2, 5)):
         there, others = rollouts(env, settings, rollouts="processes", workers=workers)
         for ours, theirs in zip(here, there, strict=True):
             for field, a, b in zip(ours._fields, ours, theirs, strict=True):
@@ -84,11 +115,11 @@ def test_workers_give_what_this_process_gives(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gru", "lstm, state-dependent, normalised", "conv"])
+@pytest.mark.parametrize("name", ["gru", "lstm, state-dependent, normalised", "conv", "a user's module"])
 def test_the_policy_of_a_worker_is_that_of_the_learner(name):
     """Its parameters, up to rounding, from the stored memory."""
     env, settings = CASES[name]
-    learner = Learner.of(env, config=Config(**SETTINGS | settings))
+    learner = learner_of(env, settings)
     state = learner.init()
     program = Program(learner)
     _, _, t = program.collector.collect(program.behaviour(state), state.environments, state.key)

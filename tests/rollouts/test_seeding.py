@@ -3,6 +3,7 @@
 from functools import partial
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -10,7 +11,9 @@ from rollouts.environments import Drift, Forgetful
 from rollouts.vectors import Own, sync
 
 import factorax as fx
-from factorax.rollouts import SeedWarning
+from factorax.learning import Config, Learner, Program
+from factorax.problems import EpisodeLost
+from factorax.rollouts import LostWarning, SeedWarning, player
 
 
 class Unseeded(Drift):
@@ -57,8 +60,80 @@ def test_others_are_not_warned_of():
         fx.check_problem(make, steps=5)
 
 
+def rollouts(make, count=1, **settings):
+    """The first rollouts of a training, with a policy that NumPy evaluates."""
+    config = Config(n_steps=4, batch_size=8, hidden=(4,), n_epochs=1, **{"n_envs": 2} | settings)
+    program = Program(Learner.of(make, config=config))
+    state = program.learner.init()
+    try:
+        collect = program.collector.collect
+        return [collect(program.behaviour(state), None, jax.random.key(i))[2] for i in range(count)]
+    finally:
+        program.close()
+
+
+RESETS = r"two resets with seed 0 give different observations: its reset ignores the seed"
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Unseeded, "Unseeded"),
+        (partial(sync, n=2, make=Unseeded), "SyncVectorEnv"),
+        (partial(Own, n=2, make=Unseeded), "Own"),
+    ],
+)
+def test_every_training_says_it_once(make, name):
+    with pytest.warns(SeedWarning, match=f"{name}: {RESETS}") as warned:
+        rollouts(make, 3)
+    assert [each.category for each in warned] == [SeedWarning]
+
+
 @pytest.mark.slow
-def test_training_says_it_where_it_repeats_episodes_anyway():
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_process_says_it_once_for_all(workers):
+    with pytest.warns(SeedWarning, match=f"Unseeded: {RESETS}") as warned:
+        rollouts(Unseeded, 2, rollouts="processes", workers=workers)
+    assert len(warned) == 1
+
+
+@pytest.mark.parametrize("make", [Drift, partial(sync, n=2), partial(Own, n=2)])
+def test_the_second_reset_changes_no_batch(make, monkeypatch):
+    checked = rollouts(make, 2)
+    monkeypatch.setattr(player, "repeated", lambda hosts, lost: [])
+    for a, b in zip(checked, rollouts(make, 2), strict=True):
+        jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def test_only_the_first_environment_is_reset_twice():
+    seeds = []
+
+    class Noting(Drift):
+        def reset(self, *, seed=None, options=None):
+            seeds.append(seed)
+            return super().reset(seed=seed)
+
+    rollouts(Noting, seed=7)
+    assert seeds[:3] == [7, 8, 7]
+    assert 7 not in seeds[3:]
+
+
+def test_an_episode_that_is_lost_in_the_second_reset_is_replaced():
+    resets = []
+
+    class Losing(Drift):
+        def reset(self, *, seed=None, options=None):
+            resets.append(seed)
+            if len(resets) == 3:
+                raise EpisodeLost("gone")
+            return super().reset(seed=seed)
+
+    with pytest.warns(LostWarning, match="environment 0 lost its episode and was reset: gone"):
+        rollouts(Losing)
+
+
+@pytest.mark.slow
+def test_training_says_it_once_where_it_repeats_episodes_anyway():
     """It does so for a sparse network and a policy that reads everything; no further environment is made."""
     made = []
 
@@ -67,7 +142,8 @@ def test_training_says_it_where_it_repeats_episodes_anyway():
         return made[-1]
 
     model = fx.FactoredPPO(make, n_envs=2, n_steps=4, batch_size=8, hidden=(4,), n_epochs=1)
-    with pytest.warns(SeedWarning, match="Unseeded"):
+    with pytest.warns(SeedWarning, match="Unseeded") as warned:
         model.learn(8, progress_bar=False)
+    assert [each.category for each in warned].count(SeedWarning) == 1
     assert len(made) == 4  # for the spec, for that check, and two to train in
     assert np.isfinite(model.history[-1]["train/loss"])

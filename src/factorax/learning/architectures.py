@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._checks import real_array
+from .._checks import real_array, shown
 from ..spec import Spec
 from .config import Config
 from .factor_actions import FactorActions
@@ -24,19 +24,41 @@ from .policies import Agent, Critic, Policy
 
 
 class OwnModules(NamedTuple):
-    """The user's own networks: a module, or a function of a `Spec` and a key that returns one; None for ours."""
+    """What the user defines of the networks in Python; None for ours."""
 
     policy: Any = None
+    """A module, or a function of a `Spec` and a key that returns one."""
     critic: Any = None
+    init: Any = None
+    """The initialiser of our layers: a function of a key, a shape and a dtype."""
+
+    @property
+    def has_network(self) -> bool:
+        """Whether one of the networks is the user's own."""
+        return self.policy is not None or self.critic is not None
 
 
 NO_MODULES = OwnModules()
 
 
 def own_modules(settings: dict[str, Any]) -> dict[str, Any]:
-    """Remove the user's own networks from the settings, where they share names with kinds of networks."""
+    """Remove what the user defines in Python from the settings, where it shares names with built-in kinds."""
     is_own = lambda given: isinstance(given, eqx.Module) or (callable(given) and not isinstance(given, str))  # noqa: E731
     return {name: settings.pop(name) for name in OwnModules._fields if is_own(settings.get(name))}
+
+
+def check_init(config: Config, own: OwnModules) -> None:
+    """Raise unless the initialiser of the user is a function, and is there if the settings refer to it."""
+    if own.init is not None and not callable(own.init):
+        raise TypeError(
+            f"init: got {shown(own.init)}, want a function (key, shape, dtype), such as "
+            "jax.nn.initializers.glorot_uniform(); names belong in Config(init=…)"
+        )
+    if config.init == "custom" and own.init is None:
+        raise ValueError(
+            "init: got 'custom' without a function, want 'orthogonal', 'lecun', 'he' or 'normc', or in Python the "
+            "function itself, as in FactoredPPO(…, init=jax.nn.initializers.glorot_uniform())"
+        )
 
 
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
@@ -52,7 +74,7 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     shape = len(components), components.width
     if own.policy is None:
         kind = "choices" if c.architecture == "choices" else c.policy
-        net: Any = make_network(spec, c, kind, for_policy, shape=shape, gain=0.01)
+        net: Any = make_network(spec, c, kind, for_policy, shape=shape, gain=0.01, init=own.init)
     else:
         net = custom_network("policy", own.policy, spec, for_policy, shape)
     spread = components.spread(c.initial_log_std, one=c.std == "shared")
@@ -72,9 +94,12 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
         return Agent(policy, Critic(custom_network("critic", own.critic, spec, for_critic, (values,))))
     if c.shares_trunk and own.policy is None:
         features = policy_features(spec, policy, looks_at_local(spec, c, own))
-        return Agent(policy, Critic(TrunkHead(for_critic, features, values, per_component=kind != "joint")))
+        head = TrunkHead(
+            for_critic, features, values, per_component=kind != "joint", settings=layer_settings(c, own.init)
+        )
+        return Agent(policy, Critic(head))
     of_groups = kind != "joint" and spec.factors is not None
-    net = make_network(spec, c, kind, for_critic, shape=(values, 1), gain=1.0, of_groups=of_groups)
+    net = make_network(spec, c, kind, for_critic, shape=(values, 1), gain=1.0, of_groups=of_groups, init=own.init)
     return Agent(policy, Critic(net))
 
 
@@ -84,10 +109,15 @@ def _has_critics_of_groups(spec: Spec, config: Config) -> bool:
     return plain and config.policy != "joint" and spec.local is not None
 
 
+def layer_settings(config: Config, init: Any = None) -> LayerSettings:
+    """Return the settings of layers; `init` is the user's initialiser, None for that of the settings."""
+    c = config
+    return LayerSettings(c.hidden, c.activation, c.layer_norm, c.init if init is None else init)
+
+
 def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Array) -> ActionValues:
     """Return the critic of actions: one value per action of each factor, or the value of a given action."""
-    c = config
-    settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
+    c, settings = config, layer_settings(config, own.init)
     encoder: Any = Encoded(spec.observations)
     if c.architecture == "conv":
         encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)
@@ -109,7 +139,7 @@ def make_action_values(spec: Spec, config: Config, own: OwnModules, key: jax.Arr
 
 def looks_at_local(spec: Spec, config: Config, own: OwnModules) -> bool:
     """Return whether a network uses local observations if there are any: all but our own joint policies."""
-    return spec.local is not None and (config.policy != "joint" or own != NO_MODULES)
+    return spec.local is not None and (config.policy != "joint" or own.has_network)
 
 
 def policy_features(spec: Spec, policy: Policy, local: bool) -> jax.ShapeDtypeStruct:
@@ -132,14 +162,15 @@ def make_network(
     shape: tuple[int, int],
     gain: float,
     of_groups: bool = False,
+    init: Any = None,
 ) -> Any:
     """Return a network of a kind (``"joint"``, ``"shared"``, ``"choices"``, ``"independent"``) with outputs ``(c,
     width)``.
 
-    With `of_groups`, it is applied to factors of several components and has outputs ``(n, width)``.
+    With `of_groups`, it is applied to factors of several components and has outputs ``(n, width)``. `init` is as for
+    `layer_settings`.
     """
-    c = config
-    settings = LayerSettings(c.hidden, c.activation, c.layer_norm, c.init)
+    c, settings = config, layer_settings(config, init)
     encoder: Any = Encoded(spec.observations)
     if c.architecture == "conv":
         encoder = Convolutional(jax.random.fold_in(key, 1), spec.observations, settings)

@@ -34,8 +34,8 @@ def check_combinations(c: Any) -> None:
 
 def check_own_modules(c: Any, own: Any) -> None:
     """Raise ValueError if the settings of a `Config` are incompatible with the user's own networks (`OwnModules`)."""
-    for name, module in own._asdict().items():
-        if c.trunk == "shared" and module is not None:
+    for name in ("policy", "critic"):
+        if c.trunk == "shared" and getattr(own, name) is not None:
             raise ValueError(
                 f"trunk: got 'shared' with your own module as {name}, want 'separate' or 'auto': only built-in "
                 "networks share hidden layers"

@@ -158,9 +158,10 @@ class Config:
     """Activation function of hidden layers."""
     layer_norm: bool = False
     """Apply layer normalisation before activation functions."""
-    init: Literal["orthogonal", "lecun", "he", "normc"] = "orthogonal"
+    init: Literal["orthogonal", "lecun", "he", "normc", "custom"] = "orthogonal"
     """Weight initialisation of layers. The last layer of a policy is always scaled down. normc: normal weights, scaled
-    to norm 1 per unit, and to 0.01 in the last layers of policy and critic, as in RLlib."""
+    to norm 1 per unit, and to 0.01 in the last layers of policy and critic, as in RLlib. custom: a function of a key, a
+    shape and a dtype, as in jax.nn.initializers; in Python, pass the function itself as init."""
     trunk: Literal["auto", "separate", "shared"] = "auto"
     """Hidden layers of the critic. separate: the critic has its own network. shared: the critic is a linear layer on
     the policy's hidden layers, which both losses train. auto: shared for gru and lstm, so that the critic uses the

@@ -39,7 +39,7 @@ from .policies import Agent
 from .presets import NONE
 from .program import Program
 from .state import TrainState
-from .stored import check_given, existing, first_intact, named_in, restored, saved_as, sizes
+from .stored import check_given, existing, first_intact, given, named_in, restored, saved_as, sizes
 from .validation import OPTIONS, number_of_steps
 from .vector_size import sized_config, vector_size
 
@@ -66,6 +66,7 @@ class FactoredPPO:
     - `policy`, `critic`: as in `Config`; or your own network, an `equinox.Module`, or a function of a `Spec` and a key
       that returns one. For one observation and the local observations of the components (None if all observe
       everything), a policy returns parameters ``(c, width)``, and a critic one value per target, ``(m,)``.
+    - `init`: as in `Config`; or a function of a key, a shape and a dtype, as in `jax.nn.initializers`.
     - Other keyword arguments are the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
@@ -98,8 +99,7 @@ class FactoredPPO:
         self._own_size, self.config = "n_envs" not in settings, sized_config(settings, problem)
         network = network_for(preset, method) if network is None else network
         self.names = tuple(each if isinstance(each, str) else None for each in (problem, network))
-        arguments = {"network": network, "weights": weights, "local": local, "neighbours": neighbours, **modules}
-        self._given = [name for name, value in arguments.items() if value is not None and not isinstance(value, str)]
+        self._given = given(network=network, weights=weights, local=local, neighbours=neighbours, **modules)
         if isinstance(problem, str):
             problem = find_problem(problem)
         if isinstance(network, str):

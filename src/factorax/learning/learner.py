@@ -23,7 +23,7 @@ from ..structure.base_network import RolloutView
 from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
-from .architectures import NO_MODULES, OwnModules, looks_at_local, make_agent, runs_in_numpy
+from .architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
 from .combinations import check_own_modules
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
@@ -52,7 +52,7 @@ class Learner:
     spec: Spec
     config: Config
     own: OwnModules = NO_MODULES
-    """The user's own networks."""
+    """The user's own networks and initialiser."""
 
     @classmethod
     def of(
@@ -66,6 +66,7 @@ class Learner:
         neighbours: Any = None,
         policy: Any = None,
         critic: Any = None,
+        init: Any = None,
         own_size: bool = False,
     ) -> "Learner":
         """Create a learner for a problem; arguments left out are taken from the problem.
@@ -73,6 +74,7 @@ class Learner:
         - `network`: as for `FactoredPPO`; ``"adaptive"`` starts with all edges.
         - `policy`, `critic`: a module, or a function of a `Spec` and a key that returns one; None for those of
           `config`.
+        - `init`: a function of a key, a shape and a dtype that returns initial weights; None for that of `config`.
         - `own_size`: whether to use the `num_envs` of a vector environment as `n_envs`.
         """
         config = Config() if config is None else config
@@ -93,12 +95,15 @@ class Learner:
         warn_if_unscaled(spec, config)
         if own_size and spec.num_envs is not None:
             config = dataclasses.replace(config, n_envs=spec.num_envs)
-        return cls(spec, config, OwnModules(policy, critic))
+        if init is not None:
+            config = dataclasses.replace(config, init="custom")
+        return cls(spec, config, OwnModules(policy, critic, init))
 
     def __post_init__(self) -> None:
         check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) returns")
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
+        check_init(self.config, self.own)
         check_own_modules(self.config, self.own)
         self.spec.network.check_settings(self.config)
         check_critic(self.spec, self.config)
@@ -126,7 +131,7 @@ class Learner:
         plain = c.minibatch_of == "steps" and c.objective != "natural" and not c.variance_report
         if not plain or c.is_counterfactual or c.is_recurrent or not looks_at_local(self.spec, c, self.own):
             return False
-        if self.own.policy is not None or self.own.critic is not None:  # these may be recurrent
+        if self.own.has_network:  # these may be recurrent
             return False
         shape = seen_shape(self.spec)
         return shape is not None and c.rollout_steps * shape[0] * shape[1] > LARGEST_SEEN

@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 
 from .devices import available_memory
+from .modules.mlp import stored_init
 
 if TYPE_CHECKING:
     from .learner import Learner
@@ -32,7 +33,8 @@ _file: ContextVar[Path | None] = ContextVar("file", default=None)
 def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a file without those that only the user may choose; raise ValueError if one is too large.
 
-    The address of a Ray cluster is such a setting: whoever runs the cluster can run code in connected processes.
+    The address of a Ray cluster is such a setting: whoever runs the cluster can run code in connected processes. A
+    custom initialiser is not in a file, and not needed, because the file has the weights.
     """
     n_envs, n_steps, layers = settings["n_envs"], settings["n_steps"], len(settings["hidden"])
     if n_envs > MOST_ENVS:
@@ -43,7 +45,7 @@ def checked_settings(settings: dict[str, Any]) -> dict[str, Any]:
         )
     if layers > MOST_LAYERS:
         raise ValueError(f"hidden: got {layers:,} layers from a file, want at most {MOST_LAYERS}")
-    return settings | {"ray_address": ""}
+    return settings | {"ray_address": ""} | ({"init": stored_init} if settings["init"] == "custom" else {})
 
 
 @contextmanager

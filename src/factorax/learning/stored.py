@@ -85,6 +85,15 @@ def sizes(spec: Spec) -> dict[str, Any]:
     }
 
 
+def given(**arguments: Any) -> list[str]:
+    """Return the names of arguments that are objects, which a file does not hold and `load` needs again.
+
+    An initialiser is not needed again, because the file has the weights.
+    """
+    is_object = lambda value: value is not None and not isinstance(value, str)  # noqa: E731
+    return [name for name, value in arguments.items() if name != "init" and is_object(value)]
+
+
 def check_given(path: Path, **arguments: Any) -> None:
     """Raise ValueError if the model was trained with objects instead of names, and they are not passed again."""
     about = checkpoints.about(path)

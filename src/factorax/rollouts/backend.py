@@ -45,12 +45,12 @@ class Backend(ABC):
         self.in_flight = True
 
     def finish(self) -> Transition:
-        """Return the transitions of all environments since `begin`, ``[T, B, ...]``, with a warning for each loss."""
+        """Return the transitions of all environments since `begin`, ``[T, B, ...]``, with all their warnings."""
         self.in_flight = False
         fragments = self.fragments()
         for fragment in fragments:
             for message in fragment.messages:
-                warnings.warn(message, LostWarning, stacklevel=2)
+                warnings.warn(message, LostWarning, stacklevel=2)  # a Warning keeps its own category
         transitions = side_by_side([fragment.transitions for fragment in fragments])
         running = zip(*(fragment.running for fragment in fragments), strict=True)
         joined: list[Any] = [None if parts[0] is None else np.concatenate(parts) for parts in running]

@@ -101,6 +101,13 @@ class BatchedEnvironments:
             with self._watching(v, lost, f"reset with seeds from {seeds[v * self.together]}"):
                 self.obs[self._rows(v)] = vector.begin(seeds[self._rows(v)])
 
+    def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
+        """Start the episodes of the first vector again, with the same seeds; return its name."""
+        assert self.obs is not None
+        with self._watching(0, lost, f"reset again with seeds from {self.seeds[0]}"):
+            self.obs[self._rows(0)] = self.vectors[0].begin(self.seeds[self._rows(0)])
+        return self.vectors[0].name
+
     def _rows(self, v: int) -> slice:
         return slice(v * self.together, (v + 1) * self.together)
 

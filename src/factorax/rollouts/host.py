@@ -81,6 +81,13 @@ class HostEnvironments:
         """Start an episode in each environment with its seed."""
         self.obs = np.stack([self._reset(i, s, lost) for i, s in enumerate(seeds)])
 
+    def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
+        """Start the episode of the first environment again, with the same seed; return its name."""
+        assert self.obs is not None
+        name = name_of(self.envs[0])
+        self.obs[0] = self._reset(0, self.seeds[0], lost)
+        return name
+
     def collect(
         self, act: Callable[[np.ndarray], np.ndarray], n_steps: int, lost: dict[int, EpisodeLost] | None = None
     ) -> Transition:

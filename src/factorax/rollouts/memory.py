@@ -57,7 +57,7 @@ class Memory:
             if 0 not in shape
         }
 
-    def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def write(self, fragment: Fragment, first: int, end: int) -> tuple[tuple[str, ...], tuple[str | Warning, ...]]:
         """Write a fragment into its columns; return its fields and its messages."""
         for name, array in zip(Transition._fields, fragment.transitions, strict=True):
             if array is not None:
@@ -69,7 +69,7 @@ class Memory:
             name for name in Transition._fields if getattr(fragment.transitions, name) is not None
         ), fragment.messages
 
-    def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str, ...]) -> Fragment:
+    def read(self, first: int, end: int, has: tuple[str, ...], messages: tuple[str | Warning, ...]) -> Fragment:
         """Return the fragment in these columns without copying: it is valid until the next one is played."""
         fields: dict[str, Any] = {
             name: self.arrays[name][:, first:end] if name in has else None for name in Transition._fields

@@ -128,14 +128,14 @@ def _until_stable(step: Callable[[list[bool]], list[bool]], marks: list[bool]) -
         marks = new
 
 
-def _does_reach(env: Any) -> bool:
+def _does_reach(env: Any, *, training: bool = False) -> bool:
     try:
         first, again, other = observed(env, 0), observed(env, 0), observed(env, 1)
     except EpisodeLost:
         return True
     finally:
         env.close()
-    warn_if_seed_ignored(env, first, again)
+    warn_if_seed_ignored(env, first, again, training=training)
     return differ(first, other) and not differ(first, again)
 
 
@@ -151,7 +151,8 @@ def warn_if_actors_respond(spec: Spec, policy: str) -> None:
     lacking = int((~edges & edges.any(axis=0)).sum())
     if not lacking or (spec.local is not None and policy != "joint"):
         return
-    if spec.one_per_process or actions_reach_observations(spec.problem):
+    problem: Any = spec.problem
+    if spec.one_per_process or (_can_reach(problem) if spec.is_jax else _does_reach(problem(), training=True)):
         warn(
             f"policy: all actors read the full observation, and the network lacks {lacking:,} of {edges.size:,} pairs. "
             "If an actor responds to what another one changed, the response carries influence, and the gradient is "

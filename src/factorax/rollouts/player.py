@@ -18,6 +18,7 @@ from .episodes import Episode
 from .host import HostEnvironments
 from .jax_policy import JaxPolicy, ModuleArrays
 from .numpy_policy import NumpyPolicy, PolicyArrays
+from .seeding import repeated
 from .transitions import Fragment, Transition, side_by_side
 
 ATTEMPTS = 10
@@ -92,8 +93,8 @@ class Player:
         lost: dict[int, EpisodeLost] = {}
         if episodes is not None:
             self._restore(episodes, lost)
-        transitions = self._collect(self.hosts, iteration, lost)
-        messages = []
+        messages: list[str | Warning] = []
+        transitions = self._collect(self.hosts, iteration, lost, messages=messages)
         for i in sorted(lost):
             again, errors = self._again(iteration, i, lost[i])
             messages += [f"{self._named(i)} lost its episode and was reset: {error}" for error in errors]
@@ -110,7 +111,12 @@ class Player:
         self.hosts.close()
 
     def _collect(
-        self, hosts: Hosts, iteration: Iteration, lost: dict[int, EpisodeLost], attempt: int = 0
+        self,
+        hosts: Hosts,
+        iteration: Iteration,
+        lost: dict[int, EpisodeLost],
+        attempt: int = 0,
+        messages: list[str | Warning] | None = None,
     ) -> Transition:
         plan, numbers = self.plan, range(hosts.first, hosts.first + hosts.n_envs)
         hosts.rngs = [np.random.default_rng([*iteration.entropy, i, attempt]) for i in numbers]
@@ -121,6 +127,8 @@ class Player:
             if iteration.seed is not None and not attempt:
                 seeds = [iteration.seed + i for i in numbers]
             hosts.begin(seeds, lost)
+            if hosts.first == 0 and iteration.seed is not None and messages is not None:
+                messages += repeated(hosts, lost)
         self._check_inputs(hosts)
         outputs: list[np.ndarray] | None = [] if plan.log_probs else None
         rows = slice(hosts.first - self.first, hosts.first - self.first + hosts.n_envs)

@@ -1,9 +1,10 @@
 """Test whether an environment is reproducible after a reset with the same seed, which replays require."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from ..problems.failures import EpisodeLost
 from ..spaces import sample_valid
 from ..structure.labels import warn
 from .returned import name_of
@@ -49,16 +50,53 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
 
 
-def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarray]) -> None:
-    """Warn if two episodes with one seed and the same actions, from `observed`, are not equal."""
+def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarray], *, training: bool = False) -> None:
+    """Warn if two episodes with one seed and the same actions, from `observed`, are not equal.
+
+    With `training`, a difference in the first observation is left to `repeated`, which says it in the first rollout.
+    """
     if not differ(first, again) and len(first) == len(again):
         return
     unlike = [i for i, (a, b) in enumerate(zip(first, again, strict=False)) if not _equal(a, b)]
-    where = "already in the first observation" if unlike[:1] == [0] else "after a few steps"
-    warn(
-        f"{name_of(env)}: two episodes with reset(seed=0) and the same actions differ, {where}: its reset ignores the "
-        "seed, or some random numbers do not come from it. It can be trained on, but runs are not reproducible: a "
-        "replaced worker and a resumed run start new episodes. Call super().reset(seed=seed) in reset, and draw only "
-        "from self.np_random",
-        SeedWarning,
+    at_once = unlike[:1] == [0]
+    if at_once and training:
+        return
+    where = "already in the first observation" if at_once else "after a few steps"
+    what = f"two episodes with reset(seed=0) and the same actions differ, {where}"
+    warn(_message(name_of(env), what), SeedWarning)
+
+
+def _message(name: str, what: str) -> str:
+    return (
+        f"{name}: {what}: its reset ignores the seed, or some random numbers do not come from it. It can be trained "
+        "on, but runs are not reproducible: a replaced worker and a resumed run start new episodes. Call "
+        "super().reset(seed=seed) in reset, and draw only from self.np_random"
     )
+
+
+class Resettable(Protocol):
+    """Environments of which the first can be reset again, such as `HostEnvironments`."""
+
+    together: int
+    seeds: list[int]
+    obs: np.ndarray | None
+
+    def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
+        """Reset the first environment, or the first vector, with the seed that it has; return its name."""
+        ...
+
+
+def repeated(hosts: Resettable, lost: dict[int, EpisodeLost]) -> list[SeedWarning]:
+    """Reset the first environment again with its seed; return a warning if its observation differs from that before.
+
+    The batch is the same as without the second reset if the environment is reproducible: no other random numbers are
+    drawn.
+    """
+    assert hosts.obs is not None
+    if 0 in lost:
+        return []
+    before = hosts.obs[: hosts.together].copy()
+    name = hosts.begin_again(lost)
+    if 0 in lost or np.array_equal(before, hosts.obs[: hosts.together], equal_nan=True):
+        return []
+    return [SeedWarning(_message(name, f"two resets with seed {hosts.seeds[0]} give different observations"))]

@@ -50,8 +50,8 @@ class Fragment(NamedTuple):
 
     transitions: Transition
     running: RunningEpisodes
-    messages: tuple[str, ...]
-    """Messages on what was lost and repeated, to be shown to the user."""
+    messages: tuple[str | Warning, ...]
+    """Warnings to be shown to the user; texts are about what was lost and repeated."""
 
 
 class Slim(NamedTuple):

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._checks import shown
 from .affine import affine, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -42,16 +43,41 @@ INITIALISERS: dict[str, Callable[[float], Any]] = {
 """Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
 
 
+def drawn(init: Any, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Return weights from a user's function of a key, a shape and a dtype; raise if they do not fit the layer."""
+    want = f"a function (key, shape, dtype) that returns floats of this shape for a layer of shape {shape}, such as "
+    want += "jax.nn.initializers.glorot_uniform()"
+    try:
+        weights = init(key, shape, jnp.float32)
+    except Exception as error:
+        error.add_note(f"init: in {shown(init)}; want {want}")
+        raise
+    got, kind = getattr(weights, "shape", None), getattr(weights, "dtype", None)
+    if got is None or kind is None:
+        raise TypeError(f"init: {shown(init)} returns {shown(weights)}, want {want}")
+    if got != shape or not jnp.issubdtype(kind, jnp.floating):
+        raise ValueError(f"init: {shown(init)} returns shape {got} of {kind}, want {want}")
+    return jnp.asarray(weights, jnp.float32)
+
+
+def stored_init(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    """Return weights for a model with a user's initialiser that is read from a file, whose weights replace them."""
+    return jax.nn.initializers.orthogonal(2**0.5)(key, shape, dtype)
+
+
 class LayerSettings(eqx.Module):
     """Settings common to all layers of a network."""
 
     hidden: tuple[int, ...] = eqx.field(static=True, default=(64, 64))
     activation: str = eqx.field(static=True, default="tanh")
     layer_norm: bool = eqx.field(static=True, default=False)
-    init: str = eqx.field(static=True, default="orthogonal")
+    init: str | Callable[..., Any] = eqx.field(static=True, default="orthogonal")
+    """A name in `INITIALISERS`, or a function of a key, a shape and a dtype."""
 
     def kernel(self, key: jax.Array, shape: tuple[int, ...], gain: float = 2**0.5) -> jax.Array:
-        """Return the initial weights of a layer."""
+        """Return the initial weights of a layer; those of a user's function are for hidden layers, with gain √2."""
+        if not isinstance(self.init, str):
+            return gain / 2**0.5 * drawn(self.init, key, shape)
         return INITIALISERS[self.init](gain)(key, shape)
 
 

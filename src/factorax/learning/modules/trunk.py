@@ -6,6 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .mlp import LayerSettings
+
 
 class TrunkHead(eqx.Module):
     """Values as a linear function of the policy's features, which the value loss then also trains.
@@ -18,11 +20,14 @@ class TrunkHead(eqx.Module):
     bias: jax.Array
     per_component: bool = eqx.field(static=True)
 
-    def __init__(self, key: jax.Array, features: Any, values: int, *, per_component: bool):
+    def __init__(
+        self, key: jax.Array, features: Any, values: int, *, per_component: bool, settings: LayerSettings | None = None
+    ):
         """Create the layer; `features` is anything with the shape of the policy's features, ``(..., c or 1, h)``."""
         self.per_component = per_component and features.shape[-2] == values
         size = 1 if self.per_component else values
-        self.kernel = jax.nn.initializers.orthogonal(1.0)(key, (features.shape[-1], size), jnp.float32)
+        settings = LayerSettings() if settings is None else settings
+        self.kernel = settings.kernel(key, (features.shape[-1], size), 1.0)
         self.bias = jnp.zeros(values)
 
     def __call__(self, features: jax.Array) -> jax.Array:
