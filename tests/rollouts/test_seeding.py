@@ -118,6 +118,28 @@ def test_only_the_first_environment_is_reset_twice():
     assert 7 not in seeds[3:]
 
 
+class Strict(Drift):
+    """Refuses to be reset before its episode has ended, as a Monitor of Stable-Baselines3 can."""
+
+    needs_reset = True
+
+    def reset(self, *, seed=None, options=None):
+        if not self.needs_reset:
+            raise RuntimeError("reset before the end of the episode")
+        self.needs_reset = False
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        returned = super().step(action)
+        self.needs_reset = bool(returned[2] or returned[3])
+        return returned
+
+
+def test_environments_that_refuse_an_early_reset_are_not_checked():
+    for strict, drift in zip(rollouts(Strict, 3), rollouts(Drift, 3), strict=True):
+        jax.tree.map(np.testing.assert_array_equal, strict, drift)
+
+
 def test_an_episode_that_is_lost_in_the_second_reset_is_replaced():
     resets = []
 

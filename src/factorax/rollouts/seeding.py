@@ -96,7 +96,10 @@ def repeated(hosts: Resettable, lost: dict[int, EpisodeLost]) -> list[SeedWarnin
     if 0 in lost:
         return []
     before = hosts.obs[: hosts.together].copy()
-    name = hosts.begin_again(lost)
+    try:
+        name = hosts.begin_again(lost)
+    except RuntimeError:  # of environments that refuse a reset before the end, as Monitor of Stable-Baselines3 may
+        return []
     if 0 in lost or np.array_equal(before, hosts.obs[: hosts.together], equal_nan=True):
         return []
     return [SeedWarning(_message(name, f"two resets with seed {hosts.seeds[0]} give different observations"))]
