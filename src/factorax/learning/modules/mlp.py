@@ -1,6 +1,7 @@
 """Layers: a multilayer perceptron, its activation, its normalisation and its initialisation."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -19,8 +20,14 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-def _scaled(initialiser: Any) -> Callable[[float], Any]:
-    return lambda gain: lambda key, shape: gain / 2**0.5 * initialiser(key, shape, jnp.float32)
+def _scaled(initialiser: Any, relative_to: float = 1.0) -> Callable[[float], Any]:
+    """Return a function of a gain that returns a function of a key and a shape, with one program for each shape."""
+
+    @partial(jax.jit, static_argnums=2)
+    def weights(key: jax.Array, scale: float, shape: tuple[int, ...]) -> jax.Array:
+        return scale * initialiser(key, shape, jnp.float32)
+
+    return lambda gain: lambda key, shape: weights(key, gain / relative_to, tuple(shape))
 
 
 def _normc(gain: float) -> Any:
@@ -35,9 +42,9 @@ def _normc(gain: float) -> Any:
 
 
 INITIALISERS: dict[str, Callable[[float], Any]] = {
-    "orthogonal": lambda gain: lambda key, shape: jax.nn.initializers.orthogonal(gain)(key, shape, jnp.float32),
-    "lecun": _scaled(jax.nn.initializers.lecun_normal()),
-    "he": _scaled(jax.nn.initializers.he_normal()),
+    "orthogonal": _scaled(jax.nn.initializers.orthogonal()),
+    "lecun": _scaled(jax.nn.initializers.lecun_normal(), 2**0.5),
+    "he": _scaled(jax.nn.initializers.he_normal(), 2**0.5),
     "normc": _normc,
 }
 """Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
