@@ -44,7 +44,10 @@ def test_only_built_in_networks_share_a_trunk(name):
     ("settings", "message"),
     [
         ({"architecture": "gru"}, "got 'gru' with your own module as policy, want 'mlp': give the module a memory"),
-        ({"architecture": "conv", "critic": "none"}, "got 'conv' with your own module as policy and no built-in critic"),
+        (
+            {"architecture": "conv", "critic": "none"},
+            "got 'conv' with your own module as policy and no built-in critic",
+        ),
     ],
 )
 def test_an_architecture_is_that_of_built_in_networks(settings, message):

@@ -44,13 +44,13 @@ def check_own_modules(c: Any, own: Any) -> None:
         return
     if c.is_recurrent:
         raise ValueError(
-            f"architecture: got {c.architecture!r} with your own module as policy, want 'mlp': give the module a memory of "
-            "its own instead, with the attribute memory"
+            f"architecture: got {c.architecture!r} with your own module as policy, want 'mlp': give the module a "
+            "memory of its own instead, with the attribute memory"
         )
     if own.critic is not None or c.critic == "none":
         raise ValueError(
-            f"architecture: got {c.architecture!r} with your own module as policy and no built-in critic, want 'mlp': it "
-            "applies only to built-in networks"
+            f"architecture: got {c.architecture!r} with your own module as policy and no built-in critic, want "
+            "'mlp': it applies only to built-in networks"
         )
 
 
