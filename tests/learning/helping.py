@@ -7,24 +7,20 @@ import numpy as np
 from factorax.learning import TrainingBatch
 
 
-def first_agent(learner, seed=None):
-    """The agent with which a learner begins, from one program instead of one for each operation."""
-    return eqx.filter_jit(lambda: learner.init(seed).agent)()
-
-
 def random_network(make, seed=0):
-    """The network that a function makes, with matrices drawn by NumPy, for which nothing is compiled, and biases of 0.
-
-    Not for layers with a normalisation, whose scales would be 0 too.
-    """
+    """The network that a function makes, with matrices drawn by NumPy, for which nothing is compiled, biases of 0, and
+    scales of 1."""
     rng = np.random.default_rng(seed)
 
-    def draw(x):
-        matrix = len(x.shape) > 1 and rng.normal(size=x.shape) / np.sqrt(x.shape[-2])
-        return jax.device_put(np.broadcast_to(matrix, x.shape).astype(x.dtype))
+    def draw(path, x):
+        if len(x.shape) > 1:
+            values = rng.normal(size=x.shape) / np.sqrt(x.shape[-2])
+        else:
+            values = np.full(x.shape, "scales" in jax.tree_util.keystr(path))
+        return jax.device_put(values.astype(x.dtype))
 
     arrays, rest = eqx.partition(eqx.filter_eval_shape(make), lambda x: isinstance(x, jax.ShapeDtypeStruct))
-    return eqx.combine(jax.tree.map(draw, arrays), rest)
+    return eqx.combine(jax.tree_util.tree_map_with_path(draw, arrays), rest)
 
 
 def rollout(learner, state):

@@ -74,7 +74,7 @@ def _draw_batch(update, agent, m, seed):
 def perturbed(agent, by=0.3, seed=7):
     """A nearby agent, whose probability ratios differ from one."""
     rng = np.random.default_rng(seed)
-    return jax.tree.map(lambda x: jax.device_put(np.asarray(x + by * rng.normal(size=x.shape), x.dtype)), agent)
+    return jax.tree.map(lambda x: jax.device_put(np.float32(np.asarray(x) + by * rng.normal(size=x.shape))), agent)
 
 
 @eqx.filter_jit

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from learning.helping import random_network
 
 from factorax.learning.modules.action_values import ActionValues, _joined
 from factorax.learning.modules.arrangements import Encoded, SeenByFactors
@@ -19,10 +20,8 @@ FACTORS = (0, 1, 0)
 def net(request):
     encoder = Encoded(ObservationSpace.of(gym.spaces.Box(-1.0, 1.0, (4,), np.float32)))
     settings = LayerSettings(request.param, layer_norm=bool(request.param))
-    make = eqx.filter_jit(
-        lambda key: ActionValues(key, encoder, factors=FACTORS, width=2, outputs=3, settings=settings)
-    )
-    return eqx.filter_jit(make(jax.random.key(0)))
+    key, sizes = jax.random.key(0), {"factors": FACTORS, "width": 2, "outputs": 3}
+    return eqx.filter_jit(random_network(lambda: ActionValues(key, encoder, settings=settings, **sizes)))
 
 
 def one_hot(*choices):
@@ -76,19 +75,12 @@ def test_a_factor_sees_its_own_components():
     encoder = Encoded(ObservationSpace.of(gym.spaces.Box(-1.0, 1.0, (4,), np.float32)))
     settings = LayerSettings((6,))
     by_factor = SeenByFactors(encoder, ((0, 2), (1, 3)))  # 3: none
+    sizes = {"factors": FACTORS, "width": 2, "outputs": 3, "local": 5}
+    key = jax.random.key(0)
+    net = random_network(lambda: ActionValues(key, encoder, settings=settings, by_factor=by_factor, **sizes))
 
     @eqx.filter_jit
     def values(local):
-        net = ActionValues(
-            jax.random.key(0),
-            encoder,
-            factors=FACTORS,
-            width=2,
-            outputs=3,
-            settings=settings,
-            by_factor=by_factor,
-            local=5,
-        )
         return net(np.ones(4, np.float32), local, one_hot(0, 0, 0))
 
     local = np.zeros((2, 3, 5), np.float32)

@@ -68,7 +68,7 @@ def test_a_choice_is_scored_by_its_own_part_alone():
 def test_numpy_computes_the_same(monkeypatch):
     model = FactoredPPO(Levers, **settings(identity=2))
     rng = np.random.default_rng(0)
-    agent = jax.tree.map(lambda x: np.float32(x + 0.3 * rng.normal(size=x.shape)), model.state.agent)
+    agent = jax.tree.map(lambda x: np.float32(np.asarray(x) + 0.3 * rng.normal(size=x.shape)), model.state.agent)
     obs = rng.normal(size=(2, 36)).astype(np.float32)
     policy = model.program.collector.plan.policy
     assert policy.by_choice

@@ -1,10 +1,10 @@
 """Layers: what they compute, and how they begin."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from learning.helping import first_agent
 from small_settings import SMALL
 
 from factorax import FactoredPPO
@@ -15,7 +15,7 @@ from factorax.problems import queues
 
 def test_layers_by_hand():
     net = MLP(jax.random.key(0), (3, 4, 2), 1.0, LayerSettings((4,), "relu", layer_norm=True))
-    net = jax.tree.map(lambda x: np.float32(x + 0.1 * np.arange(x.size).reshape(x.shape)), net)
+    net = jax.tree.map(lambda x: np.float32(np.asarray(x) + 0.1 * np.arange(x.size).reshape(x.shape)), net)
     x = np.float32([[1.0, -2.0, 0.5]])
     hidden = x @ net.kernels[0]
     hidden = (hidden - hidden.mean()) / np.sqrt(hidden.var() + 1e-6) * net.scales[0] + net.biases[0]
@@ -70,7 +70,7 @@ def test_a_custom_initialiser_makes_hidden_layers_and_the_last_ones_are_scaled()
 def test_every_network_uses_a_custom_initialiser(settings):
     learner = Learner.of(queues(2), config=Config(**SMALL | settings), init=thirds)
     assert learner.config.init == "custom"
-    agent = first_agent(learner)
+    agent = eqx.filter_jit(lambda: learner.init().agent)()
     for net in (agent.policy.net, agent.critic.net):
         assert any(np.ptp(x) == 0 < np.max(x) for x in jax.tree.leaves(net) if x.ndim > 1)
 

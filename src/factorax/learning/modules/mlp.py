@@ -20,14 +20,14 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-def _scaled(initialiser: Any, relative_to: float = 1.0) -> Callable[[float], Any]:
-    """Return a function of a gain that returns a function of a key and a shape, with one program for each shape."""
+@partial(jax.jit, static_argnums=2)
+def _orthogonal(key: jax.Array, gain: float, shape: tuple[int, ...]) -> jax.Array:
+    """Return an orthogonal matrix times the gain: one program for each shape, not one for each operation."""
+    return gain * jax.nn.initializers.orthogonal()(key, shape, jnp.float32)
 
-    @partial(jax.jit, static_argnums=2)
-    def weights(key: jax.Array, scale: float, shape: tuple[int, ...]) -> jax.Array:
-        return scale * initialiser(key, shape, jnp.float32)
 
-    return lambda gain: lambda key, shape: weights(key, gain / relative_to, tuple(shape))
+def _scaled(initialiser: Any) -> Callable[[float], Any]:
+    return lambda gain: lambda key, shape: gain / 2**0.5 * initialiser(key, shape, jnp.float32)
 
 
 def _normc(gain: float) -> Any:
@@ -42,9 +42,9 @@ def _normc(gain: float) -> Any:
 
 
 INITIALISERS: dict[str, Callable[[float], Any]] = {
-    "orthogonal": _scaled(jax.nn.initializers.orthogonal()),
-    "lecun": _scaled(jax.nn.initializers.lecun_normal(), 2**0.5),
-    "he": _scaled(jax.nn.initializers.he_normal(), 2**0.5),
+    "orthogonal": lambda gain: lambda key, shape: _orthogonal(key, gain, tuple(shape)),
+    "lecun": _scaled(jax.nn.initializers.lecun_normal()),
+    "he": _scaled(jax.nn.initializers.he_normal()),
     "normc": _normc,
 }
 """Maps a gain to a function of a key and a shape. Gains are relative to √2, that of hidden layers."""
