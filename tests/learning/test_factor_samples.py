@@ -48,7 +48,7 @@ def case(space, config, mask=None):
     return spec, agent, acted, batch
 
 
-@pytest.mark.parametrize("identity", [0, 2], ids=["twins", "embedding"])
+@pytest.mark.parametrize("identity", [pytest.param(0, marks=pytest.mark.slow), 2], ids=["twins", "embedding"])
 @pytest.mark.parametrize("std", [*(pytest.param(x, marks=pytest.mark.slow) for x in ("component", "shared")), "state"])
 def test_the_gradient_is_that_of_whole_steps(std, identity):
     """A loss over samples is the mean over factors where that over steps is the sum, except for values."""

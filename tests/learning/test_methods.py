@@ -216,9 +216,8 @@ def test_difference_rewards_as_published_keep_immediate_rewards_only():
     assert np.abs(immediate - exact(agent.policy)).max() > 0.05
 
 
-@pytest.mark.parametrize(
-    "case", ["mappo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ippo", "coma", "difference-rewards"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["mappo", "ippo", "coma", "difference-rewards"])
 def test_the_update_of_a_learner_uses_this_credit(case):
     this = learner(case, n_envs=8)
     with jax.enable_x64(False):
