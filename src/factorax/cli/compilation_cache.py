@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 SETTING = "FACTORAX_COMPILATION_CACHE"
@@ -18,10 +19,13 @@ def use_compilation_cache() -> None:
 
     The folder is ``$XDG_CACHE_HOME/factorax/programs``, with one folder per type of processor, because XLA compiles for
     the instructions of the machine. Does nothing if the folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is
-    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set.
+    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, ``FACTORAX_COMPILATION_CACHE`` must name
+    a folder: these versions log false errors about the processor for every program that they load.
     """
     setting = os.environ.get(SETTING, "")
     if setting.lower() in ("off", "0", "none") or JAX_FOLDER in os.environ or "jax" in sys.modules:
+        return
+    if not setting and tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 10):
         return
     folder = Path(setting) if setting else _default()
     try:
