@@ -19,8 +19,8 @@ def use_compilation_cache() -> None:
 
     The folder is ``$XDG_CACHE_HOME/factorax/programs``, with one folder per type of processor, because XLA compiles for
     the instructions of the machine. Does nothing if the folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is
-    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, ``FACTORAX_COMPILATION_CACHE`` must name
-    a folder: these versions log false errors about the processor for every program that they load.
+    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, the folder must be named by
+    ``FACTORAX_COMPILATION_CACHE``: these versions log false errors about the processor for every program they load.
     """
     setting = os.environ.get(SETTING, "")
     if setting.lower() in ("off", "0", "none") or JAX_FOLDER in os.environ or "jax" in sys.modules:
