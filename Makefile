@@ -39,9 +39,10 @@ test-slow: .venv/installed-extras
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
 
-# Other versions: pages and experiments show what constraints.txt gives, and what reads our own files sees the same ones.
+# Other versions: pages and experiments show what constraints.txt gives, tests that read our own files see the same ones, and
+# a few examples of each property are enough.
 OF_VERSIONS := $(addprefix --ignore=tests/,experiments test_architecture.py test_mirror.py test_packaging.py) \
-	--ignore-glob=tests/test_docs*.py
+	--ignore-glob=tests/test_docs*.py --hypothesis-profile=other-versions
 
 # With the lower bounds of pyproject.toml, on the oldest Python.
 test-oldest: .venv-oldest/installed
@@ -72,7 +73,7 @@ docs: .venv/installed-docs
 	$(PIP) -e '.[bench,ray,sumo]'
 	touch $@
 
-.venv/installed-extras: .venv/installed
+.venv/installed-extras: .venv/installed-docs
 	$(PIP) -e '.[bench,browser,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
 	touch $@
 

@@ -16,6 +16,7 @@ from hypothesis import settings
 from factorax import cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("other-versions", settings.get_profile("factorax"), max_examples=15)
 settings.load_profile("factorax")
 
 
