@@ -33,7 +33,7 @@ from .provenance import WarningRecord
 from .recorder import Recorder
 
 EPISODES = 10
-"""Episodes by which a trained policy is scored."""
+"""Number of episodes with which a trained policy is scored."""
 
 
 def train_seeds(
