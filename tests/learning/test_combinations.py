@@ -1,9 +1,12 @@
 """Settings that do not go together are named, with what would."""
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import pytest
 
 from factorax.learning import Config, Learner
-from factorax.problems import contextual_bandit
+from factorax.problems import contextual_bandit, queues
 
 FACTORS = {"minibatch_of": "factors", "policy": "shared", "critic": "factor"}
 
@@ -53,6 +56,55 @@ def test_only_built_in_networks_share_a_trunk(name):
 def test_an_architecture_is_that_of_built_in_networks(settings, message):
     with pytest.raises(ValueError, match=f"architecture: {message}"):
         Learner.of(contextual_bandit(3), config=Config(**settings), policy=lambda spec, key: None)
+
+
+class Remembers(eqx.Module):
+    out: jax.Array
+    memory: int = eqx.field(static=True, default=1)
+
+    def __call__(self, obs, local, memory):
+        return self.out, memory
+
+
+OWN = {"policy": lambda spec, key: Remembers(jnp.zeros((6, 2))), "critic": lambda spec, key: Remembers(jnp.zeros(6))}
+
+
+@pytest.mark.parametrize("name", ["policy", "critic"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_steps": 24, "batch_size": 32}, "sequence_length: got 16, want a divisor of n_steps = 24, such as 8"),
+        ({"n_steps": 48, "batch_size": 24}, "sequence_length: got 16, want a divisor of batch_size = 24, such as 8"),
+        ({"n_steps": 32, "batch_size": 8}, "sequence_length: got 16, want a divisor of batch_size = 8, such as 8"),
+        (
+            {"n_steps": 32, "batch_size": 32, "shuffle": "rollout"},
+            "shuffle: got 'rollout' with your own module with memory as {}, want 'epoch'",
+        ),
+    ],
+    ids=["rollout", "minibatch", "shorter minibatch", "shuffle"],
+)
+def test_a_module_with_memory_is_trained_on_whole_sequences(name, settings, message):
+    with pytest.raises(ValueError, match=message.format(name)):
+        Learner.of(queues(2), config=Config(n_envs=4, **settings), **{name: OWN[name]})
+
+
+def test_a_critic_of_actions_is_not_recurrent():
+    config = Config(n_envs=4, n_steps=32, batch_size=32, critic="q")
+    with pytest.raises(ValueError, match="critic: got 'q' with your own module with memory as policy, want a module w"):
+        Learner.of(queues(2), config=config, policy=OWN["policy"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"critic": "none"}, "critic: got your own module, but the settings select critic='none', no critic"),
+        ({"critic": "q"}, "critic: got your own module, but the settings select critic='q', a critic of actions"),
+        (FACTORS, "minibatch_of: got 'factors' with your own module as critic, want 'steps'"),
+    ],
+)
+def test_what_an_own_critic_does_not_go_with(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Learner.of(queues(2), config=Config(**settings), critic=OWN["critic"])
 
 
 def test_a_minibatch_need_not_divide_what_is_shuffled_once():

@@ -40,6 +40,17 @@ def check_own_modules(c: Any, own: Any) -> None:
                 f"trunk: got 'shared' with your own module as {name}, want 'separate' or 'auto': only built-in "
                 "networks share hidden layers"
             )
+        if c.minibatch_of == "factors" and getattr(own, name) is not None:
+            raise ValueError(
+                f"minibatch_of: got 'factors' with your own module as {name}, want 'steps': a sample is one action of "
+                "a built-in network for one factor"
+            )
+    if own.critic is not None and (c.is_counterfactual or c.critic == "none"):
+        what = "a critic of actions, which is built in" if c.is_counterfactual else "no critic"
+        raise ValueError(
+            f"critic: got your own module, but the settings select critic={c.critic!r}, {what}; want only one of "
+            "the two"
+        )
     if own.policy is None or c.architecture == "mlp":
         return
     if c.is_recurrent:
@@ -54,12 +65,45 @@ def check_own_modules(c: Any, own: Any) -> None:
         )
 
 
+def check_memory(c: Any, agent: Any) -> None:
+    """Raise ValueError if the settings of a `Config` are incompatible with the memory of the user's own networks.
+
+    Only the module tells whether it is recurrent, so the checks of recurrent architectures are made here, for an
+    `Agent` that has been created.
+    """
+    name = "policy" if agent.policy.memory else "critic" if agent.critic and agent.critic.own_memory else None
+    if name is None or c.is_recurrent:  # those were checked with the settings
+        return
+    what = f"your own module with memory as {name}"
+    if c.is_counterfactual:
+        raise ValueError(f"critic: got {c.critic!r} with {what}, want a module without memory: it is not recurrent")
+    _check_shuffle(c, what)
+    _check_sequences(c)
+
+
+def _check_sequences(c: Any) -> None:
+    """Raise if rollouts or minibatches do not consist of whole sequences."""
+    for name in ("n_steps", "batch_size"):
+        if getattr(c, name) % c.sequence_length:
+            fits = gcd(gcd(c.n_steps, c.batch_size), c.sequence_length)
+            raise ValueError(
+                f"sequence_length: got {c.sequence_length}, want a divisor of {name} = {getattr(c, name)}, "
+                f"such as {fits}"
+            )
+
+
+def _check_shuffle(c: Any, what: str) -> None:
+    """Raise if single steps are shuffled although a network, `what`, is trained on sequences."""
+    if c.shuffle == "rollout":
+        raise ValueError(f"shuffle: got 'rollout' with {what}, want 'epoch'")
+
+
 def _check_minibatches(c: Any) -> None:
     """Raise if settings of minibatches are incompatible."""
     if c.gae_steps is not None and c.n_steps % c.gae_steps:
         raise ValueError(f"gae_steps: got {c.gae_steps}, want a divisor of n_steps = {c.n_steps}")
-    if c.shuffle == "rollout" and c.is_recurrent:
-        raise ValueError(f"shuffle: got 'rollout' with architecture={c.architecture!r}, want 'epoch'")
+    if c.is_recurrent:
+        _check_shuffle(c, f"architecture={c.architecture!r}")
     if c.minibatch_of == "factors":
         wanted = {
             "estimator": ("factored",),
@@ -100,13 +144,8 @@ def _check_architecture(c: Any) -> None:
         raise ValueError(f"hidden: got () with architecture={c.architecture!r}, want at least one layer")
     if c.is_recurrent and c.layer_norm:
         raise ValueError(f"layer_norm: got True with architecture={c.architecture!r}, want False")
-    for name in ("n_steps", "batch_size") if c.is_recurrent else ():
-        if getattr(c, name) % c.sequence_length:
-            fits = gcd(gcd(c.n_steps, c.batch_size), c.sequence_length)
-            raise ValueError(
-                f"sequence_length: got {c.sequence_length}, want a divisor of {name} = {getattr(c, name)}, "
-                f"such as {fits}"
-            )
+    if c.is_recurrent:
+        _check_sequences(c)
     if c.identity_by == "film" and not c.identity:
         raise ValueError("identity: got 0 with identity_by='film', want at least 1")
     if c.std != "component" and c.covariance == "full":

@@ -24,7 +24,7 @@ from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
 from .architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
-from .combinations import check_own_modules
+from .combinations import check_memory, check_own_modules
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
@@ -107,6 +107,7 @@ class Learner:
         check_own_modules(self.config, self.own)
         self.spec.network.check_settings(self.config)
         check_critic(self.spec, self.config)
+        check_memory(self.config, self._example)
         _ = self.rule, self.collector  # raise if settings do not fit the problem
 
     @cached_property
