@@ -76,22 +76,22 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
         kind = "choices" if c.architecture == "choices" else c.policy
         net: Any = make_network(spec, c, kind, for_policy, shape=shape, gain=0.01, init=own.init)
     else:
-        net = custom_network("policy", own.policy, spec, for_policy, shape)
+        meaning = (
+            f"for each of {shape[0]} action components its {shape[1]} distribution parameters "
+            "(Spec.components.describe_actions() tells which)"
+        )
+        net = custom_network("policy", own.policy, spec, for_policy, shape, meaning)
     spread = components.spread(c.initial_log_std, one=c.std == "shared")
     policy = Policy(net, spread, spec.action_mask, learns_spread=c.std != "state")
     if c.critic == "none":
         return Agent(policy, None)
     if c.is_counterfactual:
         return Agent(policy, Critic(make_action_values(spec, c, own, for_critic)))
-    kind, values = "joint", spec.n_factors
-    if c.critic == "target":
-        values = spec.n_targets + (spec.network.n_factor_values if c.estimator == "factored" else 0)
-    elif c.estimator == "vanilla" or c.critic == "central":
-        values = 1
-    elif spec.factors is None or _has_critics_of_groups(spec, c):
+    kind, (values, meaning) = "joint", _critic_values(spec, c)
+    if c.critic == "factor" and c.estimator == "factored" and (spec.factors is None or _has_critics_of_groups(spec, c)):
         kind = c.policy
     if own.critic is not None:
-        return Agent(policy, Critic(custom_network("critic", own.critic, spec, for_critic, (values,))))
+        return Agent(policy, Critic(custom_network("critic", own.critic, spec, for_critic, (values,), meaning)))
     if c.shares_trunk and own.policy is None:
         features = policy_features(spec, policy, looks_at_local(spec, c, own))
         head = TrunkHead(
@@ -101,6 +101,18 @@ def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Arra
     of_groups = kind != "joint" and spec.factors is not None
     net = make_network(spec, c, kind, for_critic, shape=(values, 1), gain=1.0, of_groups=of_groups, init=own.init)
     return Agent(policy, Critic(net))
+
+
+def _critic_values(spec: Spec, config: Config) -> tuple[int, str]:
+    """Return the number of values that the critic predicts, and what they are."""
+    c, n, m = config, spec.n_factors, spec.n_targets
+    if c.critic == "target":
+        more = spec.network.n_factor_values if c.estimator == "factored" else 0
+        also = f" ({m}), then {more} values of factors, because the network is a {type(spec.network).__name__}"
+        return m + more, f"one value per target{also if more else ''}"
+    if c.estimator == "vanilla" or c.critic == "central":
+        return 1, "one value, that of the weighted sum of all targets"
+    return n, "one value per factor, that of its credit"
 
 
 def _has_critics_of_groups(spec: Spec, config: Config) -> bool:

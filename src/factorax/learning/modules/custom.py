@@ -80,11 +80,13 @@ class Custom(eqx.Module):
         return jax.tree.map(lambda out: out.reshape(*lead, *out.shape[1:]), jax.vmap(one, in_axes)(*flat))
 
 
-def custom_network(argument: str, given: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...]) -> Custom:
+def custom_network(
+    argument: str, given: Any, spec: Spec, key: jax.Array, shape: tuple[int, ...], meaning: str
+) -> Custom:
     """Return the network that a user passed as `argument`: a module, or a function of a `Spec` and a key that returns
     one.
 
-    `shape` is the required output shape for one observation.
+    `shape` is the required output shape for one observation, and `meaning` says what the outputs are, for messages.
     """
     module = given
     if not isinstance(given, eqx.Module):
@@ -102,7 +104,7 @@ def custom_network(argument: str, given: Any, spec: Spec, key: jax.Array, shape:
         )
     local = seen_shape(spec)
     network = Custom(module, spec.observations, local)
-    check_output(argument, network, spec, shape)
+    check_output(argument, network, spec, shape, meaning)
     return network
 
 
@@ -115,9 +117,9 @@ def seen_shape(spec: Spec) -> tuple[int, int] | None:
     return c, size
 
 
-def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ...]) -> None:
+def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ...], meaning: str) -> None:
     """Raise if a module fails on an observation, or does not return an array of the required shape."""
-    name = type(network.module).__name__
+    name, wanted = type(network.module).__name__, f"floats of shape {want}: {meaning}"
     row = jax.ShapeDtypeStruct((1, spec.n_inputs), np.float32)
     local = None if network.local_shape is None else jax.ShapeDtypeStruct((1, *network.local_shape), np.float32)
     try:
@@ -132,13 +134,11 @@ def check_output(argument: str, network: Custom, spec: Spec, want: tuple[int, ..
         else:
             out = jax.eval_shape(network, row, local)
     except Exception as error:
-        error.add_note(f"{argument}: in {name}, {CONTRACT} {_wanted(argument, want)}")
+        error.add_note(f"{argument}: in {name}, {CONTRACT} {wanted}")
         raise
     got, kind = getattr(out, "shape", (None,))[1:], getattr(out, "dtype", type(out).__name__)
     if got != want or not jnp.issubdtype(kind, jnp.floating):
-        raise ValueError(
-            f"{argument}: {name} returns shape {got} of {kind} for one observation, want {_wanted(argument, want)}"
-        )
+        raise ValueError(f"{argument}: {name} returns shape {got} of {kind} for one observation, want {wanted}")
 
 
 def _pair(argument: str, name: str, out: Any) -> Any:
@@ -148,12 +148,3 @@ def _pair(argument: str, name: str, out: Any) -> Any:
             "its memory"
         )
     return out
-
-
-def _wanted(argument: str, shape: tuple[int, ...]) -> str:
-    if argument == "critic":
-        return f"floats of shape {shape}, one value per target"
-    return (
-        f"floats of shape {shape}: for each of {shape[0]} action components its {shape[1]} distribution parameters "
-        "(Spec.components.describe_actions() tells which)"
-    )
