@@ -1,15 +1,19 @@
 """Choices that are not valid: which have no probability, and where masks come from."""
 
+import warnings
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
 from small_settings import SMALL
 
 import factorax as fx
 from factorax.learning import Config, Learner, Program
+from factorax.rollouts.batched import BatchedEnvironments
 from factorax.spaces import ActionMask, ActionSpace, sample_valid
 from factorax.structure import StructureWarning
 
@@ -92,6 +96,22 @@ def test_a_mask_in_info_that_nobody_looks_at_is_said():
     said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is ignored.*observe=\['action_mask'\]")
     with said, pytest.raises(AssertionError, match="locked"):
         program.update(state)
+
+
+def test_a_mask_in_the_info_of_a_vector_is_said_too():
+    settings = {name: value for name, value in SMALL.items() if name != "n_envs"}
+    one = fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])
+    for make, warns in ((InInfo, True), (Doors, False), (one, False)):
+        learner = Learner.of(lambda make=make: SyncVectorEnv([make] * 2), config=Config(**settings, n_envs=4))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            hosts = BatchedEnvironments(learner.spec.problem, 4, learner.spec.components, 1)
+            hosts.init(0)
+            hosts.begin_again()
+        messages = [str(each.message) for each in said if "info['action_mask']: is ignored" in str(each.message)]
+        assert len(messages) == warns
+        assert all("wrap single environments with fx.wrap" in message for message in messages)
+        hosts.close()
 
 
 def test_a_mask_has_a_number_for_every_choice():

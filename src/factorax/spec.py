@@ -142,14 +142,8 @@ class Spec:
             own_local = getattr(inner, "local", None) if local is None else None
             if neighbours is None and not is_jax(problem):  # for a JAX problem, see `graph`
                 neighbours = getattr(inner, "neighbours", None)
-            observed_info = getattr(inner, "observed_info", ())
+            observed_info = observed_places(inner, source.observation_space)
             metadata = getattr(source, "metadata", None) or {}
-            if observed_info and _columns(source.observation_space) != _columns(inner.observation_space):
-                raise ValueError(
-                    f"problem: got observations {source.observation_space}, but {inner} returns "
-                    f"{inner.observation_space}, so the info entries that it adds cannot be located; want the "
-                    "wrappers that change observations inside fx.wrap"
-                )
             return cls.of_spaces(
                 source.observation_space,
                 source.action_space,
@@ -339,6 +333,21 @@ class Spec:
         for each, group in zip(index, groups, strict=True):
             each[: len(group)] = group
         return index
+
+
+def observed_places(env: Any, space: gym.Space) -> tuple[tuple[str, int, int], ...]:
+    """Return where an environment adds entries of `info` to its observations, given the space that wrappers around it
+    make of them.
+
+    Raises ValueError if they change the columns.
+    """
+    places = getattr(env, "observed_info", ())
+    if places and _columns(space) != _columns(env.observation_space):
+        raise ValueError(
+            f"problem: got observations {space}, but {env} returns {env.observation_space}, so the info entries that "
+            "it adds cannot be located; want the wrappers that change observations inside fx.wrap"
+        )
+    return places
 
 
 def _columns(space: gym.Space) -> list[tuple[str, tuple[int, ...]]]:

@@ -258,3 +258,70 @@ def test_a_dictionary_may_come_with_it():
 
     model = FactoredPPO(fx.from_batched(Masked, num_envs=4), **SETTINGS)
     np.testing.assert_array_equal(rollout(model).factor_mask, np.broadcast_to([True, False, True], (8, 4, 3)))
+
+
+class Parts(Walks):
+    """`Walks` whose observation is a dict with a choice and a pair."""
+
+    observation_space = gym.spaces.Dict(
+        side=gym.spaces.Discrete(2),
+        where=gym.spaces.Tuple([gym.spaces.Box(-9, 9, (4,), np.float32), gym.spaces.MultiBinary(3)]),
+    )
+
+    def parts(self, place):
+        return {"side": (place[:, 0] > 0).astype(int), "where": (place, (place[:, :3] > 0).astype(np.int8))}
+
+    def reset(self, seeds, cases):
+        return self.parts(super().reset(seeds, cases))
+
+    def step(self, actions):
+        place, *others = super().step(actions)
+        return self.parts(place), *others
+
+
+def test_observations_may_have_parts():
+    make = fx.from_batched(Parts, num_envs=4)
+    env, plain = make(), fx.from_batched(Walks, num_envs=4)()
+    pairs = [(env.reset(seed=0)[0], plain.reset(seed=0)[0])]
+    action = np.full((4, 3), 0.5, np.float32)
+    pairs += [(env.step(action)[0], plain.step(action)[0])]
+    mask = {"reset_mask": np.array([False, True, False, True])}
+    pairs += [tuple(each.reset(seed=[5, 6, 7, 8], options=dict(mask))[0] for each in (env, plain))]
+    for parts, place in pairs:
+        assert parts in env.observation_space
+        np.testing.assert_array_equal(parts["where"][0], place)
+        np.testing.assert_array_equal(parts["side"], place[:, 0] > 0)
+        np.testing.assert_array_equal(parts["where"][1], place[:, :3] > 0)
+    assert (pairs[0][1] != pairs[1][1]).all()  # earlier observations are not overwritten
+    model = FactoredPPO(make, **SETTINGS)
+    assert rollout(model).obs.shape == (8, 4, 1 + 4 + 3)
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (np.zeros((4, 4)), "observations of reset: got an array .*, want a dict of arrays with 'side', 'where'"),
+        ({"side": 0}, "observations of reset: got a dict with 'side', want a dict of arrays with 'side', 'where'"),
+        (
+            {"side": np.zeros(4), "where": (np.zeros((4, 4)),)},
+            r"observations of reset\['where'\]: got .* want a tuple of 2 arrays",
+        ),
+        (
+            {"side": np.zeros(4), "where": (np.zeros((4, 3)), np.zeros((4, 3)))},
+            r"observations of reset\['where'\]\[0\]: got shape \(4, 3\), want \(4, 4\), one row for each of 4 cases",
+        ),
+    ],
+    ids=["array", "names", "tuple", "shape"],
+)
+def test_parts_that_do_not_fit(returned, message):
+    simulator = type("Bad", (Parts,), {"reset": lambda self, seeds, cases: returned})
+    with pytest.raises(ValueError, match=message):
+        fx.from_batched(simulator, num_envs=4)().reset(seed=0)
+
+
+def test_parts_need_a_space():
+    simulator = type("Bad", (Parts,), {"observation_space": None})
+    with pytest.raises(
+        ValueError, match=r"observations of reset: got a dict from Bad, want an array \(4, …\); or decl"
+    ):
+        fx.from_batched(simulator, num_envs=4)

@@ -1,5 +1,6 @@
 """`fx.wrap` of vector environments: the rewards of all environments and their parts, in every autoreset mode."""
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -178,15 +179,61 @@ def test_a_seed_that_is_ignored():
 
 def test_errors_say_what_to_put_where():
     cases = {
-        r"rewards of shape \(2,\), but the network has 2 columns; want rewards of shape \(2, 2\), the same in": {},
+        r"rewards: got shape \(2,\), want \(2, 2\), one row .* or put it in info\['vector_reward'\]; or pass": {},
         r"the parts do not add up. In step 1 the reward of environment 0 is": {"reward": "info:a,b.c"},
         r"'info:nothing': there is no 'nothing'; info has 'a', 'b'": {"reward": "info:nothing"},
         r"'info:b.nothing': there is no 'nothing'; info\['b'\] has 'c'": {"reward": "info:b.nothing"},
         r"want \"info:…\" with paths": {"reward": "collapse"},
         r"observe: works only for single environments": {"observe": ["a"]},
-        r"rewards: got shape \(4,\), want \(2, 1\)": {"reward": lambda obs, actions, rewards, info: np.zeros(4)},
+        r"rewards: got shape \(4,\), want \(2, 2\)": {"reward": lambda obs, actions, rewards, info: np.zeros(4)},
     }
     for message, options in cases.items():
         weights = {"weights": [2.0, 1.0]} if "add up" in message else {}
         with pytest.raises(ValueError, match=message):
             fx.wrap(plain, EYE, **options, **weights)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (8,), (4, 2, 1), (), (4, 3), (4,)], ids=str)
+def test_the_wanted_shape_of_rewards_is_that_of_the_network(shape):
+    wrong = {"reward": lambda obs, actions, rewards, info: np.zeros(shape)}
+    hint = "; it is the transpose: return rewards.T" if shape == (2, 4) else r"\. Return it"
+    message = rf"rewards: got shape {re.escape(str(shape))}, want \(4, 2\), one row for each of 4 .* target{hint}"
+    with pytest.raises(ValueError, match=message):
+        fx.wrap(partial(plain, n=4), EYE, **wrong)
+
+
+class Doors(gym.Env):
+    """Three doors, one of them locked, which `info` tells."""
+
+    observation_space, action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32), gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {"action_mask": np.array([True, False, True])}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, True, False, {"action_mask": np.array([True, False, True])}
+
+
+ONE = fx.InfluenceNetwork.complete(1, 1)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_mask_that_the_environments_observe_stays_one(times):
+    make = partial(SyncVectorEnv, [fx.wrap(Doors, ONE, observe=["action_mask"])] * 2)
+    for _ in range(times):
+        make = fx.wrap(make, ONE)
+    spec = fx.Spec.of(make)
+    assert spec.observed_info == (("action_mask", 1, 4),)
+    assert spec.action_mask.choices == (3,)
+
+
+def test_observed_entries_that_a_wrapper_moves():
+    class Moved(gym.vector.VectorWrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.single_observation_space = gym.spaces.Box(-1.0, 1.0, (5,), np.float32)
+
+    vector = SyncVectorEnv([fx.wrap(Doors, ONE, observe=["action_mask"])] * 2)
+    with pytest.raises(ValueError, match="so the info entries that it adds cannot be located"):
+        fx.wrap(Moved(vector), ONE)

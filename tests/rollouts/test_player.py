@@ -1,12 +1,18 @@
 """Episodes that a simulator loses: discarded, replaced by another, never learnt from; the same way every time."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 from rollouts.environments import Drift, Hopeless, Sensitive
 from rollouts.helping import N_ENVS, N_STEPS, assert_same, inline, plan_of
+from rollouts.vectors import N, Own, vector_plan
 
 from factorax.problems import EpisodeLost
-from factorax.rollouts import LostWarning
+from factorax.rollouts import LostWarning, NumpyPolicy
+from factorax.rollouts.player import Player
 
 
 def test_a_lost_fragment_is_played_again_by_a_new_environment():
@@ -44,3 +50,13 @@ def test_returns_are_those_of_whole_episodes():
 def test_what_always_fails_is_given_up():
     with pytest.raises(EpisodeLost, match="environment 0 lost 10 episodes in a row, the last because of: never"):
         inline(plan_of(Hopeless))
+
+
+def test_a_recurrent_policy_with_a_vector_that_skips_steps_names_the_way_out():
+    class Remembers(NumpyPolicy):
+        memory = 1
+
+    plan = vector_plan(partial(Own, AutoresetMode.NEXT_STEP))
+    plan = replace(plan, policy=Remembers(plan.policy.space, "joint"))
+    with pytest.raises(ValueError, match=r"SAME_STEP or DISABLED, or a vector .* vectorization_mode=\"sync\"\)"):
+        Player(plan, 0, N)

@@ -31,11 +31,14 @@ BAD = {
     ),
     "observations: got 'abc', want real numbers": lambda: observations("abc", 2, THREE),
     "rewards: got shape (2,), want (2, 3), one row for each of 2 environments and one column per target. Return it as "
-    "the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) defines": lambda: targets(
+    "the reward, or put it in info['vector_reward']; or pass its location to fx.wrap(make, network": lambda: targets(
         np.zeros(2), 2, 3
     ),
     "rewards: got shape (3, 2), want (2, 3)": lambda: targets(np.zeros((3, 2)), 2, 3),
     "it is the transpose: return rewards.T": lambda: targets(np.zeros((3, 2)), 2, 3),
+    "rewards: got shape (3, 2), want (2, m), one row for each of 2 environments and one column per target; it is the "
+    "transpose": lambda: targets(np.zeros((3, 2)), 2, None),
+    "rewards: got shape (), want (2, m)": lambda: targets(1.0, 2, None),
     "rewards: got rows of shapes (1,) and (2,), want the same shape for all": lambda: targets(
         [[1.0], [1.0, 2.0]], 2, 2
     ),

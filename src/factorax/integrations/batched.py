@@ -1,20 +1,22 @@
 """`from_batched`: train on a simulator that computes many cases per call."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, create_empty_array
 
 from .._checks import Count, checked, listed, shown
+from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV
-from ..rollouts.returned import Misfit, real_numbers
+from ..rollouts.returned import Misfit, real_numbers, shown_value
 from ..rollouts.returned_rows import flags
 from ..structure.checks import as_network
-from ..structure.labels import check_labels, counted
+from ..structure.labels import check_labels, counted, some
+from .canonical import copied
 from .factors import FIXED, FactorRule
 from .wrapping import Factory, wrap
 
@@ -30,8 +32,9 @@ class BatchedSimulator(Protocol):
     action_space: gym.Space
     """Action space of one case."""
 
-    def reset(self, seeds: np.ndarray, cases: np.ndarray) -> np.ndarray:
-        """Start an episode in these cases and return their first observations, ``(len(cases), ...)``.
+    def reset(self, seeds: np.ndarray, cases: np.ndarray) -> Any:
+        """Start an episode in these cases and return their first observations, ``(len(cases), ...)``; for a Dict or
+        Tuple as `observation_space`, a dict or tuple of such arrays.
 
         - `seeds`: one seed per case. All random numbers of an episode must come from it, and cases must not influence
           each other.
@@ -163,16 +166,22 @@ class SimulatorVector(VectorEnv):
             )
         self._reset = getattr(simulator, "reset", None)
         self._takes_cases = self._reset is not None and _takes_two(self._reset)
-        self._obs = np.zeros((num_envs, 1), np.float32)
         observed = getattr(simulator, "observation_space", None) if observation_space is None else observation_space
         if observed is None and self._reset is not None:
-            rows = self._first(np.arange(num_envs), np.arange(num_envs), None)
+            rows = self._first(np.arange(num_envs), np.arange(num_envs))
+            if isinstance(rows, Mapping | tuple):
+                raise Misfit(
+                    f"observations of reset: got a {type(rows).__name__} from {called}, want an array ({num_envs}, …); "
+                    "or declare the space of one case: observation_space=gym.spaces.Dict(…) or Tuple(…)"
+                )
+            rows = _rows_of("observations of reset", rows, num_envs)
             observed = gym.spaces.Box(-np.inf, np.inf, rows.shape[1:], np.float32)
         elif observed is None:
             observed = gym.spaces.Box(0.0, 0.0, (1,), np.float32)
         self.single_action_space, self.single_observation_space = space, observed
         self.action_space, self.observation_space = (batch_space(each, num_envs) for each in (space, observed))
-        self._obs = np.zeros((num_envs, *(observed.shape or ())), observed.dtype)
+        ObservationSpace.of(observed)  # raises for spaces without a fixed number of values
+        self._obs: Any = create_empty_array(observed, num_envs)
         names = getattr(simulator, "targets", None) if targets is None else targets
         self.targets = None if names is None else tuple(names)
         self.network, self.weights = getattr(simulator, "network", None), getattr(simulator, "weights", None)
@@ -199,34 +208,24 @@ class SimulatorVector(VectorEnv):
         mask = (options or {}).get("reset_mask")
         cases = np.arange(n) if mask is None else np.flatnonzero(mask)
         if self._reset is not None:
-            self._obs[cases] = self._first(seeds[cases], cases, self._obs.shape[1:])
-        return self._obs.copy(), {}
+            _write("observations of reset", self._first(seeds[cases], cases), self._obs, cases)
+        return copied(self._obs), {}
 
-    def _first(self, seeds: np.ndarray, cases: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
+    def _first(self, seeds: np.ndarray, cases: np.ndarray) -> Any:
         if self._takes_cases:
-            returned = self._reset(seeds, cases)  # pyright: ignore[reportOptionalCall]
-        elif len(cases) == self.num_envs:
-            returned = self._reset(seeds)  # pyright: ignore[reportOptionalCall]
-        else:
-            raise Misfit(
-                f"reset: has no argument cases, but {len(cases)} of {self.num_envs} cases ended while others continue; "
-                "want reset(seeds, cases), which starts an episode in those cases and returns their observations"
-            )
-        rows = real_numbers("observations of reset", returned)
-        wrong = rows.shape[:1] != (len(cases),) if shape is None else rows.shape != (len(cases), *shape)
-        if wrong:
-            want = (len(cases), *(("…",) if shape is None else shape))
-            raise Misfit(
-                f"observations of reset: got shape {rows.shape}, want ({', '.join(map(str, want))}), one row for each "
-                f"of {counted(len(cases), 'case')} of the call"
-            )
-        return rows
+            return self._reset(seeds, cases)  # pyright: ignore[reportOptionalCall]
+        if len(cases) == self.num_envs:
+            return self._reset(seeds)  # pyright: ignore[reportOptionalCall]
+        raise Misfit(
+            f"reset: has no argument cases, but {len(cases)} of {self.num_envs} cases ended while others continue; "
+            "want reset(seeds, cases), which starts an episode in those cases and returns their observations"
+        )
 
     def step(self, actions: Any) -> tuple[Any, Any, np.ndarray, np.ndarray, dict[str, Any]]:
         """Call the simulator once."""
         n, returned = self.num_envs, self.simulator.step(actions)
         if not isinstance(returned, tuple):
-            return self._obs.copy(), real_numbers("rewards", returned), np.ones(n, bool), np.zeros(n, bool), {}
+            return copied(self._obs), real_numbers("rewards", returned), np.ones(n, bool), np.zeros(n, bool), {}
         if len(returned) not in (4, 5):
             raise Misfit(
                 f"step: got {counted(len(returned), 'value')}, want only rewards ({n}, m), or (observations, rewards, "
@@ -235,14 +234,42 @@ class SimulatorVector(VectorEnv):
         obs, rewards, terminated, truncated, *more = returned
         if self._reset is None and not np.logical_or(terminated, truncated).all():
             raise Misfit("reset: is missing, but a step has not ended all cases; want reset(seeds, cases)")
-        self._obs = np.array(real_numbers("observations", obs), self._obs.dtype)
+        _write("observations", obs, self._obs, np.arange(n))
         ends = flags("terminated", terminated, n), flags("truncated", truncated, n)
-        return self._obs.copy(), real_numbers("rewards", rewards), *ends, (dict(more[0]) if more else {})
+        return copied(self._obs), real_numbers("rewards", rewards), *ends, (dict(more[0]) if more else {})
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the simulator, if it can be closed."""
         if hasattr(self.simulator, "close"):
             self.simulator.close()
+
+
+def _write(name: str, given: Any, obs: Any, cases: np.ndarray) -> None:
+    """Write the observations of some cases into those of all, which are an array or a dict or tuple of arrays."""
+    if isinstance(obs, Mapping):
+        if not isinstance(given, Mapping) or set(given) != set(obs):
+            got = f"a dict with {some(list(map(str, given)))}" if isinstance(given, Mapping) else shown_value(given)
+            raise Misfit(f"{name}: got {got}, want a dict of arrays with {some(list(obs))}")
+        for key, part in obs.items():
+            _write(f"{name}[{key!r}]", given[key], part, cases)
+    elif isinstance(obs, tuple):
+        if not isinstance(given, tuple) or len(given) != len(obs):
+            raise Misfit(f"{name}: got {shown_value(given)}, want a tuple of {counted(len(obs), 'array')}")
+        for i, part in enumerate(obs):
+            _write(f"{name}[{i}]", given[i], part, cases)
+    else:
+        obs[cases] = _rows_of(name, given, len(cases), obs.shape[1:])
+
+
+def _rows_of(name: str, given: Any, n: int, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Return observations of n cases as an array ``(n, *shape)``; of any shape if it is None."""
+    rows = real_numbers(name, given)
+    if rows.shape[:1] != (n,) if shape is None else rows.shape != (n, *shape):
+        want = ", ".join(map(str, (n, *(("…",) if shape is None else shape))))
+        raise Misfit(
+            f"{name}: got shape {rows.shape}, want ({want}), one row for each of {counted(n, 'case')} of the call"
+        )
+    return rows
 
 
 def _takes_nothing(function: Any) -> bool:

@@ -13,6 +13,7 @@ from ..observations import ObservationSpace
 from ..problems.vectors import SEED_PER_ENV, OneOfMany, autoreset_mode, takes_seeds
 from ..rollouts.returned import check_reset, check_step
 from ..rollouts.returned_rows import flags, last_observations, targets, with_final
+from ..spec import observed_places
 from ..structure import InfluenceNetwork
 from ..structure.checks import as_network, network_of
 from ..structure.labels import counted, default_labels
@@ -33,6 +34,8 @@ class FactoredVector(VectorEnv):
     network_is_given: bool = False
     weights: np.ndarray
     local: Callable[[Any], Any] | None
+    expected: int | None = None
+    """Number of targets that is known before the weights; None if the first step tells it."""
     observed_info: Places = ()
     reward_space: gym.spaces.Box
 
@@ -95,8 +98,7 @@ class FactoredVector(VectorEnv):
             return np.zeros((self.num_envs, self.weights.size))
         try:
             values = self.parts.read(obs, actions, reward, info, resets)
-            rows = np.asarray(values)
-            m = self.weights.size if hasattr(self, "weights") else (rows.shape[1] if rows.ndim == 2 else 1)
+            m = self.weights.size if hasattr(self, "weights") else self.expected
             psi = targets(values, self.num_envs, m).astype(np.float64)
         except (TypeError, ValueError) as error:
             error.add_note(f"in step {self._time} of the vector environment")
@@ -177,6 +179,7 @@ def wrap_vector(
     one = OneOfMany(env).unwrapped
     parts = row_parts_of(reward)
     wrapped = FactoredVector(env, parts, check_sum=check_sum)
+    wrapped.observed_info = observed_places(one, env.single_observation_space)
     network = network_of(network if network is not None else getattr(one, "network", None), "network")
     space = getattr(env.unwrapped, "reward_space", getattr(one, "reward_space", None)) if reward is None else None
     step = None
@@ -185,16 +188,10 @@ def wrap_vector(
     elif n_targets is not None:
         m = n_targets
     else:
+        if network is not None and parts.names is None:  # names are compared with those of the network below
+            wrapped.expected = getattr(network, "shape", (0, None))[1]
         step = _one_step(wrapped)
         m = step[0].shape[1]
-        columns = getattr(network, "shape", (1, 1))[1]
-        if m == 1 and columns > 1 and reward is None:
-            raise ValueError(
-                f"reward: the vector environment returns rewards of shape {np.shape(step[1])}, but the network has "
-                f"{columns} columns; want rewards of shape ({env.num_envs}, {columns}), the same in "
-                'info["vector_reward"], or their location: reward="info:…", or a function (obs, actions, rewards, '
-                "info) -> array with one row per environment"
-            )
     if n_targets is None:
         warn_if_complete(network, m)
     names = getattr(env.unwrapped, "targets", None) if parts.names is None else parts.names

@@ -16,6 +16,7 @@ import numpy as np
 from ..problems.failures import EpisodeLost
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
+from ..structure.labels import warn
 from .calls import Calls
 from .episodes import Episode
 from .realigning import replayed
@@ -100,6 +101,12 @@ class BatchedEnvironments:
         for v, vector in enumerate(self.vectors):
             with self._watching(v, lost, f"reset with seeds from {seeds[v * self.together]}"):
                 self.obs[self._rows(v)] = vector.begin(seeds[self._rows(v)])
+        if self.first == 0 and self.vectors[0].ignores_mask:
+            warn(
+                "info['action_mask']: is ignored, so the policy may choose invalid actions; make it part of the "
+                "observation: wrap single environments with fx.wrap(make, network, observe=['action_mask']) and "
+                "vectorise those, or return Dict observations with an entry 'action_mask'"
+            )
 
     def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
         """Start the episodes of the first vector again, with the same seeds; return its name."""

@@ -19,6 +19,7 @@ from .returned import (
     check_step,
     first_observation,
     flag,
+    ignores_mask,
     mask,
     name_of,
     observation,
@@ -309,18 +310,12 @@ class HostEnvironments:
         with self._naming(i, f", reset with seed {seed}"):
             check_spaces(self.envs[i], self._action_space)
             observed = first_observation(returned, self._observations)
-        if self.first + i == 0 and "action_mask" in returned[1] and not self._sees_mask:
+        if self.first + i == 0 and ignores_mask(returned[1], self.envs[0].unwrapped, self._observations):
             warn(
                 "info['action_mask']: is ignored, so the policy may choose invalid actions; "
                 "fx.wrap(make, network, observe=['action_mask']) makes it part of the observation"
             )
         return observed
-
-    @property
-    def _sees_mask(self) -> bool:
-        """Whether a mask of valid actions is part of the observations."""
-        names = [name for name, _, _ in getattr(self.envs[0].unwrapped, "observed_info", ())]
-        return "action_mask" in names or any(part.where == "['action_mask']" for part in self._observations.parts)
 
     def lose(self, i: int, error: EpisodeLost, lost: dict[int, EpisodeLost]) -> None:
         """Close environment i; a stand-in takes its place until it is replaced."""

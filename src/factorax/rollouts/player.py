@@ -69,7 +69,8 @@ class Player:
         if plan.policy.memory and isinstance(self.hosts, BatchedEnvironments) and self.hosts.calls_per_step > 1:
             raise ValueError(
                 "architecture: got a recurrent policy with a vector environment that resets itself in the next call of "
-                "step (AutoresetMode.NEXT_STEP); want AutoresetMode.SAME_STEP or DISABLED"
+                "step (AutoresetMode.NEXT_STEP); want AutoresetMode.SAME_STEP or DISABLED, or a vector that can reset "
+                'single environments with seeds, such as gym.make_vec(…, vectorization_mode="sync")'
             )
 
     def _row(self, make: Callable[[], Any], size: int, i: int) -> Any:

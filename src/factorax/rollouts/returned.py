@@ -115,6 +115,14 @@ def check_step(returned: Any) -> None:
         raise Misfit(f"info: got {shown_value(returned[4])}, want a dict")
 
 
+def ignores_mask(info: Any, env: Any, space: ObservationSpace) -> bool:
+    """Return whether `info` has a mask of valid actions that is not part of the observations."""
+    if not isinstance(info, Mapping) or "action_mask" not in info:
+        return False
+    names = [name for name, _, _ in getattr(env, "observed_info", ())]
+    return "action_mask" not in names and all(part.where != "['action_mask']" for part in space.parts)
+
+
 def check_spaces(env: Any, first: Any) -> None:
     """Raise `Misfit` unless an environment has spaces, and the same action space as the first environment."""
     for name in ("observation_space", "action_space"):

@@ -10,8 +10,8 @@ from ..structure.labels import counted
 from .returned import REAL, Misfit, observation, real_numbers, shown_value
 
 _WHERE = (
-    "Return it as the reward, or put it in info['vector_reward']; fx.wrap(make, network, reward=…) defines where "
-    "the parts of the reward are"
+    "Return it as the reward, or put it in info['vector_reward']; or pass its location to fx.wrap(make, network, "
+    'reward=…): "info:…", or a function (obs, actions, rewards, info) -> array with one row per environment'
 )
 
 
@@ -42,17 +42,21 @@ def _compound(observed: Any, n: int, space: ObservationSpace) -> np.ndarray:
     return rows
 
 
-def targets(vector: Any, n: int, m: int) -> np.ndarray:
-    """Return the targets of all environments as ``(n, m)``; a single target may have shape ``(n,)``."""
+def targets(vector: Any, n: int, m: int | None) -> np.ndarray:
+    """Return the targets of all environments as ``(n, m)``; a single target may have shape ``(n,)``.
+
+    If `m` is None, their number is not known yet, and any is accepted.
+    """
     rows = vector if type(vector) is np.ndarray else _together("rewards", vector)
     if rows.dtype.char not in REAL:
         rows = _together("rewards", vector)
-    if rows.shape == (n, m):
+    if rows.shape == (n, m) or (m is None and rows.ndim == 2 and len(rows) == n):
         return rows
-    if m == 1 and rows.shape == (n,):
+    if m in (1, None) and rows.shape == (n,):
         return rows[:, None]
-    want = f"want {(n, m)}, one row for each of {counted(n, 'environment')} and one column per target"
-    if rows.shape == (m, n) and n != m:
+    width = "m" if m is None else m
+    want = f"want ({n}, {width}), one row for each of {counted(n, 'environment')} and one column per target"
+    if rows.ndim == 2 and rows.shape[1] == n and m in (len(rows), None):
         raise Misfit(f"rewards: got shape {rows.shape}, {want}; it is the transpose: return rewards.T")
     raise Misfit(f"rewards: got shape {rows.shape}, {want}. {_WHERE}")
 

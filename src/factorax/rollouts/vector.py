@@ -13,7 +13,7 @@ from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
 from ..problems.vectors import OneOfMany, autoreset_mode, takes_seeds
 from ..spaces import ActionSpace
-from .returned import Misfit, check_reset, check_spaces, check_step, name_of
+from .returned import Misfit, check_reset, check_spaces, check_step, ignores_mask, name_of
 from .returned_rows import entry, flags, last_observations, masks, observations, targets, with_final
 from .transitions import OPTIONAL
 
@@ -55,6 +55,8 @@ class Vector:
         self.n_targets, self.n_factors = n_targets, n_factors
         self.observations = ObservationSpace.of(env.single_observation_space)
         self.size = self.observations.size
+        self.ignores_mask = False
+        """Whether the first `info` has a mask of valid actions that is not part of the observations."""
         self.time = 0
         """Number of calls of `step` so far."""
         self._actions = _batches(env.single_action_space, env.action_space, self.n)
@@ -74,7 +76,10 @@ class Vector:
         """
         self._ended[:] = False
         with _noticing_death(self.env):
-            return self._first(self.env.reset(seed=[int(s) for s in seeds] if self.seeded else int(seeds[0])))
+            returned = self.env.reset(seed=[int(s) for s in seeds] if self.seeded else int(seeds[0]))
+        rows = self._first(returned)
+        self.ignores_mask = ignores_mask(returned[1], self.one.unwrapped, self.observations)
+        return rows
 
     def reset(self, ended: np.ndarray, seeds: Sequence[int]) -> np.ndarray:
         """Reset the marked environments ``(n,)``; the other rows of the result are meaningless."""
