@@ -8,6 +8,7 @@ from integrations.jax_cases import KEY, TINY, contains, keys_of, play, random_ac
 
 import factorax as fx
 from factorax.integrations import from_jumanji
+from factorax.learning import Config, Learner
 from factorax.problems.registry import find_problem
 from factorax.spec import Spec
 
@@ -135,6 +136,15 @@ def test_it_trains_and_is_stored(tmp_path):
     model.save(tmp_path / "model")  # with the keys in the states of the environments
     again = fx.FactoredPPO.load(tmp_path / "model", problem=problem)
     np.testing.assert_array_equal(again.evaluate(2)["episodes"], model.evaluate(2)["episodes"])
+
+
+def test_two_seeds_train_side_by_side():
+    learner = Learner.of(from_jumanji(counting(terminates_at=3, agents=2)), config=Config(**TINY))
+    train = jax.jit(jax.vmap(lambda seed: learner.update(learner.init(seed))[0].agent))
+    one, other = (jax.tree.leaves(train(jnp.array(seeds))) for seeds in ([0, 1], [1, 0]))
+    for a, b in zip(one, other, strict=True):  # a seed learns the same next to any other
+        np.testing.assert_allclose(a[0], b[1], rtol=1e-5, atol=1e-7)
+    assert any(not np.allclose(a[0], a[1], atol=1e-4) for a in one)
 
 
 @pytest.mark.parametrize(
