@@ -134,10 +134,10 @@ def compiled_in_parts(
     seeds: int | None,
     meanwhile: Callable[[], Any] = lambda: None,
 ) -> Callable[[TrainState], Any]:
-    """Return an update as two programs, compiled at the same time: a rollout, and what is learnt from it.
+    """Return an update as two programs that are compiled at the same time: the rollout, and the learning.
 
-    XLA compiles one program with one thread, mostly, and takes as long for the lane simulator as for ten epochs. The
-    second program is traced while the first is compiled; then `meanwhile` is called, while both are.
+    XLA compiles one program mostly in one thread, and takes as long for the lane simulator as for ten epochs. The
+    second program is traced while the first is compiled; then `meanwhile` is called, while both are compiled.
     """
     over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
     first, second = OwnJit(over(collect)), OwnJit(over(learn))

@@ -124,13 +124,13 @@ class Program:
         return self._programs.update(states, len(states.timesteps))(states)
 
     def evaluate_seeds(self, states: TrainState, episodes: int, seed: int = 0) -> np.ndarray:
-        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``: of several stacked
-        states, with the most probable actions and with sampled ones."""
+        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``, for several stacked
+        states: with the most probable actions, and with sampled ones."""
         return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
 
     def prepare_seeds(self, states: TrainState, episodes: int) -> None:
-        """Compile `update_seeds` and begin to compile `evaluate_seeds`, on a GPU; a CPU has other work than the latter
-        while a run is trained."""
+        """Compile `update_seeds`, and `evaluate_seeds` in the background; does nothing on a CPU, which is busy with
+        training."""
         if not devices.saves_launches(self.learner.config, self.learner.devices):
             return
         count, evaluation, acts = len(states.timesteps), self._evaluation(states, episodes), self._acts(states)
