@@ -1,15 +1,15 @@
-# Everything happens in .venv, made on first use from pyproject.toml and constraints.txt.
+# All targets use .venv, which is created on first use from pyproject.toml and constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
-# Every worker of every run of the tests imports our files: keep what Python compiled, even where the environment says not to.
+# Every test worker imports our files: keep Python's bytecode, even if the environment disables it.
 export PYTHONDONTWRITEBYTECODE :=
-# Most modules of what is installed are never imported: Python compiles those that are, when they are.
+# Do not compile packages when they are installed: most of their modules are never imported.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL) -c constraints.txt
 
 .PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
 
-# What README.md promises; RUN is where its training goes.
+# The commands of README.md; RUN is the folder of the training run.
 RUN := runs/traffic-3x3-factored-incident-0
 demo: .venv/installed
 	$(BIN)/factorax reproduce search-baselines --budget paper
@@ -22,32 +22,33 @@ demo: .venv/installed
 	$(BIN)/factorax evaluate gap-out --sim sumo
 	$(BIN)/factorax report $(RUN) --out out/report.html
 
-# The tests that take a moment each, without optional packages.
+# The quick tests, without optional packages.
 WORKERS := auto
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 FAST := -m 'not slow'
 test: .venv/installed
 	$(BIN)/python $(PYTEST) $(FAST)
 
-# Everything: also what takes long, and what needs optional packages, or other versions.
+# All tests, including slow ones, those of optional packages and those with other versions.
 test-all: test test-slow test-rllib test-oldest test-newest
 
-# In the order of tests/conftest.py: files that take long come first, so that no worker is left with one at the end.
+# Files run in the order of tests/conftest.py: the longest first, so that none of them starts last.
 test-slow: .venv/installed-extras
 	$(BIN)/python $(PYTEST) --no-loadscope-reorder -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb or browser'
 
 test-rllib: .venv-rllib/installed
 	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
 
-# Other versions: pages and experiments show what constraints.txt gives, and what reads our own files sees the same ones.
+# Not run with other versions: pages and experiments, which show results with constraints.txt, and tests of our own files. A
+# few examples of each property are enough.
 OF_VERSIONS := $(addprefix --ignore=tests/,experiments test_architecture.py test_mirror.py test_packaging.py) \
-	--ignore-glob=tests/test_docs*.py
+	--ignore-glob=tests/test_docs*.py --hypothesis-profile=other-versions
 
-# With the lower bounds of pyproject.toml, on the oldest Python.
+# The lower bounds of pyproject.toml on the oldest Python.
 test-oldest: .venv-oldest/installed
 	.venv-oldest/bin/python $(PYTEST) $(FAST) $(OF_VERSIONS)
 
-# With the newest packages, on the newest Python there is here.
+# The newest packages on the newest installed Python.
 test-newest: .venv-newest/installed
 	@if test -x .venv-newest/bin/python; then \
 		.venv-newest/bin/python $(PYTEST) $(FAST) $(OF_VERSIONS); \
@@ -72,11 +73,11 @@ docs: .venv/installed-docs
 	$(PIP) -e '.[bench,ray,sumo]'
 	touch $@
 
-.venv/installed-extras: .venv/installed
+.venv/installed-extras: .venv/installed-docs
 	$(PIP) -e '.[bench,browser,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
 	touch $@
 
-# Of benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.
+# For benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.
 .venv-sumo-rl/installed: Makefile
 	$(PYTHON) -m venv .venv-sumo-rl
 	.venv-sumo-rl/bin/python $(INSTALL) sumo-rl==1.4.5 pettingzoo==1.24.3 \
@@ -84,7 +85,7 @@ docs: .venv/installed-docs
 		stable-baselines3==2.9.2 torch==2.13.0 SuperSuit==3.9.3
 	touch $@
 
-# RLlib wants a Gymnasium of its own: an older one than that of constraints.txt.
+# RLlib needs an older Gymnasium than the one in constraints.txt.
 .venv-rllib/installed: pyproject.toml constraints-rllib.txt
 	$(PYTHON) -m venv .venv-rllib
 	.venv-rllib/bin/python $(INSTALL) -c constraints-rllib.txt \
@@ -102,7 +103,7 @@ docs: .venv/installed-docs
 		&& .venv-newest/bin/python $(INSTALL) -c constraints-newest.txt -e '.[test]'; fi
 	touch $@
 
-# The source distribution, and the wheel built from it, into dist/.
+# Build the source distribution, and a wheel from it, in dist/.
 dist: .venv/installed
 	rm -rf dist
 	$(BIN)/python -m hatchling build --target sdist

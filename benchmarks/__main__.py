@@ -1,6 +1,6 @@
-"""`make bench`: all performance promises, as ratios to named yardsticks measured in the same run.
+"""`make bench`: check all performance bounds, as ratios to named yardsticks measured in the same run.
 
-``python -m benchmarks rollouts bench_credit`` measures those files alone.
+``python -m benchmarks rollouts bench_credit`` runs only these files.
 """
 
 import os
@@ -53,7 +53,7 @@ BENCHES = (
 
 
 def chosen(names: list[str]) -> list[ModuleType]:
-    """Run the benchmarks of these names, or all of them."""
+    """Yield the rows of the benchmarks with these names, or of all of them."""
     named = {bench.__name__.rpartition("bench_")[2]: bench for bench in BENCHES}
     names = [name.removeprefix("bench_") for name in names]
     if wrong := [name for name in names if name not in named]:
@@ -77,7 +77,7 @@ def main() -> int:
             table.add_row(row.name, row.ours, row.yardstick, f"{row.ratio:.2f}{mark}", row.bound)
     console.print(table)
     minutes = (time.perf_counter() - start) / 60
-    hint = ": the machine may be busy; run again before you believe it" if missed else ""
+    hint = ": the machine may be busy; repeat the run to confirm" if missed else ""
     console.print(f"{kept} bounds kept, {missed} missed, in {minutes:.1f} minutes{hint}", highlight=False)
     return 1 if missed else 0
 

@@ -1,4 +1,4 @@
-"""Which edges an adaptive network keeps in a market of four assets, and the returns that it ends with.
+"""Measure which edges an adaptive network keeps in a market of four assets, and its final returns.
 
     python -m benchmarks.adaptive_market                                 # all variants, two seeds, minutes of one core
     python -m benchmarks.adaptive_market adaptive copies --seeds 10
@@ -30,7 +30,7 @@ KINDS = {
     "penalty": EDGES & (np.arange(EDGES.shape[1]) >= EDGES.shape[1] // 2),
     "others": ~EDGES,
 }
-"""Edges by what they lead to: the quote's own profit, its own inventory penalty, targets of other assets."""
+"""Kinds of edges: to the quote's own profit, to its own inventory penalty, and to targets of other assets."""
 _COMPLETE = AdaptiveNetwork.from_complete(OWN)
 VARIANTS = {
     "adaptive": _COMPLETE,
@@ -42,8 +42,8 @@ VARIANTS = {
 
 
 def edges_of(state: Any) -> dict[str, dict[str, list[float]]]:
-    """Return by kind of edge and run: the share that is kept, and (bias² − noise) / noise, of the median edge and of
-    the sum over all quotes."""
+    """Return for each kind of edge and run the fraction that is kept, and (bias² − noise) / noise of the median edge
+    and of the sum over all quotes."""
     estimates: EdgeEstimates = jax.tree.map(np.asarray, state.network)
     total = estimates.total[:, None, None]
     noise = estimates.noise / total * (estimates.squares / estimates.total**2)[:, None, None]
@@ -61,7 +61,7 @@ def edges_of(state: Any) -> dict[str, dict[str, list[float]]]:
 
 
 def study(variant: str, rates: tuple[float, ...], seeds: int, rollouts: int) -> dict[str, Any]:
-    """Train one variant with all step sizes and seeds at once; return scores, and its edges after some rollouts."""
+    """Train one variant with all step sizes and seeds at once; return its scores, and its edges after some rollouts."""
     settings = CASE.settings_of("adaptive")
     grid = Grid(CASE.problem, "adaptive", CASE.steps, settings, rates, (0.0,), first=0, tuning=seeds, seeds=0)
     learner = Learner.of(PROBLEM, VARIANTS[variant], grid.config)

@@ -1,8 +1,8 @@
-"""Rollouts in a city with two worker processes against the bare loop of SUMO: the same lights in the same seconds.
+"""Compare rollouts in a city with two worker processes to a bare SUMO loop with the same lights and seconds.
 
-A synthetic city of nine lights, since the networks of RESCO are not ours to require. Both are CPU seconds, of this
-process and of the workers: everything that is not SUMO counts against us, from observations and targets to the policy
-and what goes between processes. Without SUMO the row is left out.
+The city is synthetic and has nine lights, because the RESCO networks are not a dependency. Both rates count CPU seconds
+of this process and of the workers, so all work outside SUMO counts as overhead: observations, targets, the policy, and
+communication between processes. The row is left out if SUMO is not installed.
 """
 
 import tempfile
@@ -34,7 +34,7 @@ def rows() -> Iterator[Row]:
 
 
 def rollout_rate(net: Path, routes: Path) -> float:
-    """Simulated seconds per CPU second of rollouts: an update takes one pass with one minibatch."""
+    """Return simulated seconds per CPU second of rollouts; an update makes one pass with one minibatch."""
     steps = SECONDS // 10
     model = fx.FactoredPPO(
         lambda: CityEnv(net, routes, network="section", horizon=SECONDS, clearing=0),
@@ -66,7 +66,7 @@ def rollout_rate(net: Path, routes: Path) -> float:
 
 
 def _workers_cpu() -> float:
-    """CPU seconds of all child processes that are running."""
+    """Return the CPU seconds of all running child processes."""
     import psutil
 
     times = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
@@ -74,9 +74,9 @@ def _workers_cpu() -> float:
 
 
 def bare_rate(net: Path, routes: Path) -> float:
-    """Simulated seconds per CPU second of the loop that shows lights and steps SUMO, and asks for nothing.
+    """Return simulated seconds per CPU second of a loop that sets lights and steps SUMO, and reads nothing.
 
-    The lights are those of episodes with random phases, as an untrained policy chooses them.
+    The lights are those of episodes with random phases, like those of an untrained policy.
     """
     env = CityEnv(net, routes, horizon=SECONDS, clearing=0)
     rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ def run(method: BanditMethod, seeds: int, steps: int) -> Callable[[], Any]:
     keys = jnp.array([[0, r] for r in range(seeds)], jnp.uint32)
     centres = jnp.asarray(np.stack([draw_centre(N, [0, r]) for r in range(seeds)]), jnp.float32)
     runs = learner.init(centres, 1)
-    # Without a baseline VPG diverges at the other: infinities and NaN are slow on some machines.
+    # VPG without a baseline diverges at the larger step size, and infinities and NaN are slow on some machines.
     step_sizes = jnp.full(1, 0.001 if method == METHODS[0] else STEP_SIZE)
     advance = jax.jit(learner.advance, static_argnames="steps")
     return lambda: jax.block_until_ready(advance(runs, keys, centres, step_sizes, 0, steps=steps))

@@ -82,7 +82,7 @@ def rows() -> Iterator[Row]:
     plain = Learner.of(cartpole, None, CARTPOLE)
     theirs = stable_baselines(CARTPOLE, cartpole)
     if theirs is not None:
-        theirs.learn(CARTPOLE.n_envs * CARTPOLE.n_steps)  # fills its buffer
+        theirs.learn(CARTPOLE.n_envs * CARTPOLE.n_steps)  # fill its buffer
         ours, other = medians(update(plain, random_batch(plain)), theirs.train, repeats=7)
         yield at_least(
             "PPO update, CartPole-v1, 1024 samples, 10 epochs", 1 / ours, 1 / other, "Stable-Baselines3", 6.0, "/s"

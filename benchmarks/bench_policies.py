@@ -93,7 +93,7 @@ def remembering(width: int) -> Iterator[Row]:
         updates.append(_with_memory(Learner.of(queues(4), config=config)))
     plain, *others = medians(*updates, repeats=9)
     for name, seconds in zip(list(layers)[1:], others, strict=True):
-        # A wide cell behind a layer multiplies three times as much as two layers do: the bound is 1.1 of that floor.
+        # A wide cell after a layer needs three times the multiplications of two layers; the bound is 1.1 times that.
         bound = 3.3 if name == "a layer and a GRU" and width >= 256 else 2.5
         yield at_most(f"update of {name}, width {width}, sequences of 16", seconds, plain, "two layers", bound)
 
@@ -128,7 +128,7 @@ def _rollout(program: Program, state: Any) -> Any:
 
 
 def _network_alone(program: Any, state: Any) -> Any:
-    """Return as many calls of the compiled policy network as a rollout has steps, on observations of zeros."""
+    """Return a function that calls the compiled policy network once per step of a rollout, on observations of zeros."""
     policy, arrays = program.collector.plan.policy, program.behaviour(state).arrays()
     network = jax.jit(lambda leaves, rows: policy.network(leaves, rows, None, None)[0])
     leaves, rows = jax.device_put(tuple(arrays.leaves)), np.zeros((TILE, program.learner.spec.n_inputs), np.float32)
@@ -143,8 +143,8 @@ def _network_alone(program: Any, state: Any) -> Any:
 def steps() -> Iterator[Row]:
     """Measure the processor time of a worker's step with 8 environments that cost nothing.
 
-    NumPy cannot evaluate convolutions. Their yardstick is the compiled network alone, so that the row shows what a step
-    of a worker adds to it: noise, choosing actions, and the arrays of the rollout.
+    NumPy cannot evaluate convolutions. Their yardstick is the compiled network alone, so the row shows what a worker's
+    step adds to it: noise, the choice of actions, and the arrays of the rollout.
     """
     rollouts = [_rollout(*_program(Still, *kind)) for kind in KINDS.values()]
     times = [seconds / STEPS for seconds in cpu_medians(*rollouts, repeats=9)]

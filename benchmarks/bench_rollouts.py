@@ -127,7 +127,8 @@ def start_seconds() -> float:
 
 
 def policy_row() -> Row:
-    """The policy alone, in a loop of its own: local observations of nine lights, three layers, and actions."""
+    """Yield the row of the policy alone, in a separate loop: local observations of nine lights, three layers, and
+    actions."""
     steps, traffic = 1000, Traffic(3, 3)
     policy = NumpyPolicy(ActionSpace.of(traffic.action_space), "shared", local=traffic.local)
     rng, parameters = np.random.default_rng(0), cast(PolicyArrays, next(iterations()).parameters)

@@ -1,4 +1,4 @@
-"""How long the command takes to start, and importing the library, next to importing what it is built on."""
+"""Measure the time to start the command and to import the library, relative to importing its dependencies."""
 
 import os
 import resource
@@ -21,7 +21,7 @@ PROGRAMS = {
 
 
 def cpu_seconds(arguments: list[str]) -> float:
-    """Processor time of a Python process with these arguments."""
+    """Return the processor time of a Python process with these arguments."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True, env=os.environ)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -33,12 +33,12 @@ def rows() -> Iterator[Row]:
     for repeat in range(8):
         for name, arguments in PROGRAMS.items():
             seconds = cpu_seconds(arguments)
-            if repeat:  # the first one reads files from disk
+            if repeat:  # the first run reads files from disk
                 times[name].append(seconds)
     base, imported, structure, help_, train = (statistics.median(times[name]) for name in PROGRAMS)
     what = "`import numpy, scipy.sparse, networkx`; CPU time"
     names = {"these and import factorax": imported, "import factorax and use InfluenceNetwork": structure}
-    for name, seconds in names.items():  # its parts are imported when they are first used
+    for name, seconds in names.items():  # parts of the library are imported on first use
         extra = 1e3 * (seconds - base)
         row = at_most(f"start: {name}", seconds, base, what, 1.0)
         yield replace(row, bound=f"≤ + 80 ms ({extra:+.0f})", kept=extra <= 80, limit=None)

@@ -1,5 +1,5 @@
-"""Complete training on SUMO's 3×3 grid with two worker processes, against sumo-rl with Stable-Baselines3's PPO; and in
-the lane simulator against SUMO.
+"""Complete training on SUMO's 3×3 grid with two worker processes, compared with sumo-rl and the PPO of
+Stable-Baselines3; and training in the lane simulator, compared with SUMO.
 
 Both run on two cores with two simulations, rollouts of one episode each, two minibatches and the same number of passes,
 two layers of 64 units for a policy shared by all nine lights, and Adam. Rates are simulated seconds per second of wall
@@ -52,7 +52,8 @@ def our_rate(rounds: int = 4) -> float:
 
 
 def time_to_target(simulator: Literal["lanes", "sumo"]) -> float:
-    """Seconds of a process of its own until the policy is better than gap-out in SUMO; infinite if it never is."""
+    """Return the seconds until the policy is better than gap-out in SUMO, in a separate process; infinite if it never
+    is."""
     command = [sys.executable, "-m", "benchmarks.time_to_target", simulator, "--limit", "600"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
     result = json.loads(done.stdout.splitlines()[-1])
@@ -82,7 +83,7 @@ def rows() -> Iterator[Row]:
         print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
         return
     cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(cores)[:2])  # whoever is begun from here has the same two
+    os.sched_setaffinity(0, sorted(cores)[:2])  # child processes inherit these two cores
     try:
         ours, default, same = best(our_rate, partial(their_rate, 5), partial(their_rate, 1), rounds=2)
     finally:
@@ -90,6 +91,6 @@ def rows() -> Iterator[Row]:
     name, unit = "SUMO 3×3, training with 2 worker processes", "simulated s/s"
     what = "sumo-rl with Stable-Baselines3 that decides"
     yield at_least(name, ours, same, f"{what} every second, as ours", 2.0, unit)
-    # A fifth of the decisions, and of the samples to learn from: for comparison, without a bound.
+    # It makes a fifth of the decisions and has a fifth of the samples, so this row has no bound.
     row = at_least(name, ours, default, f"{what} every 5 s, its default", 0.0, unit)
     yield replace(row, bound="–")

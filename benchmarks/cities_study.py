@@ -1,10 +1,11 @@
 """Tune and train on the networks of RESCO with many processes; needs libsumo and the networks of sumo-rl.
 
-    python benchmarks/cities_study.py tune --workers 14 --minutes 8 --out study python benchmarks/cities_study.py final
-    --workers 14 --minutes 9 --out study python benchmarks/cities_study.py controllers --workers 14 --out study
+    python benchmarks/cities_study.py tune --workers 14 --minutes 8 --out study
+    python benchmarks/cities_study.py final --workers 14 --minutes 9 --out study
+    python benchmarks/cities_study.py controllers --workers 14 --out study
 
-Each training is a process with a folder of its own; what all of them gave is in OUT/results-ROUND.json, which is
-written whenever one ends and every half minute. `tune` and `tune2` try the configurations in `CONFIGURATIONS` and
+Each training is a process with its own folder. The results of all trainings are in OUT/results-ROUND.json, which is
+updated whenever one ends and every half minute. `tune` and `tune2` try the configurations in `CONFIGURATIONS` and
 `CONFIGURATIONS_2` in short trainings. `final` trains five seeds on each network with the configuration in `FINAL`. With
 --limit N, only the first N jobs are run. A training that was stopped continues when the same command is run again.
 """
@@ -21,7 +22,7 @@ from typing import Any, Literal
 import tyro
 
 EPISODES = {"cologne1": 300, "cologne3": 240, "cologne8": 240, "grid4x4": 190}
-"""Of the trainings of `tune`."""
+"""Number of episodes of a training of `tune` in each city."""
 BASE: dict[str, Any] = {"learning_rate": 5e-3}
 WIDE = {"reach": 400.0, "zones": 5}
 CONFIGURATIONS: list[dict[str, Any]] = [
@@ -38,7 +39,8 @@ CONFIGURATIONS: list[dict[str, Any]] = [
     {"city": "cologne3", "name": "lr 2e-3 gamma 0.98", "learning_rate": 2e-3, "gamma": 0.98},
     {"city": "cologne1", "name": "base"},
 ]
-"""Of the first round, `tune`: 4 passes over each episode, and no reading of cars inside the junction."""
+"""Configurations of the first round, `tune`: 4 passes over each episode, without the reading of cars inside the
+junction."""
 AGAIN: dict[str, Any] = {"learning_rate": 3e-3, "n_epochs": 10, "reward_scale": 0.1, "identity": 0}
 MANY = {"n_epochs": 20, "batch_size": 180, "ent_coef": 0.005}
 CONFIGURATIONS_2: list[dict[str, Any]] = [
@@ -51,7 +53,7 @@ CONFIGURATIONS_2: list[dict[str, Any]] = [
     {"city": "cologne8", "name": "identity 4", "identity": 4},
     {"city": "cologne8", "name": "hidden 64 64 lr 2e-3", "hidden": [64, 64], "learning_rate": 2e-3},
 ]
-"""Of the second round, `tune2`: with that reading, more passes, and rewards a tenth as large."""
+"""Configurations of the second round, `tune2`: with that reading, more passes, and a tenth of the reward scale."""
 EPISODES_2 = {"cologne3": 180, "cologne8": 200}
 CONTROLLERS = "max-pressure", "greedy", "fixed", "actuated", "delay-based"
 FINAL: dict[str, dict[str, Any]] = {name: {"episodes": 200} for name in EPISODES}
@@ -60,25 +62,25 @@ _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
 
 @dataclass(frozen=True)
 class Options:
-    """What to run."""
+    """Command-line options."""
 
     round: tyro.conf.Positional[Literal["tune", "tune2", "final", "controllers"]]
     out: Path = Path("study")
     """Folder for results."""
     workers: int = 2
-    """Trainings at the same time."""
+    """Number of trainings at the same time."""
     minutes: float = 8.0
-    """Time for everything: no training is started that could not end."""
+    """Time limit of the command in minutes; trainings that could not finish in time are not started."""
     limit: int = 0
-    """Number of jobs to run, the first ones; 0 for all."""
+    """Run only this many jobs; 0 for all."""
     only: str = ""
     """Run only jobs with this text in their names."""
     seconds: float = 0.0
-    """Time limit of one training; 0: one that lets all jobs finish in time."""
+    """Time limit of one training; 0 for a limit with which all jobs finish in time."""
 
 
 def jobs(options: Options) -> list[tuple[str, list[str]]]:
-    """Names and commands of all jobs."""
+    """Return names and commands of all jobs."""
     if options.round == "controllers":
         module = "factorax.experiments.harness.city_controllers"
         return [
@@ -118,7 +120,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def collect(options: Options, names: list[str], began: float) -> None:
-    """Write one file of all results so far."""
+    """Write all results so far into one file."""
     results = {}
     for name in names:
         path = options.out / options.round / name / "result.json"
@@ -129,7 +131,7 @@ def collect(options: Options, names: list[str], began: float) -> None:
 
 
 def main(options: Options) -> None:
-    """Run all jobs, `workers` at a time, until the time is over."""
+    """Run all jobs, `workers` at a time, until the time limit."""
     began = time.monotonic()
     until = began + 60 * options.minutes
     folder = options.out / options.round

@@ -1,10 +1,10 @@
-"""Trainings of synthetic cities with many lights through Ray: memory and steps, for the table in docs/guides/cities.md.
+"""Train synthetic cities with many lights through Ray; measure memory and speed for the table in docs/guides/cities.md.
 
     python -m benchmarks.city_sizes 10 20        # 100 and 400 lights
 
-Each city is trained in a process of its own, with two workers of Ray that have a SUMO each. CPU seconds are those of
-the driver and of all processes that Ray started, so that other work on the machine does not change them; memory is what
-these processes have for themselves (USS), the largest sum after an update.
+Each city is trained in a separate process, with two Ray workers that run one SUMO simulation each. CPU seconds are
+summed over the driver and all processes that Ray started, so other work on the machine does not change them. Memory is
+the unique set size (USS) of these processes, the largest sum after any update.
 """
 
 import json
@@ -19,7 +19,7 @@ WORKERS, SECONDS, UPDATES = 2, 300, 3
 
 
 def measured(side: int) -> dict[str, Any]:
-    """Train a city of `side` by `side` lights and return what it took."""
+    """Train a city of `side` by `side` lights and return the measurements."""
     import psutil
 
     import factorax as fx

@@ -3,7 +3,7 @@
     python -m benchmarks.discovery_study           # every run that benchmarks/discovery_study.json lacks; the table
     python -m benchmarks.discovery_study --fooled  # and the same with streams="trust", as if random numbers were held
 
-Edges are taken at a false-discovery rate of 0.01, which matters where they are tested.
+Edges are those at a false-discovery rate of 0.01, which has an effect only where edges are tested.
 """
 
 import json
@@ -27,7 +27,7 @@ FDR = 0.01
 
 
 def score(case: Case, seed: int, streams: str) -> dict[str, Any]:
-    """Counts of one run."""
+    """Return the counts of one run."""
     problem = case.make()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StructureWarning)

@@ -1,9 +1,9 @@
-"""Where the time of an update goes on a GPU: kernels by name from a trace, parts timed alone, under one set of flags.
+"""Measure where the time of an update goes on a GPU: kernels by name from a trace, and parts timed separately.
 
     python -m benchmarks.gpu_parts --name base --settings '{"n_envs": 64, …}' [--trace] [--plain]
 
-`--lock` names a file that is held while something is timed, so that several such programs compile side by side and
-measure one after the other.
+`--lock` names a lock file that is held during measurements, so that several of these programs can compile in parallel
+and measure one after another.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from .gpu_tuning import evaluation, make_learner  # noqa: E402
 
 @contextlib.contextmanager
 def alone(path):
-    """Hold a lock, if there is one."""
+    """Hold the lock file, if one was given."""
     if path is None:
         yield
         return
@@ -44,7 +44,7 @@ def alone(path):
 
 
 def stacked(learner, seeds):
-    """Return initial states of some seeds, on the default device."""
+    """Return stacked initial states of these seeds, on the default device."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         states = eqx.filter_vmap(learner.init)(np.arange(seeds))
     arrays, rest = eqx.partition(states, eqx.is_array)
@@ -52,7 +52,7 @@ def stacked(learner, seeds):
 
 
 def seconds(program, *args, least=0.3):
-    """Return the median time of a call, after one that warms up."""
+    """Return the median time of a call, after one call to warm up."""
     jax.block_until_ready(program(*args))
     times, began = [], time.perf_counter()
     while time.perf_counter() - began < least or len(times) < 3:
@@ -63,7 +63,7 @@ def seconds(program, *args, least=0.3):
 
 
 def compiled(function, *args):
-    """Return a compiled function of trees, and the seconds it took."""
+    """Return a compiled function of pytrees, and the seconds of compilation."""
     t = time.perf_counter()
     arrays, rest = eqx.partition(args, eqx.is_array)
     holder = {}
@@ -83,7 +83,7 @@ def compiled(function, *args):
 
 
 def traced(program, states, updates, folder):
-    """Return kernels of some updates by their HLO operation: count, total microseconds."""
+    """Return count and total microseconds of the kernels of some updates, by HLO operation."""
     with jax.profiler.trace(str(folder)):
         for _ in range(updates):
             jax.block_until_ready(program(states))
@@ -108,17 +108,17 @@ def traced(program, states, updates, folder):
 
 
 def main():
-    """Compile, measure, write."""
+    """Compile, measure and write the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
     parser.add_argument("--problem", default="traffic:3x3,slots=20")
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
-    parser.add_argument("--stored", action="store_true", help="keep local observations, however large")
-    parser.add_argument("--parts", action="store_true", help="time the parts alone")
+    parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
+    parser.add_argument("--stored", action="store_true", help="store local observations even if they are large")
+    parser.add_argument("--parts", action="store_true", help="also time the parts separately")
     parser.add_argument("--trace", action="store_true", help="count kernels")
-    parser.add_argument("--hlo", action="store_true", help="keep the optimised program")
+    parser.add_argument("--hlo", action="store_true", help="write the optimised program")
     parser.add_argument("--lock")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
@@ -163,7 +163,7 @@ def main():
 
 
 def parts(learner, states, args, write, result):
-    """Return seconds of the parts of an update, each compiled alone."""
+    """Return the seconds of each part of an update, compiled separately."""
     c, vmap = learner.config, eqx.filter_vmap
     collector, rule = learner.collector, learner.rule
 
@@ -171,7 +171,7 @@ def parts(learner, states, args, write, result):
         return collector.collect(learner.behaviour(state), state.environments, state.key)
 
     def simulate(state):
-        """With actions that need no policy."""
+        """Step the environments with actions that need no policy."""
         n = len(learner.spec.components)
         act = lambda key, obs: jnp.broadcast_to(obs[:, :1] > 0, (len(obs), n)).astype(jnp.int32)  # noqa: E731
         return collector.environments.collect(state.environments, act, state.key, c.n_steps)[0]

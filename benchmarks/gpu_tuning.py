@@ -1,10 +1,10 @@
-"""Many settings of one program at once: returns of final policies, by learning rate, entropy bonus and length.
+"""Train many settings with one program: returns of final policies by learning rate, entropy bonus and length.
 
     python -m benchmarks.gpu_tuning --name wide --settings '{"n_envs": 256, …}' --grid '{"learning_rate": [1e-3, …]}'
 
-Settings that shape the program are those of the preset `traffic-full`, replaced by `--settings`. Every combination of
-`--grid` (fields of `Hyper`, or a list of such dictionaries) is trained with every seed, all in one `vmap`, and scored
-with its most probable actions at its own `total_timesteps`, when its schedules end.
+Settings that determine the program are those of the preset `traffic-full`, unless `--settings` replaces them. Every
+combination of `--grid` (fields of `Hyper`, or a list of such dictionaries) is trained with every seed, all in one
+`vmap`. It is scored with most probable actions at its own `total_timesteps`, when its schedules end.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from factorax.rollouts.in_jax import JaxEnvironments
 
 
 def combinations(grid):
-    """Return every combination of a dictionary of lists, or of several such dictionaries."""
+    """Return all combinations of a dictionary of lists, or of several such dictionaries."""
     if isinstance(grid, list):
         return [each for part in grid for each in combinations(part)]
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
@@ -59,7 +59,7 @@ def evaluation(learner, episodes):
 
 
 def main():
-    """Train, score, write."""
+    """Train, score and write the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--name", required=True)
     parser.add_argument("--problem", default="traffic:3x3,slots=20")
@@ -69,9 +69,11 @@ def main():
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which training stops")
-    parser.add_argument("--plain", action="store_true", help="without twins and packed samples")
-    parser.add_argument("--every", type=int, default=0, help="updates between two evaluations, besides the final ones")
-    parser.add_argument("--save", action="store_true", help="keep the parameters of all runs")
+    parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
+    parser.add_argument(
+        "--every", type=int, default=0, help="number of updates between evaluations, in addition to the final ones"
+    )
+    parser.add_argument("--save", action="store_true", help="save the parameters of all runs")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
     if args.plain:
@@ -92,7 +94,8 @@ def main():
     names = sorted({name for hyper in grid for name in hyper} | {"total_timesteps"})
     columns = {n: np.array([float(h.get(n, getattr(c, n))) for h, _ in runs], np.float32) for n in names}
     seeds = np.array([seed for _, seed in runs])
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # many small operations, each a compilation
+    # On the CPU: many small operations, each of which would be compiled for the GPU.
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
         states = eqx.filter_vmap(lambda seed, hyper: learner.init(seed, **hyper))(seeds, columns)
     arrays, rest = eqx.partition(states, eqx.is_array)
     states = eqx.combine(jax.device_put(arrays, jax.devices()[0]), rest)
@@ -126,7 +129,7 @@ def main():
                 if over or time.time() - began >= args.limit:
                     result["final"][i] = result["final"][i] or [steps, np.round(scores[i], 2).tolist()]
             write()
-            training += time.time() - now  # evaluations do not count
+            training += time.time() - now  # without evaluations
     result |= {"seconds_training": time.time() - training, "updates": count, "steps": steps,
                "seconds_per_update": float(np.median(per_update)), "runs": len(runs)}  # fmt: skip
     result["seconds"] = time.time() - began

@@ -1,11 +1,11 @@
-"""JaxMARL's own IPPO and MAPPO, run from a checkout of JaxMARL, whose package does not ship them.
+"""IPPO and MAPPO of JaxMARL, run from a checkout, because its package does not contain them.
 
-Their scripts are imported as they are, and only `make_train` of each is called. They also import Hydra and OmegaConf
-for their command line and wandb for logs; empty modules stand in for these three, and nothing is logged, which would
-take a call of Python for every update and seed. Their settings are read from their YAML files.
+The scripts are imported unchanged, and only their function `make_train` is called. They also import Hydra and OmegaConf
+for their command line and wandb for logs. Empty modules replace these three, and nothing is logged, because that would
+need one Python call per update and seed. Settings are read from the YAML files of JaxMARL.
 
-All updates of a script are one scan, which takes minutes on a GPU. Here it is taken apart: the function and the first
-state that the script gives to this scan are kept, and `updates` scans a few updates at a time.
+All updates of a script are one scan, which takes minutes on a GPU. Here the scan is split: its function and its initial
+state are intercepted, and `updates` scans a few updates at a time.
 """
 
 import contextlib
@@ -36,25 +36,25 @@ class Baseline:
     """A baseline that can be trained a few updates at a time, several seeds side by side."""
 
     start: Callable[[], Any]
-    """To the state before the first update, with an axis of seeds in front of every array."""
+    """Returns the state before the first update; every array has a leading axis of seeds."""
     updates: Callable[[Any, int], tuple[Any, jax.Array]]
-    """From a state and a number of updates to the state after them, and to returns ``(seeds, updates)`` as the script
-    logs them."""
+    """Maps a state and a number of updates to the state after them and the returns ``(seeds, updates)`` that the script
+    would log."""
     total: int
-    """Updates of the whole training; the learning rate falls to 0 until then."""
+    """Number of updates of the whole training, over which the learning rate decays to 0."""
     rollout_steps: int
-    """Steps of all environments in an update."""
+    """Number of steps per update, summed over all environments."""
     parameters: Callable[[Any], Any]
-    """From a state to the parameters of the policies."""
+    """Maps a state to the parameters of the policies."""
     act: Callable[..., Any]
-    """From the parameters of one seed, a key, observations of the agents ``(n, l)`` and a memory to their actions
-    ``(n, …)`` and the memory after them."""
+    """Maps the parameters of one seed, a key, the agents' observations ``(n, l)`` and a memory to actions ``(n, …)``
+    and the new memory."""
     memory: Callable[[int], Any]
-    """From the number of agents to the memory at the start of an episode."""
+    """Maps the number of agents to the memory at the start of an episode."""
 
 
 def settings_of(checkout: Path, name: str) -> dict[str, Any]:
-    """The settings in a YAML file of JaxMARL."""
+    """Return the settings in a YAML file of JaxMARL."""
     import yaml  # pyright: ignore[reportMissingModuleSource]
 
     text = (checkout / "baselines" / FILES[name][1]).read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def settings_of(checkout: Path, name: str) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """YAML 1.1 reads 1e7 as a text, and OmegaConf as a number."""
+    """Return texts such as 1e7 as numbers: YAML 1.1 reads them as text, OmegaConf as numbers."""
     with contextlib.suppress(ValueError):
         return float(value) if isinstance(value, str) else value
     return value
@@ -78,7 +78,7 @@ def _stand_ins() -> Iterator[None]:
     sys.modules.update(stand_ins)
     try:
         yield
-    finally:  # not by `mock.patch.dict`, which would also drop what was imported meanwhile
+    finally:  # not `mock.patch.dict`, which would also remove modules that were imported in the meantime
         for name, module in before.items():
             del sys.modules[name]
             if module is not None:
@@ -86,7 +86,7 @@ def _stand_ins() -> Iterator[None]:
 
 
 def script(checkout: Path, name: str) -> ModuleType:
-    """A script of JaxMARL as a module."""
+    """Return a script of JaxMARL as a module."""
     path = checkout / "baselines" / FILES[name][0]
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.exists():
@@ -98,7 +98,7 @@ def script(checkout: Path, name: str) -> ModuleType:
 
 
 def baseline(checkout: Path, name: str, env_name: str, steps: int, seeds: int) -> Baseline:
-    """A baseline for an environment, to be trained for this many steps of all environments."""
+    """Return a baseline for an environment, for training over this many steps, summed over all environments."""
     module = script(checkout, name)
     settings = settings_of(checkout, name) | {"TOTAL_TIMESTEPS": steps, "ENV_NAME": env_name}
     rollout_steps = int(settings["NUM_ENVS"]) * int(settings["NUM_STEPS"])
@@ -124,7 +124,7 @@ def baseline(checkout: Path, name: str, env_name: str, steps: int, seeds: int) -
     def start() -> Any:
         if name == "ippo mabrax":
             inits = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
-            # Not under one jit: `make_train` chooses an agent by an index that it computes in JAX.
+            # Not inside one jit: `make_train` selects an agent by an index that it computes in JAX.
             return jax.vmap(lambda init, key: first_state(module.make_train(dict(settings), init), key))(inits, keys)
         train = module.make_train(dict(settings))
         return jax.jit(jax.vmap(lambda key: first_state(train, key)))(keys)
@@ -134,14 +134,14 @@ def baseline(checkout: Path, name: str, env_name: str, steps: int, seeds: int) -
             state = start()
         if update is None:
             raise RuntimeError(f"{name}: found no scan of a function _update_step, which JaxMARL's scripts have had")
-        # Counters begin as numbers of Python; without this the updates would be compiled twice.
+        # Counters start as Python numbers; without this conversion, the updates would be compiled twice.
         return jax.tree.map(lambda leaf: jax.lax.convert_element_type(leaf, leaf.dtype), state)
 
     def some(state: Any, length: int) -> Any:
         def one(state: Any, _: None) -> Any:
             assert update is not None
             state, metrics = update(state, None)
-            returns = metrics["returned_episode_returns"]  # MAPPO's are of every step and agent, IPPO's a mean
+            returns = metrics["returned_episode_returns"]  # MAPPO logs one value per step and agent, IPPO a mean
             return state, returns[-1].mean() if returns.ndim else returns
 
         return jax.lax.scan(one, state, None, length)
@@ -182,11 +182,11 @@ def baseline(checkout: Path, name: str, env_name: str, steps: int, seeds: int) -
 
 @contextlib.contextmanager
 def _no_logs() -> Iterator[None]:
-    """Also without what some scripts print while they are traced."""
+    """Disable logs, and what some scripts print while they are traced."""
     with mock.patch.object(jax.experimental, "io_callback"), contextlib.redirect_stdout(io.StringIO()):
         yield
 
 
 def _outputs(parameters: Any) -> int:
-    """The actions of a policy: outputs of the last layer of its actor, the third one."""
+    """Return the number of outputs of a policy: the size of the last layer of its actor, the third one."""
     return parameters["params"]["Dense_2"]["bias"].shape[-1]

@@ -11,7 +11,7 @@ from scipy import stats
 
 OURS = ["own reward, local critic", "own reward", "own control cost", "complete K", "vanilla"]
 ORDER = ["JaxMARL IPPO", "JaxMARL MAPPO", *OURS]
-"""Of methods in tables and figures."""
+"""Names of methods in tables and figures."""
 TITLES = {
     "spread": "MPE simple_spread, 3 agents",
     "ant": "MABrax ant_4x2",
@@ -34,7 +34,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def merged(files: list[dict[str, Any]]) -> dict[str, Any]:
-    """Results by task; of methods that several files have, those of the last."""
+    """Return results by task; if several files have the same method, the last one counts."""
     found: dict[str, Any] = {}
     for file in files:
         for task, results in file.items():
@@ -49,7 +49,7 @@ def merged(files: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def interval(samples: Any) -> tuple[float, float]:
-    """A mean, and half the width of Student's 95 % interval."""
+    """Return a mean, and half the width of Student's 95 % interval."""
     samples = np.asarray(samples, float)
     if len(samples) < 2:
         return float(samples.mean()), float("nan")
@@ -58,7 +58,7 @@ def interval(samples: Any) -> tuple[float, float]:
 
 
 def verdict(ours: Any, theirs: Any) -> str:
-    """Better or worse if Welch's 95 % interval of the difference of means leaves out 0."""
+    """Return ``better`` or ``worse`` if Welch's 95 % interval of the difference of means excludes 0."""
     test: Any = stats.ttest_ind(ours, theirs, equal_var=False)
     if not np.isfinite(test.pvalue) or test.pvalue >= 0.05:
         return "no difference seen"
@@ -66,7 +66,7 @@ def verdict(ours: Any, theirs: Any) -> str:
 
 
 def is_whole(method: dict[str, Any]) -> bool:
-    """Whether a method was trained to the end. Files without a note of it have only such methods."""
+    """Return whether a method was trained to the end; files without this entry contain only such methods."""
     return method.get("trained", 0) >= method.get("wanted", 0)
 
 
@@ -91,11 +91,12 @@ def print_tables(found: dict[str, Any]) -> None:
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """Learning curves: means over seeds and Student's 95 % intervals."""
+    """Plot learning curves: means over seeds and Student's 95 % intervals."""
     figure, panels = plt.subplots(1, len(found), figsize=(5 * len(found), 3.6), layout="constrained", squeeze=False)
     for panel, (task, results) in zip(panels[0], found.items(), strict=True):
         for name, method in results["methods"].items():
-            curves = np.array(method["curves"], float)[:, 1:]  # in the first, episodes have not ended everywhere
+            # Without the first point: not every environment has finished an episode there.
+            curves = np.array(method["curves"], float)[:, 1:]
             steps = np.array(method["steps"][1:]) / 1e6
             mean, half = curves.mean(axis=0), np.zeros(curves.shape[1])
             if len(curves) > 1:

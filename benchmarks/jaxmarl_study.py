@@ -1,17 +1,17 @@
-"""Factored PPO and JaxMARL's own IPPO and MAPPO, in the same run: `python -m benchmarks.jaxmarl_study --help`.
+"""Compare factored PPO with IPPO and MAPPO of JaxMARL: `python -m benchmarks.jaxmarl_study --help`.
 
-- ``spread``: MPE_simple_spread_v3, 3 agents. Ours has the agents' rewards as targets.
-- ``hopper``, ``ant``: MABrax hopper_3x1 and ant_4x2. All agents get the same reward there; ours has the terms of
-  Brax's reward as targets, with the control cost of every agent as one of its own. JaxMARL has no MAPPO for them.
+- ``spread``: MPE_simple_spread_v3, 3 agents. Our targets are the agents' rewards.
+- ``hopper``, ``ant``: MABrax hopper_3x1 and ant_4x2. All agents get the same reward. Our targets are the terms of
+  Brax's reward, with one control cost per agent. JaxMARL has no MAPPO for these tasks.
 
 Our settings are those of JaxMARL's IPPO for the task, read from its files: numbers of environments, steps, epochs and
 minibatches, learning rate and its decay, γ, λ, clipping, layers of 64 and 64, no bootstrapping at a time limit, actions
 without bounds. MAPPO has its own settings. Seeds train side by side, for the same number of steps. The policies of all
-methods, before the first update and after the last, are played by the same function, with sampled actions.
+methods are evaluated by the same function, with sampled actions, before the first update and after the last.
 
 ``python -m benchmarks.jaxmarl_study TASK --methods NAME --jaxmarl FOLDER --out FILE`` trains one method, so that
-several can run next to each other with files of their own. Its state is kept next to the file every minute, and when
-``--seconds`` are over; called again, it goes on from there. ``… draw FILE…`` merges such files, prints the tables and
+several methods can run in parallel with separate files. Its state is saved next to the file every minute and after
+``--seconds``, and the same command continues from there. ``… draw FILE…`` merges such files, prints the tables and
 draws ``docs/images/jaxmarl_study.png``.
 """
 
@@ -40,35 +40,35 @@ from .jaxmarl_tasks import SETTINGS, STEPS, TASKS, Ours, Theirs
 RESULTS = Path(__file__).with_suffix(".json")
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "jaxmarl_study.png"
 MOST_POINTS = 100
-"""Points of a learning curve in the file."""
+"""Maximum number of points of a learning curve in the file."""
 SECONDS_BETWEEN_FILES = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     checkout: Path
     steps: int
     seeds: int
     episodes: int
     seconds: float
-    """After which training stops, counted from `started`."""
+    """Seconds after which training stops, counted from `started`."""
     started: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """A method of theirs or ours, trained a few updates at a time; states have an axis of seeds in front."""
+    """A method of JaxMARL or ours, trained a few updates at a time; states have a leading axis of seeds."""
 
     problem: Problem
     start: Callable[[], Any]
     updates: Callable[[Any, int], tuple[Any, Any]]
-    """From a state and a number of updates to the state and the returns ``(seeds, updates)``."""
+    """Maps a state and a number of updates to the new state and the returns ``(seeds, updates)``."""
     total: int
     rollout_steps: int
     policies: Callable[[Any], Any]
-    """From a state to arrays with an axis of seeds in front, the first argument of `act`."""
+    """Maps a state to the first argument of `act`, arrays with a leading axis of seeds."""
     act: Callable[..., Any]
     memory: Any
 
@@ -101,7 +101,7 @@ def _theirs(method: Theirs, run: Run) -> Training:
 
 
 def _ours(method: Ours, run: Run) -> Training:
-    with warnings.catch_warnings(action="ignore"):  # that K is dense, and actions without bounds are meant
+    with warnings.catch_warnings(action="ignore"):  # a dense K and actions without bounds are intended
         learner = Learner.of(method.problem, None, method.config, policy=method.policy)
     program = Program(learner)
     start = lambda: eqx.filter_vmap(learner.init)(jnp.arange(run.seeds))  # noqa: E731
@@ -132,7 +132,7 @@ def _is_array(leaf: Any) -> bool:
 
 
 def trained(training: Training, run: Run, kept: Path, write: Callable[[dict[str, Any]], None]) -> None:
-    """Train a method until its end or that of the time, and write what it has reached; `kept` has its state."""
+    """Train a method to its end or until the time limit, and write its results; its state is saved in `kept`."""
     state, returns, before, untrained = training.start(), np.zeros((run.seeds, 0)), 0.0, None
     play = player(training, run)
     if kept.exists():
@@ -158,12 +158,13 @@ def trained(training: Training, run: Run, kept: Path, write: Callable[[dict[str,
             write_curves(None)
             kept_at = time.perf_counter()
     keep(kept, state, returns, seconds, untrained)
-    write_curves(None)  # should the process be ended while the policies are played
+    write_curves(None)  # in case the process is killed during the evaluation
     write_curves(play(state))
 
 
 def chunk_of(updates: int) -> int:
-    """How many updates are compiled as one program: a divisor, as every other length would be compiled too."""
+    """Return how many updates are compiled as one program: a divisor of their number, because every other length would
+    need another compilation."""
     return max(length for length in range(1, max(1, updates // MOST_POINTS) + 1) if updates % length == 0)
 
 
@@ -174,7 +175,7 @@ def keep(path: Path, state: Any, returns: np.ndarray, seconds: float, untrained:
 
 
 def restored(path: Path, like: Any) -> tuple[Any, np.ndarray, float, np.ndarray]:
-    """What `keep` has kept, with a state of the same structure as `like`."""
+    """Return what `keep` has saved, with a state of the same structure as `like`."""
     with np.load(path, allow_pickle=False) as file:
         leaves = [jnp.asarray(file[f"leaf_{i}"]) for i in range(len(_arrays(like)))]
         returns, seconds, untrained = file["returns"], float(file["seconds"]), file["untrained"]
@@ -199,7 +200,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def player(training: Training, run: Run) -> Callable[[Any], np.ndarray]:
-    """From a state to mean returns λ·ψ, one for every seed, of episodes with sampled actions."""
+    """Return a function from a state to the mean return λ·ψ of each seed, over episodes with sampled actions."""
     problem, act = training.problem, training.act
     weights = jnp.asarray(problem.weights, jnp.float32)
     steps = 25 if "MPE" in problem.name else 1000
@@ -221,13 +222,14 @@ def player(training: Training, run: Run) -> Callable[[Any], np.ndarray]:
 
     means = lambda parameters, keys: jax.vmap(lambda key: episode(parameters, key))(keys).mean()  # noqa: E731
     compiled = jax.jit(jax.vmap(means))
-    # Episodes of its own for every seed, so that intervals over seeds include the chance in them.
+    # Different episodes for each seed, so that intervals over seeds include the randomness of episodes.
     keys = jax.random.split(jax.random.key(12345), (run.seeds, run.episodes))
     return lambda state: np.asarray(compiled(training.policies(state), keys))
 
 
 def result(returns: np.ndarray, final: np.ndarray, seconds: float, rollout_steps: int) -> dict[str, Any]:
-    """What the file has of a method: curves are means of neighbouring updates, at most `MOST_POINTS` of them."""
+    """Return the entry of a method in the file; curves are means of neighbouring updates, with at most `MOST_POINTS`
+    points."""
     updates = returns.shape[1]
     if not updates:
         return {"final": [], "seconds": round(seconds, 1), "steps": [], "curves": [[] for _ in returns]}
@@ -244,14 +246,19 @@ def result(returns: np.ndarray, final: np.ndarray, seconds: float, rollout_steps
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("what", nargs="+", help="spread, hopper, ant; or draw, and files")
+    parser.add_argument("what", nargs="+", help="task: spread, hopper or ant; or draw followed by result files")
     parser.add_argument("--jaxmarl", type=Path, help="folder of a checkout of JaxMARL")
-    parser.add_argument("--methods", nargs="*", default=[], help="names of methods; all if left out")
-    parser.add_argument("--steps", type=float, help="steps of all environments; the default depends on the task")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--episodes", type=int, help="episodes per seed that the last policies are played")
+    parser.add_argument("--methods", nargs="*", default=[], help="names of methods; all by default")
     parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="after which training stops, to go on later"
+        "--steps", type=float, help="number of steps, summed over all environments; the default depends on the task"
+    )
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--episodes", type=int, help="number of evaluation episodes per seed")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=float("inf"),
+        help="stop training after this many seconds; the same command continues it",
     )
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--figure", type=Path, default=FIGURE)
@@ -271,7 +278,7 @@ def main() -> None:
         run = Run(given.jaxmarl, steps, given.seeds, episodes, given.seconds, started)
         about = {"device": jax.devices()[0].device_kind, "versions": versions(), "steps": steps}
         about |= {"seeds": run.seeds, "episodes": run.episodes}
-        merged([read(given.out), {task: about | {"methods": {}}}])  # raises now if it will later
+        merged([read(given.out), {task: about | {"methods": {}}}])  # raises now rather than after training
         settings = baselines.settings_of(run.checkout, SETTINGS[task])
         for name, method in TASKS[task](settings, steps).items():
             if given.methods and name not in given.methods:

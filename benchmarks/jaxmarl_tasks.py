@@ -1,4 +1,4 @@
-"""Tasks of `benchmarks.jaxmarl_study`: problems and settings of JaxMARL's and our methods, by name."""
+"""Tasks of `benchmarks.jaxmarl_study`: problems, and settings of the methods of JaxMARL and of ours."""
 
 import dataclasses
 import warnings
@@ -26,12 +26,12 @@ class Theirs:
     """A name in `jaxmarl_baselines.FILES`."""
     env_name: str
     problem: Problem
-    """In which its last policies are played."""
+    """The environment in which its final policies are evaluated."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ours:
-    """A method of ours."""
+    """One of our methods."""
 
     problem: Problem
     config: Config
@@ -42,10 +42,10 @@ Methods = dict[str, Callable[[], Theirs | Ours]]
 
 
 def config_like(theirs: dict[str, Any], agents: int, steps: int, **more: Any) -> Config:
-    """Our settings that mean what JaxMARL's mean.
+    """Return the settings of `Config` that correspond to those of JaxMARL.
 
-    Their loss is a mean over agents and ours a sum, and their value loss has a factor ½ that ours has not: hence n in
-    the weight of the value loss and in the limit of the gradient.
+    JaxMARL's loss is a mean over agents and ours a sum, and its value loss has an additional factor ½. The weight of
+    the value loss and the gradient limit therefore contain n.
     """
     n_envs, n_steps = int(theirs["NUM_ENVS"]), int(theirs["NUM_STEPS"])
     settings: dict[str, Any] = {
@@ -74,7 +74,7 @@ def config_like(theirs: dict[str, Any], agents: int, steps: int, **more: Any) ->
 
 
 class PerAgent(eqx.Module):
-    """A perceptron that all agents share, from what an agent sees to the means of its joints, as JaxMARL's."""
+    """A perceptron that all agents share, from an agent's observation to the means of its joints, as in JaxMARL."""
 
     net: MLP
     joints: int = eqx.field(static=True)
@@ -88,7 +88,8 @@ class PerAgent(eqx.Module):
 
 
 def spread(settings: dict[str, Any], steps: int) -> Methods:
-    """The team's return is the sum of the agents' returns, which is also what JaxMARL's wrapper logs."""
+    """Return the task spread. The team's return is the sum of the agents' returns, which JaxMARL's wrapper also
+    logs."""
     env_name = "MPE_simple_spread_v3"
     problem = from_jaxmarl(env_name)
     own = from_jaxmarl(env_name, network=np.eye(3))
@@ -104,17 +105,18 @@ def spread(settings: dict[str, Any], steps: int) -> Methods:
 
 
 def ant(settings: dict[str, Any], steps: int) -> Methods:
-    """MABrax ant_4x2: 4 agents with 2 joints each, and a control cost of ½ for every squared action."""
+    """Return the task MABrax ant_4x2: 4 agents with 2 joints each, and a control cost of ½ per squared action."""
     return mabrax("ant_4x2", "ant", 0.5, settings, steps)
 
 
 def hopper(settings: dict[str, Any], steps: int) -> Methods:
-    """MABrax hopper_3x1: 3 agents with a joint each, and a control cost of 0.001 for every squared action."""
+    """Return the task MABrax hopper_3x1: 3 agents with one joint each, and a control cost of 0.001 per squared
+    action."""
     return mabrax("hopper_3x1", "hopper", 1e-3, settings, steps)
 
 
 def mabrax(env_name: str, inner: str, cost: float, settings: dict[str, Any], steps: int) -> Methods:
-    """The team's return is that of Brax's reward."""
+    """Return a MABrax task. The team's return is that of Brax's reward."""
     agents = int(env_name[-3])
     config = config_like(settings, agents, steps)
 
@@ -136,9 +138,9 @@ def mabrax(env_name: str, inner: str, cost: float, settings: dict[str, Any], ste
 
 
 def by_terms(env_name: str, inner_name: str, cost: float, is_own: bool) -> tuple[Problem, Callable[..., Any]]:
-    """An environment of Brax with the agents, observations and actions of MABrax, and the terms of the reward as
-    targets: of the control cost those of every agent, with which the others are credited too unless `is_own`. And a
-    function that makes its policy."""
+    """Return an environment of Brax with the agents, observations and actions of MABrax and the terms of the reward as
+    targets, and a function that makes its policy. The control cost is one target per agent. With `is_own`, only the
+    agent itself is credited with it, otherwise all agents."""
     import jaxmarl
     from brax import envs
     from brax.envs.base import Wrapper
@@ -176,7 +178,7 @@ def by_terms(env_name: str, inner_name: str, cost: float, is_own: bool) -> tuple
         for i in range(agents):
             rows[:, targets.index(f"ctrl_{i}")] = np.arange(agents) == i
     network = InfluenceNetwork(rows[group_of]).factor(Factorisation.from_group_of(group_of))
-    problem = from_brax(OwnCosts(inner), network=network)  # plays it, to see that the terms add up to the reward
+    problem = from_brax(OwnCosts(inner), network=network)  # checks that the terms add up to the reward
     unbounded = gym.spaces.Box(-np.inf, np.inf, (joints.size,), np.float32)
 
     def local(obs: Any) -> Any:
@@ -188,5 +190,5 @@ def by_terms(env_name: str, inner_name: str, cost: float, is_own: bool) -> tuple
 
 TASKS = {"spread": spread, "ant": ant, "hopper": hopper}
 SETTINGS = {"spread": "ippo spread", "ant": "ippo mabrax", "hopper": "ippo mabrax"}
-"""Of the task, in `jaxmarl_baselines.FILES`."""
+"""Names of the task's baselines in `jaxmarl_baselines.FILES`."""
 STEPS = {"spread": 2_000_000, "ant": 5_000_000, "hopper": 5_000_000}

@@ -1,12 +1,12 @@
-"""Where the time of one update goes, and how far each part is from its limit.
+"""Measure the time of each part of an update, and how far each part is from its limit.
 
 ``python -m benchmarks.profile_update NAME`` measures on this machine and writes its results as the device NAME into
 ``benchmarks/profile_update.json``, next to those of other devices; ``python docs/profile_figure.py`` draws them. On a
 CPU it runs on one core and counts processor time.
 
-Parts of the passes over a rollout are differences of loops over its minibatches that do more and more: gather the
-samples, compute a loss that is a sum of the networks' outputs and its gradient, compute the loss of PPO and its
-gradient, make the step of the optimiser.
+The parts of the passes over a rollout are differences between loops over its minibatches, each of which does more than
+the one before: gather the samples, compute a sum of the networks' outputs and its gradient, compute the loss of PPO and
+its gradient, make a step of the optimiser.
 """
 
 import json
@@ -23,14 +23,14 @@ REPEATS = 5
 
 
 def clock() -> float:
-    """Processor time on a CPU, which other work does not change, and the wall clock on other devices."""
+    """Return the processor time on a CPU, which other work does not change, or the wall-clock time on other devices."""
     import jax
 
     return time.process_time() if jax.default_backend() == "cpu" else time.perf_counter()
 
 
 def measured(function: Callable[..., Any], *arguments: Any, repeats: int = REPEATS) -> tuple[float, Any]:
-    """Median seconds of a compiled function, and its result."""
+    """Return the median seconds of a compiled function, and its result."""
     import jax
 
     compiled = jax.jit(function).lower(*arguments).compile()
@@ -44,18 +44,19 @@ def measured(function: Callable[..., Any], *arguments: Any, repeats: int = REPEA
 
 
 def seconds(function: Callable[..., Any], *arguments: Any) -> float:
-    """Median seconds of a compiled function."""
+    """Return the median seconds of a compiled function."""
     return measured(function, *arguments)[0]
 
 
 def limits() -> dict[str, float]:
-    """Operations a second in a large product of matrices, and bytes a second that a copy reads and writes."""
+    """Return the operations per second of a large matrix product, and the bytes per second that a copy reads and
+    writes."""
     import jax
     import jax.numpy as jnp
 
     size, numbers, times = 1024, 2**25, 8
     matrix, vector = jnp.ones((size, size)), jnp.ones(numbers)
-    # Several times within one program: memory that is new to a process costs more than the copy.
+    # Copy several times within one program: the first use of new memory costs more than the copy.
     copies = lambda x: jax.lax.fori_loop(0, times, lambda _, x: x + 1, x)  # noqa: E731
     return {
         "flops": 2 * size**3 / seconds(lambda x: x @ x, matrix),
@@ -64,7 +65,8 @@ def limits() -> dict[str, float]:
 
 
 def learners() -> dict[str, Any]:
-    """The preset `traffic` on 3×3 lights, and CartPole of Gymnax as next to Rejax, if it is installed."""
+    """Return learners of the preset `traffic` on 3×3 lights and, if Gymnax is installed, of CartPole as in the
+    comparison with Rejax."""
     from factorax.learning import Config, Learner, find_network
     from factorax.learning.presets import read_preset
     from factorax.problems import find_problem
@@ -84,7 +86,7 @@ def learners() -> dict[str, Any]:
 
 
 def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
-    """Milliseconds of every part of an update, and what its limit allows."""
+    """Return the milliseconds of each part of an update, and its limit."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -98,7 +100,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     weights = [x for x in jax.tree.leaves(eqx.filter(agent, eqx.is_inexact_array)) if x.ndim == 2]
     rows = len(learner.spec.components) if c.policy == "shared" else 1
     forward = 2.0 * rows * sum(x.size for x in weights)
-    """Operations of both networks for one sample."""
+    """Number of operations of both networks for one sample."""
 
     def bytes_of(tree: Any) -> float:
         return float(sum(x.nbytes for x in jax.tree.leaves(eqx.filter(tree, eqx.is_array)) if hasattr(x, "nbytes")))

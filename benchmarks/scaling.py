@@ -1,9 +1,9 @@
-"""Workers by the thousand, as a discrete-event simulation: ``python -m benchmarks.scaling`` prints the table of
+"""Discrete-event simulation of thousands of workers: ``python -m benchmarks.scaling`` prints the table of
 docs/explanation/scaling.md.
 
-What goes in is measured first: the time of a SUMO fragment, what is sent and returned, what it costs to take a fragment
-in, and what an update takes. The simulation adds a network, on which the learner's machine has one link that everything
-passes.
+The inputs are measured first: the time of a SUMO fragment, the bytes sent and returned, the time to receive a fragment,
+and the time of an update. The simulation adds a network in which all data pass through one link of the learner's
+machine.
 """
 
 import heapq
@@ -20,36 +20,36 @@ from rich.table import Table
 from .bench_rollouts import STEPS, iterations, plan
 
 GIGABITS = 10.0
-"""Of the learner's link."""
+"""Gigabits per second of the learner's link."""
 LATENCY = 2e-4
 NODE = 50
-"""Workers on one machine."""
+"""Number of workers per machine."""
 H200 = 0.377 / (16 * 20_000)
-"""Seconds of ten epochs for a step of the 3×3 grid: 16 seeds, 20,000 steps each; docs/explanation/benchmarks.md."""
+"""Seconds of ten epochs per step of the 3×3 grid: 16 seeds, 20,000 steps each; see docs/explanation/benchmarks.md."""
 H200_LARGE = 0.1697 / 819_200
-"""The same of one learner with 819,200 steps in ten minibatches, where products are large enough for the device."""
+"""The same for one learner with 819,200 steps in ten minibatches, whose products are large enough for the device."""
 ITERATIONS = 30
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one machine does."""
+    """Measurements on one machine."""
 
     fragments: np.ndarray
-    """Seconds of some."""
+    """Seconds of each measured fragment."""
     sent: int
-    """Bytes of the parameters."""
+    """Number of bytes of the parameters."""
     returned: int
-    """Bytes of a fragment."""
+    """Number of bytes of a fragment."""
     taken_in: float
-    """Seconds of the learner for a fragment, beside the link."""
+    """Seconds in which the learner receives a fragment, without the link."""
     update: float
-    """Seconds of the learner for a step of a fragment."""
+    """Seconds in which the learner learns from one step."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Of the time of all workers."""
+    """Fractions of the time of all workers."""
 
     playing: float
     parameters: float
@@ -67,14 +67,15 @@ def simulate(
     episodes: int = 1,
     seed: int = 0,
 ) -> Shares:
-    """What workers do with their time.
+    """Return how workers spend their time.
 
-    Parameters go once to every machine. A worker plays some episodes and asks for the link, which takes one worker's
-    fragment after the other; the learner begins when it has all. With `overlap` it learns while they play the next.
+    Parameters are sent once to every machine. A worker plays its fragment and waits for the link, which transfers one
+    fragment at a time. The learner starts when it has all fragments; with `overlap`, it learns while the workers play
+    the next ones.
     """
     rng, speed = np.random.default_rng(seed), gigabits * 1e9 / 8
     spent = dict.fromkeys(("playing", "parameters", "others", "link"), 0.0)
-    now, free = 0.0, 0.0  # the workers' clock, and when the learner is
+    now, free = 0.0, 0.0  # time of the workers, and time at which the learner is
     for _ in range(ITERATIONS):
         node = 1 + np.arange(workers) // NODE
         begun = now + LATENCY + node * measured.sent / speed
@@ -98,7 +99,8 @@ def simulate(
 
 
 def measure() -> Measured:
-    """On this machine: SUMO's 3×3 grid with a worker process, and the learner of the traffic study on the CPU."""
+    """Measure on this machine SUMO's 3×3 grid with a worker process, and the learner of the traffic study on the
+    CPU."""
     from factorax.learning import Config, Learner
     from factorax.problems.traffic import lanes
     from factorax.rollouts import Processes
@@ -133,7 +135,7 @@ def measure() -> Measured:
 
 
 def main() -> None:
-    """Print what was measured, and the table."""
+    """Print the measurements and the table."""
     here = measure()
     console = Console(width=110)
     console.print(

@@ -1,10 +1,10 @@
-"""What training reaches, not how fast: plain PPO side by side with Stable-Baselines3's, same settings and seeds.
+"""Compare the returns of plain PPO with those of Stable-Baselines3, with the same settings and seeds.
 
     python -m benchmarks.scores        # every run that benchmarks/scores.json lacks, on all cores; then the table
     python -m benchmarks.scores --env Hopper-v5 --who stable-baselines3 --seeds 0 1 --out part.json    # some of them
 
-The environments are Gymnasium's own. A run has one thread, and is written as soon as it ends, so that what was stopped
-can be started again. All 100 runs take some four hours of one core. Needs the extras `bench` and `conformance`.
+The environments are those of Gymnasium. A run has one thread and is written as soon as it ends, so the command can be
+stopped and started again. All 100 runs take some four hours of one core. Requires the extras `bench` and `conformance`.
 """
 
 import argparse
@@ -33,9 +33,9 @@ RESULTS = Path(__file__).with_suffix(".json")
 EPISODES = 20
 SEEDS = 10
 PARTS = 10
-"""Parts of a training run whose mean return is kept; the last one is its score."""
+"""Number of parts of a training run whose mean return is stored; the last one is the score."""
 WHO = {"stable-baselines3": 300.0, "factorax": 90.0}
-"""The libraries, and the seconds that no run of theirs with the settings `MUJOCO` is thought to exceed."""
+"""The libraries, each with an upper bound on the seconds of a run with the settings `MUJOCO`."""
 ONE_THREAD = {
     "CUDA_VISIBLE_DEVICES": "",
     "JAX_PLATFORMS": "cpu",
@@ -85,7 +85,8 @@ Act = Callable[[np.ndarray], Any]
 
 
 def ours(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
-    """Train with factorax: the final policy without exploration, and the mean return in every part of training."""
+    """Train with factorax; return the final policy without exploration, and the mean return in each part of
+    training."""
     settings: dict[str, Any] = vars(config) | {"seed": seed}
     model = FactoredPPO(lambda: gym.make(env), **settings).learn(progress_bar=False)
     returns = [
@@ -97,7 +98,7 @@ def ours(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
 
 
 def theirs(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
-    """The same with Stable-Baselines3, whose `Monitor` notes the returns."""
+    """Do the same with Stable-Baselines3, whose `Monitor` records the returns."""
     from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # pyright: ignore[reportMissingImports]
@@ -120,9 +121,9 @@ def theirs(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]
 
 
 def by_part(returns: Iterable[tuple[int, float, int]], config: Config) -> list[float | None]:
-    """The mean return of the episodes that ended in every tenth of training; None for a part in which none ended.
+    """Return the mean return of the episodes that ended in each tenth of training; None for a part in which none ended.
 
-    - `returns`: the number of a rollout, a mean return, and of how many episodes it is.
+    - `returns`: index of the rollout, mean return, and number of episodes.
     """
     rollouts = -(-config.total_timesteps // config.rollout_steps)
     total, episodes = np.zeros(PARTS), np.zeros(PARTS)
@@ -133,7 +134,7 @@ def by_part(returns: Iterable[tuple[int, float, int]], config: Config) -> list[f
 
 
 def final_return(env: str, act: Act) -> float:
-    """The mean return over episodes that begin in the same states for all."""
+    """Return the mean return over episodes that start in the same states for all policies."""
     environment, returns = gym.make(env), []
     for episode in range(EPISODES):
         obs, _ = environment.reset(seed=1000 + episode)
@@ -146,7 +147,7 @@ def final_return(env: str, act: Act) -> float:
 
 
 def train(env: str, who: str, seed: int, steps: int | None = None) -> Run:
-    """One run: mean returns during training and after it, and the seconds of one core that training took."""
+    """Train one run; return mean returns during training and after it, and the CPU seconds of training."""
     config = SIDE_BY_SIDE[env]
     config = config if steps is None else replace(config, total_timesteps=steps)
     began = time.process_time()
@@ -157,12 +158,12 @@ def train(env: str, who: str, seed: int, steps: int | None = None) -> Run:
 
 
 def read(path: Path) -> list[Run]:
-    """The runs in a file; none if there is no file."""
+    """Return the runs in a file; none if the file does not exist."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def write(path: Path, runs: Iterable[Run]) -> None:
-    """Write runs in a fixed order, one a line; a reader never sees half a file."""
+    """Write runs atomically in a fixed order, one per line."""
     order = list(SIDE_BY_SIDE), list(WHO)
     ordered = sorted(runs, key=lambda r: (order[0].index(r["env"]), order[1].index(r["who"]), r["seed"]))
     part = path.with_suffix(".part")
@@ -171,18 +172,18 @@ def write(path: Path, runs: Iterable[Run]) -> None:
 
 
 def missing(runs: Iterable[Run], jobs: Iterable[Job]) -> list[Job]:
-    """The jobs that have no run yet, the longest first."""
+    """Return the jobs without a run, the longest first."""
     done = {(run["env"], run["who"], run["seed"]) for run in runs}
     return sorted((job for job in jobs if job not in done), key=lambda job: -longest(job[0], WHO[job[1]]))
 
 
 def longest(env: str, seconds: float) -> float:
-    """The seconds that a run is thought to take at most, from those of a run with the settings `MUJOCO`."""
+    """Return an upper bound on the seconds of a run, scaled from runs with the settings `MUJOCO`."""
     return seconds * SIDE_BY_SIDE[env].total_timesteps / MUJOCO.total_timesteps
 
 
 def run_here(jobs: list[Job], out: Path, steps: int | None) -> None:
-    """Train in this process, one after another."""
+    """Train the jobs in this process, one after another."""
     runs = read(out)
     for job in missing(runs, jobs):
         runs.append(train(*job, steps=steps))
@@ -191,7 +192,8 @@ def run_here(jobs: list[Job], out: Path, steps: int | None) -> None:
 
 
 def run_all(jobs: list[Job], out: Path, *, steps: int | None, processes: int, minutes: float) -> None:
-    """Train in processes of one thread; starts no run that is not thought to end within these minutes."""
+    """Train in processes with one thread each; runs that are not expected to end within these minutes are not
+    started."""
     runs, taken, writing, deadline = read(out), dict(WHO), Lock(), time.monotonic() + 60 * minutes
 
     def one(job: Job) -> None:
@@ -215,7 +217,7 @@ def run_all(jobs: list[Job], out: Path, *, steps: int | None, processes: int, mi
 
 
 def table(runs: list[Run]) -> Table:
-    """Interquartile means with their intervals, for every environment."""
+    """Return the table of interquartile means with intervals, for every environment."""
     title = "interquartile mean [95 %]; P: probability that ours is higher [95 %]"
     columns = "last tenth of training", "final policy, no exploration", "seconds of one core"
     shown = Table("", "", "seeds", *columns, title=title)
@@ -238,12 +240,14 @@ def table(runs: list[Run]) -> Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", nargs="+", choices=SIDE_BY_SIDE, default=list(SIDE_BY_SIDE))
-    parser.add_argument("--who", choices=WHO, help="train in this process, with this library alone")
+    parser.add_argument("--who", choices=WHO, help="train only this library, in this process")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(range(SEEDS)))
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where runs are read and added")
-    parser.add_argument("--steps", type=int, help="steps of every run, for a trial")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="file to read runs from and to add runs to")
+    parser.add_argument("--steps", type=int, help="number of steps per run, for a quick trial")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no run that would end later")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="do not start runs that would end later than this"
+    )
     args = parser.parse_args()
     jobs = [(env, who, seed) for who in WHO for env in args.env for seed in args.seeds]
     if args.who:

@@ -1,9 +1,9 @@
-"""Simulated seconds of sumo-rl for a second of processor time, as one line of JSON.
+"""Print the simulated seconds of sumo-rl per second of processor time, as one line of JSON.
 
-A program of its own, in an environment of its own (`make .venv-sumo-rl/installed`), for sumo-rl 1.4.5 does not work
-with the PettingZoo of today. Arguments: the network, the routes, the seconds of an episode, and the seconds between two
-decisions. It is sumo-rl's PettingZoo environment, which is the one for several lights, with its own observations,
-rewards and infos. Resets count.
+This is a separate program with its own virtual environment (`make .venv-sumo-rl/installed`), because sumo-rl 1.4.5 does
+not work with current versions of PettingZoo. Arguments: the network, the routes, the seconds per episode, and the
+seconds between two decisions. It uses sumo-rl's PettingZoo environment, which is the one for several lights, with its
+own observations, rewards and infos. Resets are included.
 """
 
 import json
@@ -19,7 +19,7 @@ QUIET = "--no-step-log --duration-log.disable --xml-validation never --collision
 
 
 def made(net: str, routes: str, seconds: int, every: int) -> Any:
-    """The environment of several lights, with a decision every so many seconds."""
+    """Return the environment of several lights, with this many seconds between decisions."""
     from sumo_rl import parallel_env  # pyright: ignore[reportMissingImports]
 
     return parallel_env(
@@ -27,7 +27,7 @@ def made(net: str, routes: str, seconds: int, every: int) -> Any:
         route_file=routes,
         num_seconds=seconds,
         delta_time=every,
-        yellow_time=min(2, every - 1),  # it must be shorter than what is between decisions
+        yellow_time=min(2, every - 1),  # must be shorter than the time between decisions
         sumo_warnings=False,
         additional_sumo_cmd=QUIET,
     )

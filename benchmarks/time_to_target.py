@@ -1,9 +1,9 @@
-"""How long training takes until the policy is better than the controller gap-out in SUMO.
+"""Measure how long training takes until the policy is better than the controller gap-out in SUMO.
 
-The preset `traffic` on the 3×3 grid, in the lane simulator or in SUMO with two worker processes. After every so many
-updates the most probable actions are scored in SUMO, over ten episodes; training ends when two scores in a row are
-better than the target. Seconds of training include the import of JAX, compilation and the start of workers; those of
-the scores are counted apart. Nothing is extrapolated.
+Training uses the preset `traffic` on the 3×3 grid, in the lane simulator or in SUMO with two worker processes. At
+regular intervals, the most probable actions are scored in SUMO over ten episodes. Training ends when two consecutive
+scores are better than the target. Its seconds include the import of JAX, compilation and the start of workers; the time
+of the scores is counted separately. Nothing is extrapolated.
 """
 
 import argparse
@@ -20,19 +20,19 @@ PROBLEM = "traffic:3x3"
 
 @dataclass(frozen=True)
 class Reached:
-    """One training."""
+    """Result of one training."""
 
     simulator: str
     seed: int
     steps: int
     seconds: float
-    """Of training, wall clock."""
+    """Wall-clock seconds of training."""
     cpu_seconds: float
-    """Of training, all processes; those of workers are counted when they have ended, so 0 in SUMO."""
+    """CPU seconds of training, of all processes; those of workers count only after they have ended, so 0 in SUMO."""
     scoring: float
     """Seconds of the scores."""
     score: float
-    """The last one."""
+    """The last score."""
     reached: bool
 
 
@@ -48,7 +48,7 @@ def reach(
     """Train until the policy is better than a target, or for `limit` seconds.
 
     - `every`: updates between two scores.
-    - `settings`: replace those of the preset.
+    - `settings`: settings that replace those of the preset.
     """
     start, cpu = time.perf_counter(), time.process_time()
     import factorax as fx
@@ -97,7 +97,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=8)
     parser.add_argument("--limit", type=float, default=900.0)
-    parser.add_argument("--settings", type=json.loads, default={}, help="JSON that replaces settings of the preset")
+    parser.add_argument(
+        "--settings", type=json.loads, default={}, help="settings that replace those of the preset, as JSON"
+    )
     given = parser.parse_args()
     settings: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in given.settings.items()

@@ -1,6 +1,6 @@
-"""Ratios of medians within one run: machines differ and are shared, ratios hardly do.
+"""Ratios of medians within one run: times differ between machines and with their load, ratios hardly do.
 
-A row whose ratio scatters from run to run is measured several times (`repeated`): its bound is for the median of the
+A row whose ratio varies from run to run is measured several times (`repeated`): its bound applies to the median of the
 ratios, with a tolerance that the table shows.
 """
 
@@ -24,13 +24,13 @@ class Row:
     limit: float | None = None
     """The number in `bound`."""
     at_least: bool = False
-    """Whether the ratio has to be above the limit, not below it."""
+    """Whether the ratio must be above the limit instead of below it."""
 
 
 def medians(
     *functions: Callable[[], Any], repeats: int = 15, clock: Callable[[], float] = time.perf_counter
 ) -> list[float]:
-    """Median seconds of each function, called in turn so that a noisy spell hits all of them alike."""
+    """Return the median seconds of each function, called in turn so that disturbances affect all of them equally."""
     for function in functions:
         function()  # compile, fill caches
     times: list[list[float]] = [[] for _ in functions]
@@ -43,14 +43,14 @@ def medians(
 
 
 def cpu_medians(*functions: Callable[[], Any], repeats: int = 15) -> list[float]:
-    """As `medians`, in seconds of processor time of this process: for programs on a machine with other work."""
+    """Return the same as `medians` in processor time of this process, for a machine on which other programs run."""
     return medians(*functions, repeats=repeats, clock=time.process_time)
 
 
 def repeated(measure: Callable[[], Iterable[Row]], *, runs: int = 3, tolerance: float = 0.05) -> list[Row]:
-    """Return the rows of a measurement that is made several times, each with the median of its ratios.
+    """Repeat a measurement and return its rows, each with the median of its ratios.
 
-    A bound is kept if the median is within `tolerance` of it; the row says so, and shows the smallest and the largest
+    A bound is met if the median is within `tolerance` of it; the row shows the tolerance, and the smallest and largest
     ratio.
 
     >>> ratios = iter([1.0, 1.2, 1.4])

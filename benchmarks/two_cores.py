@@ -1,7 +1,8 @@
-"""`python -m benchmarks.two_cores`: how long five seeds take on two cores until they are better than gap-out in SUMO.
+"""`python -m benchmarks.two_cores`: measure how long five seeds take on two cores until they are better than gap-out in
+SUMO.
 
-Each seed is a process of its own on two cores, one after the other, with the preset `traffic` in the lane simulator and
-an empty compilation cache. Wanted: 240 s at most for each, by the wall clock, scores not counted.
+Seeds run one after another, each in its own process on two cores, with the preset `traffic` in the lane simulator and
+an empty compilation cache. The goal is at most 240 s of wall-clock time per seed, without the scores.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Nine turbines whose wakes turn with the wind: which network learns fastest?
+"""Compare networks on nine wind turbines whose wakes turn with the wind.
 
     python -m benchmarks.wind_farm_study   # every run that benchmarks/wind_farm_study.json lacks; then the table
 
-A wind farm in which the direction of the wind, one of four and a little to either side, decides who stands in whose
-wake. The gain is the power over that of turbines that face the wind, in per cent.
+The wind comes from one of four directions, with a small deviation, and determines which turbine is in whose wake. The
+gain is the power in per cent above that of turbines that face the wind.
 """
 
 import json
@@ -30,7 +30,7 @@ _PLACES = 4.0 * np.stack(np.meshgrid(np.arange(3.0), np.arange(3.0)), axis=-1).r
 
 
 def _geometry(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """How far turbine j is down the wind from i, and across it, both ``(..., 9, 9)``."""
+    """Return the distances of turbine j from turbine i, downwind and crosswind, both ``(..., 9, 9)``."""
     apart = jnp.asarray(_PLACES[None] - _PLACES[:, None], jnp.float32)
     x, y = apart[..., 0], apart[..., 1]
     cos, sin = jnp.cos(direction)[..., None, None], jnp.sin(direction)[..., None, None]
@@ -38,7 +38,7 @@ def _geometry(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def power(direction: jax.Array, yaw: jax.Array) -> jax.Array:
-    """The power of every turbine, ``(9,)``, for yaw in units of 30°: Gaussian wakes, which yaw deflects."""
+    """Return the power of each turbine, ``(9,)``, for yaw in units of 30°: Gaussian wakes that yaw deflects."""
     down, across = _geometry(direction)
     angle = jnp.radians(30.0) * yaw
     behind = down > 0.1
@@ -51,13 +51,14 @@ def power(direction: jax.Array, yaw: jax.Array) -> jax.Array:
 
 
 def influence(obs: Any, info: Any) -> Any:
-    """K of a state: a turbine reaches itself, and those in its wake, two diameters to either side."""
+    """Return K of a state: a turbine influences itself and the turbines in its wake, two diameters to either side."""
     down, across = _geometry(jnp.arctan2(obs[..., 1], obs[..., 0]))
     return ((down > 0.1) & (jnp.abs(across) < 2.0) | jnp.eye(TURBINES, dtype=bool)).astype(jnp.float32)
 
 
 def farm() -> Problem:
-    """Episodes of one step: the wind, then the yaw of all turbines, then their power and turbulence."""
+    """Return a problem with episodes of one step: observe the wind, choose the yaw of all turbines, get their power
+    with turbulence."""
 
     def reset(key: jax.Array) -> tuple[jax.Array, jax.Array]:
         which, jitter = jax.random.split(key)
@@ -81,7 +82,7 @@ def farm() -> Problem:
 
 
 def networks() -> dict[str, Any]:
-    """From a name to a network."""
+    """Return the networks by name."""
     complete = fx.InfluenceNetwork.complete(TURBINES, TURBINES)
     edges = [[-0.5, 0.5], [-0.5, 0.5]]
     return {
@@ -93,7 +94,7 @@ def networks() -> dict[str, Any]:
 
 
 def gain(model: fx.FactoredPPO) -> float:
-    """Per cent of power above that of turbines that face the wind, over 256 winds, without exploration."""
+    """Return the gain in per cent over 256 winds, without exploration."""
     problem = farm()
     states, obs = jax.vmap(problem.reset)(jax.random.split(jax.random.key(10**6), 256))
     yaw = np.clip(np.asarray(model.predict(np.asarray(obs), deterministic=True)[0]), -1, 1)
@@ -102,7 +103,7 @@ def gain(model: fx.FactoredPPO) -> float:
 
 
 def train(name: str, seed: int) -> dict[str, Any]:
-    """The gain after every `EVERY` rollouts, and the edges at the end."""
+    """Train; return the gain after every `EVERY` rollouts, and the edges at the end."""
     network = networks()[name]
     model = fx.FactoredPPO(farm(), network, seed=seed, **SETTINGS)
     curve = [gain(model)]
@@ -119,7 +120,7 @@ def train(name: str, seed: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the table."""
+    """Train the missing runs and print the table."""
     stored: dict[str, Any] = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     for name in networks():
         for seed in SEEDS:

@@ -66,7 +66,7 @@ _TINT = {package.name: package.tint for package in PACKAGES}
 
 
 def imports(source: Path = SOURCE) -> dict[str, set[str]]:
-    """The packages that every package imports, at the top of a file, inside functions or for type checkers."""
+    """Return the packages that each package imports, at the top of a file, inside functions or for type checkers."""
     packages: dict[str, set[str]] = {}
     for path in sorted(source.rglob("*.py")):
         parts = path.relative_to(source).with_suffix("").parts
@@ -87,7 +87,7 @@ def imports(source: Path = SOURCE) -> dict[str, set[str]]:
 
 
 def checked_imports(packages: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The same imports without helpers; raises where one points upward, or where a package is not in the figure."""
+    """Return the same imports without helpers; raise if one points upward, or if a package is not in the figure."""
     unknown = packages.keys() - set(ORDER) - set(HELPERS)
     if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))}: not in the figure of packages; add it to PACKAGES")
@@ -185,7 +185,7 @@ LINKS = (
 
 
 def find_function(call: Call) -> ast.AST | None:
-    """The definition of a function in the file that the figure names; None if it is not there."""
+    """Return the definition of a function in the file that the figure names; None if it is missing."""
     path = SOURCE / call.file
     if not path.exists():
         return None
@@ -202,15 +202,15 @@ class Layout(NamedTuple):
     """A grid of boxes, in inches; rows are counted from the top."""
 
     left: tuple[float, ...]
-    """The left edge of every column."""
+    """The left edge of each column."""
     width: float
     height: float
     top: float
     step: float
-    """From one row to the next."""
+    """Distance from one row to the next."""
 
     def box(self, column: int, row: float) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
+        """Return left, bottom, right and top of a box."""
         left, top = self.left[column], self.top - row * self.step
         return left, top - self.height, left + self.width, top
 
@@ -251,7 +251,7 @@ def _arrow(ax: Axes, points: list[tuple[float, float]], dashed: bool = False) ->
 
 
 def draw_packages() -> Figure:
-    """The packages, and the imports between them that do not follow from others."""
+    """Draw the packages, and the imports between them that do not follow from others."""
     graph = nx.DiGraph({name: sorted(imported) for name, imported in checked_imports(imports()).items()})
     reduced = nx.transitive_reduction(graph)
     layout = Layout(left=(0.15, 3.45, 6.75), width=2.7, height=0.64, top=8.7, step=0.88)
@@ -277,7 +277,7 @@ def draw_packages() -> Figure:
 def _elbow(
     upper: tuple[float, float, float, float], lower: tuple[float, float, float, float], from_: int, to: int
 ) -> list[tuple[float, float]]:
-    """From an upper box to a lower one; what is vertical of it lies in the outer column."""
+    """Return the points of an arrow from an upper box to a lower one; its vertical part is in the outer column."""
     gap = 0.02
     middle = (lambda box: (box[0] + box[2]) / 2), (lambda box: (box[1] + box[3]) / 2)
     if from_ == to:
@@ -292,7 +292,7 @@ def _elbow(
 
 
 def draw_calls() -> Figure:
-    """The chain of calls from the command line to the loss."""
+    """Draw the chain of calls from the command line to the loss."""
     layout = Layout(left=(0.3, 3.5, 6.7), width=2.6, height=0.5, top=10.75, step=0.68)
     figure, ax = _canvas(9.6, 10.95)
     boxes = {key: layout.box(call.column, call.row) for key, call in CALLS.items()}
@@ -322,7 +322,7 @@ def draw_calls() -> Figure:
 
 
 def _route(boxes: dict[str, tuple[float, float, float, float]], caller: str, callee: str) -> list[tuple[float, float]]:
-    """From the caller's box to the callee's, around the boxes between them."""
+    """Return the points of an arrow from the caller's box to the callee's, around the boxes between them."""
     a, b = boxes[caller], boxes[callee]
     y_a, y_b = (a[1] + a[3]) / 2, (b[1] + b[3]) / 2
     column, row = CALLS[caller].column, CALLS[caller].row
@@ -341,7 +341,7 @@ def _route(boxes: dict[str, tuple[float, float, float, float]], caller: str, cal
 
 
 def _shade(ax: Axes, layout: Layout) -> None:
-    """What is compiled for a JAX problem, and the notes that explain the figure."""
+    """Shade what is compiled for a JAX problem, and add the notes that explain the figure."""
     left, _, _, top = layout.box(0, 8)
     _, bottom, right, _ = layout.box(1, 14.6)
     area = left - 0.24, bottom - 0.14, right - left + 0.41, top - bottom + 0.68

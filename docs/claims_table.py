@@ -1,6 +1,6 @@
-"""Write the table of claims, as it ships with the library, to `docs/_generated/claims.md`.
+"""Write the table of claims that ships with the library to `docs/_generated/claims.md`.
 
-`conf.py` runs this file at every build, after `make_figures.py`, and `claims.md` includes what it writes.
+`conf.py` runs this file at every build, after `make_figures.py`, and `claims.md` includes the result.
 """
 
 import re
@@ -23,25 +23,26 @@ FIGURE_PAGES = {
     for page in ("experiments_bandits.md", "experiments_training.md")
     for name in re.findall(r"^## ([a-z0-9-]+)$", (FIGURES / page).read_text(encoding="utf-8"), re.MULTILINE)
 }
-"""The page of every experiment, from its headings."""
+"""The page of each experiment, from its headings."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|$#~])")
 
 
 def escape(text: str) -> str:
-    """Text that Markdown leaves as it is."""
+    """Return text that Markdown shows unchanged."""
     return _SPECIAL.sub(r"\\\1", text)
 
 
 def count(claims: list[Claim]) -> str:
-    """How many claims have which verdict, as a sentence."""
+    """Return a sentence with the number of claims per verdict."""
     numbers = Counter(claim.verdict for claim in claims)
     holds, partly, fails = (f"{numbers[one]} {one if numbers[one] == 1 else many}" for one, many in PLURALS.items())
     return f"Of {len(claims)} claims {holds}, {partly} and {fails}."
 
 
 def row(claim: Claim, command: bool) -> str:
-    """A row of a list-table: the verdict; the claim, its place and who chose what; what was measured, and why."""
+    """Return a row of the table: the verdict; the claim, its place and who chose what; the measurement, and an
+    explanation."""
     place = [f"{escape(claim.where)}. Paper: {escape(claim.paper)}."] if claim.source == "paper" else []
     chosen = [f"Chosen by {escape(claim.chosen_by)}"] if claim.chosen_by else []
     note = [f"*{escape(claim.note)}*"] if claim.note else []
@@ -57,7 +58,7 @@ def row(claim: Claim, command: bool) -> str:
 
 
 def section(name: str, claims: list[Claim]) -> str:
-    """The claims that one experiment, one example or the tests of the mathematics decide."""
+    """Return the section of claims that one experiment, one example or the tests of the mathematics decide."""
     link = f"[The figure]({FIGURE_PAGES[name]}#{name})" if name in NAMES else LINKS[name]
     commands = {claim.command for claim in claims}
     head = f"{link} · `{claims[0].command}`" if len(commands) == 1 else link
@@ -70,7 +71,7 @@ def section(name: str, claims: list[Claim]) -> str:
 
 
 def render(claims: list[Claim]) -> str:
-    """The whole of it: the paper's statements, then ours, with a section for each experiment."""
+    """Return the whole table: the paper's statements, then ours, with one section per experiment."""
     parts = []
     for source, part in by_source(claims).items():
         groups = groupby(part, key=lambda claim: claim.experiment)

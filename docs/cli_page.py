@@ -1,4 +1,4 @@
-"""Write the reference of the command line to `docs/_generated/cli.md`, from the parsers of the commands themselves.
+"""Write the command-line reference to `docs/_generated/cli.md`, from the parsers of the commands.
 
 `conf.py` runs this file at every build.
 """
@@ -31,12 +31,12 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, in one line."""
+    """Return text that Markdown shows unchanged, in one line."""
     return re.sub(r"([\\`*_\[\]<>|$])", r"\\\1", " ".join(text.split()))
 
 
 def row(action: argparse.Action) -> str:
-    """Return a row of the table: the option, its meaning and what it takes, its default."""
+    """Return a row of the table: the option, its meaning, its values and its default."""
     text = str(action.help or "")
     match = _DEFAULT.search(text)
     default = "" if match is None else ("required" if match["value"] is None else f"`{match['value'].strip()}`")
@@ -46,7 +46,7 @@ def row(action: argparse.Action) -> str:
 
 
 def values(action: argparse.Action) -> str:
-    """Return what an option takes: a choice, a type, or nothing if it is a flag."""
+    """Return the values of an option: choices, a type, or nothing if it is a flag."""
     kind = re.sub(r"\{None\}\||\|None$", "", str(action.metavar))
     choices = (
         kind.strip("{}").split(",") if re.fullmatch(r"\{[^}]*\}", kind) else sorted(map(str, action.choices or ()))

@@ -45,7 +45,7 @@ exclude_patterns = ["_build", "_generated"]
 templates_path = ["_templates"]
 html_math_renderer = "katex"
 copybutton_exclude = ".linenos, .gp, .go"
-copybutton_selector = "div.highlight:not(.highlight-text div.highlight) pre"  # not what a block prints
+copybutton_selector = "div.highlight:not(.highlight-text div.highlight) pre"  # without the output of blocks
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -81,7 +81,7 @@ _AS_IT_IS = re.compile(r"(``.*?``|`.*?`|^[ ]*>>>.*?(?:^[ ]*$|\Z))", re.MULTILINE
 
 
 def escape_bars(app, what, name, obj, options, lines):
-    """|z|² is a norm, but to reStructuredText a substitution."""
+    """Escape bars: |z|² is a norm, which reStructuredText would read as a substitution."""
     parts = _AS_IT_IS.split("\n".join(lines))
     parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
     lines[:] = "".join(parts).split("\n")

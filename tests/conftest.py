@@ -1,4 +1,4 @@
-"""Settings for every test, and the command `factorax` for those of it."""
+"""Settings for all tests, and a fixture that runs the command `factorax`."""
 
 import ctypes
 import gc
@@ -16,32 +16,34 @@ from hypothesis import settings
 from factorax import cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
+settings.register_profile("other-versions", settings.get_profile("factorax"), max_examples=15)
 settings.load_profile("factorax")
 
 
 QUICK_TO_COMPILE = (
     "--xla_cpu_parallel_codegen_split_count=1 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
 )
-"""Options of XLA with which a training step compiles in under half the time and runs as fast: one LLVM module instead
-of 32, and fused operations without MLIR, which versions of XLA that have no other way ignore."""
+"""XLA options with which a training step compiles in less than half the time and runs equally fast: one LLVM module
+instead of 32, and fused operations without MLIR. Versions of XLA without an alternative to MLIR ignore the latter."""
 LONG = (
     *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_packaging.py", "test_programs.py"),
     *("test_folder_killed.py", "test_ray_actors.py", "test_brax.py", "test_jaxmarl.py", "test_playground.py"),
     *("test_devices.py", "test_stable_baselines3.py", "test_sb3_ppo.py", "test_film.py", "test_train.py"),
 )
-"""Files of more than half a minute, the longest first: `make test-slow` keeps this order, so that none begins last."""
+"""Files that take more than half a minute, the longest first: `make test-slow` runs them in this order, so that none
+starts last."""
 memory = {"after collection": 0}
 
 
 def pytest_configure(config):
-    """Nearly all of the time is spent compiling: compile without most of XLA's optimisations, and share what one test
-    has compiled with the other processes and the commands they run."""
+    """Reduce compilation, which takes nearly all of the time: compile without most of XLA's optimisations, and share
+    compiled programs between processes and the commands they run."""
     if not hasattr(config, "workerinput"):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # of PyTorch, whose threads wait for each other at full speed
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would busy-wait for each other
         settings: dict[str, object] = {"jax_disable_most_optimizations": True}
         if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-            # Kept for the next run: JAX knows which of its versions compiled a program, and from what.
+            # Kept for the next run: JAX keys cached programs by its version and their source.
             settings |= {
                 "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
                 "jax_persistent_cache_min_compile_time_secs": 0.1,
@@ -54,7 +56,8 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported stays: the garbage collector need not search it, neither now nor in every test that calls it."""
+    """Exempt imported modules from garbage collection, which would otherwise search them during collection and in every
+    test that calls it."""
     gc.disable()
     try:
         return (yield)
@@ -77,9 +80,9 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True, scope="module")
 def keep_memory_small():
-    """A worker keeps below two gigabytes: most of what it holds is free, left over from compiling; where that is not
-    enough, compiled programs, which stay in memory, are forgotten and compiled again when they are needed. Optional
-    packages alone take more than one gigabyte, which is not forgotten with the programs."""
+    """Keep a worker below two gigabytes. Most of its memory is free, left over from compilation, and is returned to the
+    system first. If this is not enough, compiled programs are released and compiled again when needed. The limit takes
+    into account that optional packages alone use more than one gigabyte."""
     yield
     limit = max(900 << 20, memory["after collection"] + (600 << 20))
     if resident() > limit:
@@ -92,21 +95,21 @@ def keep_memory_small():
 
 
 def return_free_memory():
-    """Gives what was allocated and freed back to the system, where its C library can."""
+    """Return freed memory to the system, if the C library supports it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 def resident():
-    """The bytes of memory that this process holds, as far as the system tells."""
+    """Return the resident memory of this process in bytes; 0 if unknown."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
 
 
 @pytest.fixture
 def surroundings(tmp_path, monkeypatch):
-    """A folder of its own, lines that are not broken, and the handlers of signals as they were."""
+    """Run the test in a temporary folder, with wide terminal lines, and restore signal handlers afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "250")
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
@@ -117,7 +120,7 @@ def surroundings(tmp_path, monkeypatch):
 
 @pytest.fixture
 def factorax(monkeypatch, capsys):
-    """Run the command in this process: exit code, output, errors."""
+    """Return a function that runs the command in this process and returns exit code, output and errors."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["factorax", *map(str, arguments)])

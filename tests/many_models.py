@@ -52,7 +52,7 @@ def problem(kind: str, i: int) -> Problem | str:
         return "CartPole-v1"
     if kind == "own":
         return of_ones_own()
-    return contextual_bandit(2 + i if kind == "different" else 2)
+    return contextual_bandit(2 + i % 15 if kind == "different" else 2)
 
 
 def main(kind: str, models: int) -> None:

@@ -1,5 +1,6 @@
 """Small problems whose every expectation is a finite sum."""
 
+from functools import cache
 from typing import NamedTuple
 
 import jax
@@ -15,11 +16,11 @@ class Finite(NamedTuple):
 
     log_prob: object
     params: object
-    actions: jax.Array
-    probabilities: jax.Array
-    psi: jax.Array
+    actions: np.ndarray
+    probabilities: np.ndarray
+    psi: np.ndarray
     net: InfluenceNetwork
-    lam: jax.Array
+    lam: np.ndarray
 
     @property
     def samples(self):
@@ -36,9 +37,10 @@ def independent(logits, obs, action):
     return jax.nn.log_softmax(logits, axis=-1)[jnp.arange(logits.shape[0]), action]
 
 
+@cache
 def shared(sizes, seed):
     """Categoricals that all read the same parameter vector θ through fixed random maps: scores overlap."""
-    maps = jnp.asarray(np.random.default_rng(seed).normal(size=(len(sizes), max(sizes), 5)))
+    maps = np.random.default_rng(seed).normal(size=(len(sizes), max(sizes), 5))
 
     def log_prob(theta, obs, action):
         return jax.nn.log_softmax(jnp.tanh(maps @ theta), axis=-1)[jnp.arange(len(sizes)), action]
@@ -54,7 +56,7 @@ def targets_of(matrix, sizes, actions, seed, scale=1.0):
         parents = np.flatnonzero(matrix[:, j])
         table = scale * rng.normal(size=[sizes[i] for i in parents]) + rng.normal()
         columns.append(table[tuple(np.asarray(actions)[:, i] for i in parents)])
-    return jnp.asarray(np.stack([np.broadcast_to(column, (len(actions),)) for column in columns], axis=1))
+    return np.stack([np.broadcast_to(column, (len(actions),)) for column in columns], axis=1)
 
 
 def finite(matrix, *, sizes=None, seed=0, share=False):
@@ -63,12 +65,12 @@ def finite(matrix, *, sizes=None, seed=0, share=False):
     rng = np.random.default_rng(seed + 1000)
     sizes = sizes or (3,) * matrix.shape[0]
     if share:
-        log_prob, params = shared(sizes, seed), jnp.asarray(rng.normal(size=5))
+        log_prob, params = shared(sizes, seed), rng.normal(size=5)
     else:
-        log_prob, params = independent, jnp.asarray(rng.normal(size=(len(sizes), max(sizes))))
-    actions, probabilities = joint_actions(log_prob, params, sizes)
+        log_prob, params = independent, rng.normal(size=(len(sizes), max(sizes)))
+    actions, probabilities = map(np.asarray, joint_actions(log_prob, params, sizes))
     psi = targets_of(matrix, sizes, actions, seed)
-    lam = jnp.asarray(rng.normal(size=matrix.shape[1]))
+    lam = rng.normal(size=matrix.shape[1])
     return Finite(log_prob, params, actions, probabilities, psi, InfluenceNetwork(matrix), lam)
 
 

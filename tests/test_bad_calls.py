@@ -17,6 +17,8 @@ import factorax
 TABLES = (structure, networks, gradients, problems, markets, learning, discovery, runs)
 ROWS = [row for table in TABLES for row in table.ROWS]
 ROWS += [row for package, rows in runs.ROWS_OF_EXTRAS.items() if find_spec(package) for row in rows]
+OF_EXTRAS = {row.covers for rows in runs.ROWS_OF_EXTRAS.values() for row in rows}
+"""Calls that need one of the packages in the extra jax-envs."""
 ALL_ROWS = [row for table in TABLES for row in table.ROWS] + [
     row for rows in runs.ROWS_OF_EXTRAS.values() for row in rows
 ]
@@ -64,7 +66,13 @@ def fault_of(row):
     return ""
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(row.covers for row in ROWS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.jaxenvs) if name in OF_EXTRAS else name
+        for name in dict.fromkeys(row.covers for row in ROWS)
+    ],
+)
 def test_bad_calls_are_refused_by_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     faults = {str(row): fault_of(row) for row in ROWS if row.covers == name}

@@ -26,7 +26,7 @@ def coin(theta, obs, action):
 
 
 def exact_report(psi_of, net, theta, weights=None):
-    actions, p = joint_actions(coin, theta, (2,) * len(theta))
+    actions, p = map(np.asarray, joint_actions(coin, theta, (2,) * len(theta)))
     psi = psi_of(2.0 * actions - 1)
     return variance_report(coin, theta, actions=actions, psi=psi, net=net, weights=weights, probabilities=p), psi, p
 
@@ -63,7 +63,7 @@ def test_beta_with_the_printed_sign_is_wrong_even_where_two_terms_suffice():
 
 def far_apart(a):
     """ψ₁ about −5 and ψ₂ about 3."""
-    return jnp.array([-5.0, 3.0]) + 0.1 * a
+    return np.array([-5.0, 3.0]) + 0.1 * a
 
 
 class TestTranslation:
@@ -71,9 +71,9 @@ class TestTranslation:
 
     @staticmethod
     def delta(shift, weights):
-        theta = jnp.array([0.5, -0.5])
+        theta = np.array([0.5, -0.5])
         net = fx.InfluenceNetwork.identity(2)
-        return exact_report(lambda a: shift(far_apart(a)), net, theta, jnp.array(weights))[0].delta.value
+        return exact_report(lambda a: shift(far_apart(a)), net, theta, np.array(weights))[0].delta.value
 
     @pytest.mark.slow
     @pytest.mark.parametrize("weights", [(1.0, 1.0), (1.0, -1.0), (-2.0, 0.5)])
@@ -108,9 +108,9 @@ class TestTranslation:
     @pytest.mark.filterwarnings("ignore:ΔV is non-negative only")
     def test_a_factor_that_drops_nothing_has_no_strict_version(self, eps):
         """The footnote: with α > 0, β > 0 and a small ε added, ΔV > 0. Not if a factor keeps all targets: ΔV = 0."""
-        net, theta = fx.InfluenceNetwork([[1, 1], [0, 1]]), jnp.array([0.5, -0.5])
-        report, psi, p = exact_report(lambda a: nonnegative_translation(far_apart(a)) + eps, net, theta)
-        z = score_matrix(coin, theta, actions=joint_actions(coin, theta, (2, 2))[0])
+        net, theta = fx.InfluenceNetwork([[1, 1], [0, 1]]), np.array([0.5, -0.5])
+        report, psi, p = exact_report(lambda a: np.asarray(nonnegative_translation(far_apart(a))) + eps, net, theta)
+        z = np.asarray(score_matrix(coin, theta, actions=joint_actions(coin, theta, (2, 2))[0]))
         beta = p @ ((z**2).sum(axis=1) * fx.credit(net, psi))
         assert (report.alpha.value > 0.1).all()
         assert (beta > 0).all()
@@ -119,9 +119,9 @@ class TestTranslation:
 
     def test_it_warns_that_it_is_a_diagnostic(self):
         with pytest.warns(UserWarning, match="as a diagnostic, not for training"):
-            nonnegative_translation(jnp.ones((3, 2)))
+            nonnegative_translation(np.ones((3, 2)))
         with pytest.raises(ValueError, match=r"lower: got shape \(3,\), want \(2,\)"):
-            nonnegative_translation(jnp.ones((3, 2)), lower=jnp.ones(3))
+            nonnegative_translation(np.ones((3, 2)), lower=np.ones(3))
 
 
 def test_precedence():
@@ -134,23 +134,24 @@ def test_precedence():
 
 def test_a_baseline_of_the_whole_action_biases():
     """The search bandit's b(s, a) as printed uses aᵢ itself; exchanged for its mean it is a control variate."""
-    theta = jnp.array([0.5, -0.5])
-    actions, p = joint_actions(coin, theta, (2, 2))
-    z = score_matrix(coin, theta, actions=actions)
-    terms = -jnp.abs(2.0 * actions - 1 - 0.3) / 2
-    as_printed = jnp.einsum("s,sti,s->t", p, z, terms.sum(axis=1))
+    theta = np.array([0.5, -0.5])
+    actions, p = map(np.asarray, joint_actions(coin, theta, (2, 2)))
+    z = np.asarray(score_matrix(coin, theta, actions=actions))
+    terms = -np.abs(2.0 * actions - 1 - 0.3) / 2
+    as_printed = np.einsum("s,sti,s->t", p, z, terms.sum(axis=1))
     assert np.abs(as_printed).max() > 0.05
-    b = separable_baseline(lambda a: -jnp.abs(a - 0.3) / 2, 2.0 * actions - 1, jnp.tanh(theta / 2))
-    np.testing.assert_allclose(jnp.einsum("s,sti,si->t", p, z, b), 0, atol=1e-12)
+    baseline = jax.jit(lambda a, mean: separable_baseline(lambda a: -jnp.abs(a - 0.3) / 2, a, mean))
+    b = baseline(2.0 * actions - 1, np.tanh(theta / 2))
+    np.testing.assert_allclose(np.einsum("s,sti,si->t", p, z, b), 0, atol=1e-12)
 
 
 def test_a_target_must_have_the_right_mean_given_state_and_action():
     """Sec. 2.1 asks for E[ψ(s, a)] = q over states and actions: the constant E[q] has it, and no gradient."""
-    theta = jnp.array([0.5])
-    actions, p = joint_actions(coin, theta, (2,))
-    q = jnp.array([1.0, 4.0])[actions[:, 0]]
-    constant = jnp.full_like(q, p @ q)
-    z = score_matrix(coin, theta, actions=actions)[:, 0, 0]
+    theta = np.array([0.5])
+    actions, p = map(np.asarray, joint_actions(coin, theta, (2,)))
+    q = np.array([1.0, 4.0])[actions[:, 0]]
+    constant = np.full_like(q, p @ q)
+    z = np.asarray(score_matrix(coin, theta, actions=actions))[:, 0, 0]
     np.testing.assert_allclose(p @ constant, p @ q)
     np.testing.assert_allclose(p @ (constant * z), 0, atol=1e-15)
     assert p @ (q * z) > 0.5
@@ -207,9 +208,9 @@ def test_the_bipartite_dimension_is_not_the_number_of_factors():
 
 def test_the_minimum_factorisation_need_not_maximise_the_quadratic_term():
     """Sec. 4.2: ψ₂ and ψ₃ cancel in what a₁ drops; a coarser factorisation, that drops ψ₃ alone, has a larger term."""
-    M, theta = 10.0, jnp.zeros(3)
-    actions, p = joint_actions(coin, theta, (2, 2, 2))
-    psi = jnp.array([0.0, M, -M]) + 0.1 * (2.0 * actions - 1)
+    M, theta = 10.0, np.zeros(3)
+    actions, p = map(np.asarray, joint_actions(coin, theta, (2, 2, 2)))
+    psi = np.array([0.0, M, -M]) + 0.1 * (2.0 * actions - 1)
     net = fx.InfluenceNetwork.identity(3)
     terms = {}
     for groups in ([[0], [1], [2]], [[0, 1], [2]]):
@@ -247,11 +248,11 @@ def test_the_covariance_with_the_own_baseline_does_not_vanish_without_shared_par
     It has ⟨zᵢ, zᵢ⟩, and is what the baseline of Wu et al. is made of.
     """
     problem = sample_problems.finite(sample_problems.CHAIN, sizes=(2, 2, 2), seed=1)
-    z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
+    z = np.asarray(score_matrix(problem.log_prob, problem.params, actions=problem.actions))
     p, norm = problem.probabilities, (z**2).sum(axis=1)[:, 0]
-    assert np.abs(jnp.einsum("s,sti,stl->il", p, z, z) * (1 - jnp.eye(3))).max() < 1e-15  # no parameters are shared
+    assert np.abs(np.einsum("s,sti,stl->il", p, z, z) * (1 - np.eye(3))).max() < 1e-15  # no parameters are shared
     k = fx.credit(problem.net, problem.psi, problem.lam)[:, 0]
-    b = jnp.where(problem.actions[:, 1] == 1, 1.0, -2.0)  # a function of another action, as a baseline may be
+    b = np.where(problem.actions[:, 1] == 1, 1.0, -2.0)  # a function of another action, as a baseline may be
     exact = p @ (k * b * norm)
     assert abs(exact) > 0.01
     assert abs(exact - (p @ b) * (p @ (k * norm))) > 0.01
@@ -291,8 +292,8 @@ def _ascend(log_std, mean=-1.0, bumps=((-1.0, 0.3, 1.0), (1.5, 0.5, 3.0))):
 
 def test_the_initial_covariance_can_decide_which_optimum_is_reached():
     """Sec. 4.2: "its initial value only affects the rate of convergence". One action, no state, two bumps."""
-    narrow, wide = _ascend(jnp.log(0.2)), _ascend(jnp.log(2.0))
+    narrow, wide = _ascend(np.log(0.2)), _ascend(np.log(2.0))
     np.testing.assert_allclose(narrow[0], -1.0, atol=0.05)  # stays at the bump of height 1
     np.testing.assert_allclose(wide[0], 1.5, atol=0.05)  # finds the bump of height 3
-    for log_std in (jnp.log(0.2), jnp.log(2.0)):  # with a single bump it is so
+    for log_std in (np.log(0.2), np.log(2.0)):  # with a single bump it is so
         np.testing.assert_allclose(_ascend(log_std, bumps=((1.5, 2.0, 3.0),))[0], 1.5, atol=1e-3)

@@ -1,5 +1,7 @@
 """credit and factor_baseline: every form against the dense product, three array libraries against each other."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import networkx as nx
@@ -71,20 +73,30 @@ def tolerance(net, psi, dtype):
     return 8 * np.finfo(dtype).eps * np.abs(psi).sum(axis=-1).max() * np.log2(net.shape[1] + 2)
 
 
+def both(net, psi, lam):
+    return fx.credit(net, psi, lam), fx.factor_baseline(net, psi)
+
+
+@cache
+def drawn_and_computed(dtype, batch):
+    """Targets and weights for every form, and its results in JAX, from one program: one for each would take as long as
+    all other tests of this file."""
+    drawn = {
+        name: [RNG.normal(size=(*shape, net.shape[1])).astype(dtype) for shape in (batch, ())]
+        for name, net in FORMS.items()
+    }
+    return drawn, jax.jit(lambda drawn: {name: both(FORMS[name], *each) for name, each in drawn.items()})(drawn)
+
+
 @pytest.mark.parametrize("batch", [*(pytest.param(b, marks=pytest.mark.slow) for b in ((), (3,))), (2, 3)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("net", FORMS.values(), ids=FORMS.keys())
-def test_every_form_is_the_dense_product(net, dtype, batch):
-    psi = RNG.normal(size=(*batch, net.shape[1])).astype(dtype)
-    lam = RNG.normal(size=net.shape[1]).astype(dtype)
-
-    def both(psi, lam):
-        return fx.credit(net, psi, lam), fx.factor_baseline(net, psi)
-
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_is_the_dense_product(name, dtype, batch):
+    net = FORMS[name]
     with jax.enable_x64(dtype == np.float64):
-        # One program instead of one for each operation, thirty of them; by the operation, see below.
-        for function, array in ((both, np.ndarray), (jax.jit(both), jax.Array)):
-            got, baseline = function(psi, lam)
+        drawn, computed = drawn_and_computed(dtype, batch)
+        psi, lam = drawn[name]
+        for (got, baseline), array in ((both(net, psi, lam), np.ndarray), (computed[name], jax.Array)):
             assert isinstance(got, array)
             assert got.shape == (*batch, net.shape[0])
             assert got.dtype == dtype
@@ -139,9 +151,9 @@ def test_a_target_that_a_factor_does_not_influence_never_touches_its_credit(name
     j = net.shape[1] // 2
     outside = ~net.to_dense()[:, j]
     assert outside.any()
-    for xp in (np, jnp):
-        calm = np.asarray(fx.credit(net, xp.asarray(psi)))
-        loud = np.asarray(fx.credit(net, xp.asarray(np.where(np.arange(len(psi)) == j, np.float32(1e9), psi))))
+    for apply in (lambda psi: fx.credit(net, psi), jax.jit(lambda psi: fx.credit(net, psi))):
+        calm = np.asarray(apply(psi))
+        loud = np.asarray(apply(np.where(np.arange(len(psi)) == j, np.float32(1e9), psi)))
         np.testing.assert_array_equal(loud[outside], calm[outside])
 
 
@@ -195,7 +207,7 @@ def test_rows_and_columns_without_edges():
         net = fx.InfluenceNetwork(matrix)
     psi = RNG.normal(size=300)
     np.testing.assert_allclose(fx.credit(net, psi), dense(net, psi), atol=1e-12)
-    assert fx.credit(net, jnp.asarray(psi))[7] == 0
+    assert jax.jit(lambda psi: fx.credit(net, psi))(psi)[7] == 0
     with pytest.warns(fx.StructureWarning):
         nothing = fx.InfluenceNetwork(sparse.csr_array((2, 3), dtype=bool))
     np.testing.assert_array_equal(fx.credit(nothing, jnp.ones((4, 3))), np.zeros((4, 2)))
@@ -206,9 +218,9 @@ class TestBadInput:
 
     @pytest.mark.parametrize("shape", [(2,), (3, 1), (3, 2), (4, 5), ()])
     def test_targets_of_the_wrong_length_are_never_broadcast(self, shape):
-        for ones in (np.ones, jnp.ones):
+        for psi in (np.ones(shape), jnp.asarray(np.ones(shape))):
             with pytest.raises(ValueError, match=r"psi: got .* want \(\.\.\., 3\)"):
-                fx.credit(self.net, ones(shape))
+                fx.credit(self.net, psi)
 
     @pytest.mark.parametrize("shape", [(2,), (), (1,), (3, 1)])
     def test_multipliers_of_the_wrong_length(self, shape):

@@ -82,7 +82,11 @@ def test_the_caches_of_jax_are_cleared_after_enough_new_programs(monkeypatch):
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="counts memory maps where Linux lists them")
 @pytest.mark.parametrize(
     ("kind", "models", "settled", "more_maps", "more_mib"),
-    [("same", 12, 2, 5, 8), ("host", 12, 2, 5, 8), ("own", 8, 4, 200, 60), ("different", 9, 4, 1000, 150)],
+    [
+        *(("same", 12, 2, 5, 8), ("host", 12, 2, 5, 8), ("own", 8, 4, 200, 60), ("different", 9, 4, 1000, 150)),
+        *(pytest.param(kind, 300, 2, 5, 8, marks=pytest.mark.nightly) for kind in ("same", "host")),
+        pytest.param("different", 60, 15, 1000, 150, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_process_that_trains_many_models_does_not_grow(kind, models, settled, more_maps, more_mib):
     """With equal shapes it compiles once; with others, it keeps the last few programs.

@@ -167,3 +167,13 @@ def test_components_of_one_factor_may_see_different_things():
     np.testing.assert_array_equal(by_factor.see(obs, np), [[[1.0], [2.0], [1.0]]])
     assert by_factor.seen_by_factor.tolist() == [[0], [1]]
     assert Spec.of_spaces(box, box, pairs).seen_by_factor.tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize("local", [lambda obs: obs, lambda obs: obs[..., None, :], lambda obs: obs[..., None, None]])
+def test_local_observations_of_the_wrong_shape_are_refused(local):
+    box = gym.spaces.Box(-1.0, 1.0, (4,))
+    spec = Spec.of_spaces(box, box, fx.InfluenceNetwork.identity(4), local=local)
+    with pytest.raises(
+        ValueError, match=r"local: got shape .* for observations of shape \(3, 4\), want \(\.\.\., 4, l\)"
+    ):
+        spec.see(np.zeros((3, 4)), np)

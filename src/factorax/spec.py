@@ -317,7 +317,14 @@ class Spec:
     def _local_rows(self, obs: Any, xp: Any = jnp) -> Any:
         """Return the result of `local` for observations ``(..., d)``."""
         assert self.local is not None
-        return self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
+        local = self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
+        shape = np.shape(local)
+        if len(shape) != obs.ndim + 1 or shape[-2] not in (self.n_factors, len(self.components)):
+            raise ValueError(
+                f"local: got shape {shape} for observations of shape {obs.shape}, want (..., {self.n_factors}, l), "
+                "one row per factor; a Box with several axes is passed as a flat vector"
+            )
+        return local
 
     @cached_property
     def seen_by_factor(self) -> np.ndarray:

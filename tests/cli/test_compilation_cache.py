@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from factorax import cli
-from factorax.cli import _COMMANDS, arguments, commands
+from factorax.cli import _COMMANDS, arguments, commands, compilation_cache
 from factorax.cli.compilation_cache import JAX_FOLDER, SETTING, _delete_old, use_compilation_cache
 
 
@@ -19,6 +19,7 @@ def unset(monkeypatch, tmp_path):
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "jax")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compilation_cache, "version", lambda package: "0.10.0")
 
 
 def test_programs_are_kept_in_the_cache_of_the_user(unset, tmp_path):
@@ -26,6 +27,16 @@ def test_programs_are_kept_in_the_cache_of_the_user(unset, tmp_path):
     folder = os.environ[JAX_FOLDER]
     assert folder.startswith(str(tmp_path / "factorax" / "programs"))
     assert os.path.isdir(folder)
+
+
+def test_a_jaxlib_that_logs_false_errors_keeps_programs_only_where_it_is_told_to(unset, monkeypatch, tmp_path):
+    monkeypatch.setattr(compilation_cache, "version", lambda package: "0.9.2")
+    use_compilation_cache()
+    assert JAX_FOLDER not in os.environ
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv(SETTING, str(tmp_path / "mine"))
+    use_compilation_cache()
+    assert os.environ[JAX_FOLDER] == str(tmp_path / "mine")
 
 
 @pytest.mark.parametrize("word", ["off", "OFF", "0"])

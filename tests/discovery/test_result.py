@@ -41,7 +41,7 @@ def test_words():
     text = str(make_discovery(also={"one-step": inner}, notes=("skipped: target psi3 is constant",)))
     assert "score, network of returns, closed loop: 2 actions → 3 targets" in text
     assert "3 of 6 pairs are edges at a false-discovery rate of 0.05, each from 50 samples" in text
-    assert "not proved absent" in text
+    assert "not proved independent" in text
     assert text.endswith("skipped: target psi3 is constant")
 
 

@@ -21,8 +21,8 @@ def parameters_of(distribution, seed, batch=(5,), scale=1.5):
 def assert_numpy_is_jax(distribution):
     """Figures in NumPy, float64, are those in JAX, float32; raw actions are sampled, as those in use are."""
     old, new = parameters_of(distribution, 0), parameters_of(distribution, 1)
-    action = np.asarray(distribution.sample(jax.random.key(0), jnp.asarray(old), jnp.asarray(LOG_STD)), float)
-    as_jax = [jnp.asarray(x, jnp.float32) for x in (old, new, action, LOG_STD, LOG_STD - 0.1)]
+    action = np.asarray(jax.jit(distribution.sample)(jax.random.key(0), old, LOG_STD), float)
+    as_jax = [x.astype(np.float32) for x in (old, new, action, LOG_STD, LOG_STD - 0.1)]
 
     def figures(old, new, action, first, second):
         return (
@@ -42,15 +42,15 @@ def assert_numpy_is_jax(distribution):
 def assert_gradients(distribution, step=1e-5):
     """Gradients of all figures in JAX are finite, and the central differences of the figures in NumPy."""
     old, new = parameters_of(distribution, 2, ()), parameters_of(distribution, 3, ())
-    action = np.asarray(distribution.sample(jax.random.key(1), jnp.asarray(old), jnp.asarray(LOG_STD)), float)
+    action = np.asarray(jax.jit(distribution.sample)(jax.random.key(1), old, LOG_STD), float)
     functions = [
         lambda x, s: distribution.log_prob(x, action if isinstance(x, np.ndarray) else jnp.asarray(action), s).sum(),
         lambda x, s: distribution.entropy(x, s).sum(),
         lambda x, s: distribution.kl((x, s), (new, LOG_STD)).sum(),
         lambda x, s: distribution.kl((new, LOG_STD), (x, s)).sum(),
     ]
-    for function in functions:
-        got = jax.grad(function, argnums=(0, 1))(jnp.asarray(old, jnp.float32), jnp.asarray(LOG_STD, jnp.float32))
+    gradients = jax.jit(lambda x, s: [jax.grad(function, argnums=(0, 1))(x, s) for function in functions])
+    for function, got in zip(functions, gradients(old.astype(np.float32), LOG_STD.astype(np.float32)), strict=True):
         for which, gradient in enumerate(got):
             assert np.isfinite(gradient).all()
             start = (old, LOG_STD)[which]
@@ -72,7 +72,7 @@ def samples(distribution, count=20_000, seed=4):
     parameters = parameters_of(distribution, seed, (), 0.8).astype(np.float32)
     many = np.broadcast_to(parameters, (count, *parameters.shape))
     log_std = LOG_STD.astype(np.float32)
-    drawn = distribution.sample(jax.random.key(seed), jnp.asarray(many), jnp.asarray(log_std))
+    drawn = jax.jit(distribution.sample)(jax.random.key(seed), many, log_std)
     noise = distribution.noise(np.random.default_rng(seed), count, log_std)
     assert noise.shape == many.shape
     assert noise.dtype == np.float32

@@ -16,12 +16,9 @@ FACTORS = np.array([0, 1, 0, 0, 1, 2])
 def correlated(seed):
     """Three factors of 3, 2 and 1 Gaussians; a mean and a spread of them."""
     space = ActionSpace.of(gym.spaces.Box(-np.inf, np.inf, (6,))).with_covariance(FACTORS)
-    keys = jax.random.split(jax.random.key(seed), 3)
-    spread = space.spread(0.0)
-    spread = spread._replace(
-        log_std=0.3 * jax.random.normal(keys[0], (6,)), mixing=jax.random.normal(keys[1], spread.mixing.shape)
-    )
-    return space, jax.random.normal(keys[2], (6, 1)), spread
+    rng, spread = np.random.default_rng(seed), space.spread(0.0)
+    log_std, mixing, mean = (rng.normal(size=s).astype(np.float32) for s in ((6,), spread.mixing.shape, (6, 1)))
+    return space, mean, spread._replace(log_std=0.3 * log_std, mixing=mixing)
 
 
 def covariance(space, spread):
@@ -47,9 +44,17 @@ def test_a_factor_has_a_full_covariance_and_no_more():
     across = FACTORS[:, None] != FACTORS
     np.testing.assert_allclose(full[across], 0, atol=1e-12)
     assert np.abs(full[~across]).min() > 1e-3
-    a = jnp.linspace(-1, 2, 6)
-    log_prob, entropy = by_factor(space.log_prob(mean, spread, a)), by_factor(space.entropy(mean, spread))
-    kl = by_factor(space.kl((mean, spread), (other, new)))
+    a = np.linspace(-1, 2, 6, dtype=np.float32)
+
+    @jax.jit
+    def figures(mean, spread, other, new):
+        return (
+            space.log_prob(mean, spread, a),
+            space.entropy(mean, spread),
+            space.kl((mean, spread), (other, new)),
+        )
+
+    log_prob, entropy, kl = map(by_factor, figures(mean, spread, other, new))
     for i in range(3):
         of = np.flatnonzero(i == FACTORS)
         m, n = (np.asarray(x, float)[of, 0] for x in (mean, other))
@@ -66,7 +71,7 @@ def test_a_factor_has_a_full_covariance_and_no_more():
 def test_draws_have_that_covariance():
     """40,000 of them: every entry within 4.5 standard errors, which for Gaussians are √((S_ij² + S_ii S_jj) / N)."""
     space, mean, spread = correlated(2)
-    drawn = space.sample(jax.random.key(3), jnp.broadcast_to(mean, (40_000, 6, 1)), spread)
+    drawn = jax.jit(space.sample)(jax.random.key(3), np.broadcast_to(mean, (40_000, 6, 1)), spread)
     want = covariance(space, spread)
     error = np.sqrt((want**2 + np.outer(np.diag(want), np.diag(want))) / 40_000)
     assert (np.abs(np.cov(np.asarray(drawn, float).T) - want) / error).max() < 4.5
@@ -83,12 +88,12 @@ def test_only_gaussian_components_are_correlated():
 
 def test_numpy_mixes_as_jax_does():
     space, _, spread = correlated(4)
-    x, mixing = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32), np.asarray(spread.mixing)
+    x, mixing = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32), spread.mixing
     for function in (whitening, colouring):
         matrices = function(mixing)
         assert isinstance(matrices, np.ndarray)
-        np.testing.assert_allclose(matrices, function(spread.mixing), atol=1e-5)
-        want = mix(space.blocks, function(spread.mixing), jnp.asarray(x))
+        by_jax, want = jax.jit(lambda m, x, f=function: (f(m), mix(space.blocks, f(m), x)))(mixing, x)
+        np.testing.assert_allclose(matrices, by_jax, atol=1e-5)
         np.testing.assert_allclose(mix(space.blocks, matrices, x), want, atol=1e-4)
     back = mix(space.blocks, inverses(space.blocks, colouring(mixing), 6), mix(space.blocks, colouring(mixing), x))
     np.testing.assert_allclose(back, x, atol=1e-4)
@@ -97,9 +102,9 @@ def test_numpy_mixes_as_jax_does():
 def test_numpy_has_the_log_probabilities_of_jax():
     space, mean, spread = correlated(5)
     action, plain = np.linspace(-1, 2, 6).astype(np.float32), Spread(*map(np.asarray, spread))
-    got = space.log_prob(np.asarray(mean), plain, action)
+    got = space.log_prob(mean, plain, action)
     assert isinstance(got, np.ndarray)
-    np.testing.assert_allclose(got, space.log_prob(mean, spread, jnp.asarray(action)), rtol=1e-4)
+    np.testing.assert_allclose(got, jax.jit(space.log_prob)(mean, spread, action), rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """The product over components of several kinds, and a kind of one's own."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,11 +32,17 @@ def draw(actions, seed=0, batch=(), scale=1.0):
     return scale * rng.normal(size=(*batch, len(actions), actions.width)).astype(np.float32), spread
 
 
+@cache
+def drawn_actions(bounded):
+    """Actions of the mixed space, two sets of parameters and spreads, and what is drawn with the first."""
+    actions = ActionSpace.of(MIXED, bounded=bounded)
+    old, new = draw(actions, 0, (6,)), draw(actions, 1, (6,))
+    return actions, old, new, np.asarray(jax.jit(actions.sample)(jax.random.key(0), *old))
+
+
 @how
 def test_figures_are_those_of_each_kind_in_the_order_of_the_components(bounded):
-    actions = ActionSpace.of(MIXED, bounded=bounded)
-    (old, spread), (new, other) = draw(actions, 0, (6,)), draw(actions, 1, (6,))
-    action = np.asarray(actions.sample(jax.random.key(0), jnp.asarray(old), spread))
+    actions, (old, spread), (new, other), action = drawn_actions(bounded)
     figures = {
         "log_prob": actions.log_prob(old, spread, action),
         "entropy": actions.entropy(old, spread),
@@ -57,9 +65,7 @@ def test_figures_are_those_of_each_kind_in_the_order_of_the_components(bounded):
 
 @how
 def test_numpy_is_jax(bounded):
-    actions = ActionSpace.of(MIXED, bounded=bounded)
-    (old, spread), (new, other) = draw(actions, 0, (6,)), draw(actions, 1, (6,))
-    action = actions.sample(jax.random.key(0), jnp.asarray(old), spread)
+    actions, (old, spread), (new, other), action = drawn_actions(bounded)
 
     def figures(old, new, spread, other, action):
         return (
@@ -70,7 +76,7 @@ def test_numpy_is_jax(bounded):
             actions.within(action, namespace(action)),
         )
 
-    ours = figures(old, new, spread, other, np.asarray(action))
+    ours = figures(old, new, spread, other, action)
     theirs = jax.jit(figures)(old, new, spread, other, action)
     for x, y in zip(ours, theirs, strict=True):
         assert isinstance(x, np.ndarray)

@@ -26,11 +26,11 @@ def test_unfinished_runs_have_no_number_of_steps():
     assert cells[3]["mean"]["mean"] == 600
     assert all(cell["diverged"] == 0 for cell in cells)
     assert claim.verdict == "holds"
-    assert "with FPG alone in 1, with VPG alone in 0, with both in 1" in claim.ours
+    assert "with only FPG in 1, with only VPG in 0, with both in 1" in claim.ours
     cells, claim = rate(("FPG", 0.1, none), ("FPG", 1.0, many), ("VPG", 0.1, few), ("VPG", 1.0, few))
     assert cells[0]["mean"] is None
     assert claim.verdict == "does not hold"
-    assert "with FPG alone in 0, with VPG alone in 1, with both in 1" in claim.ours
+    assert "with only FPG in 0, with only VPG in 1, with both in 1" in claim.ours
     _, claim = rate(("FPG", 0.1, few), ("FPG", 1.0, few), ("VPG", 0.1, few), ("VPG", 1.0, some))
     assert claim.verdict == "holds in part"  # no fewer steps where both arrive
 
@@ -61,4 +61,4 @@ def test_each_at_its_best_step_size():
     _, best = search_rate.claims(settings, summary)
     assert best.verdict == "holds"
     assert best.ours.startswith("FPG / VPG: n = 4: 0.1 [")
-    assert best.ours.endswith("with n = 8 VPG arrives with no step size")
+    assert best.ours.endswith("with n = 8 VPG arrives with none of the step sizes")

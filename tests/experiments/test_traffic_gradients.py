@@ -74,4 +74,4 @@ def test_every_step_of_n_must_be_beyond_its_error(biases, variances, verdict):
     levels = dict(zip(GRIDS["2x6"].levels, map(row, variances, biases), strict=True))
     (claim,) = EXPERIMENT.claims(Settings(("2x6",)), {"2x6": dict.fromkeys(STAGES, levels)})
     assert claim.verdict == verdict
-    assert ("Steps that are not beyond" in claim.ours) == (verdict != "holds")
+    assert ("Steps within two standard errors" in claim.ours) == (verdict != "holds")

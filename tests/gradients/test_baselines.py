@@ -1,5 +1,7 @@
 """Baselines against closed forms, and the O(n) path against the general one."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,9 +19,9 @@ def test_leave_one_out_is_the_mean_of_the_others():
 
 
 def test_running_value_converges_at_its_rate():
-    value = jnp.zeros(2)
+    value, step = np.zeros(2), jax.jit(partial(running_value, rate=0.1))
     for _ in range(10):
-        value = running_value(value, jnp.array([1.0, -2.0]), rate=0.1)
+        value = step(value, np.array([1.0, -2.0]))
     np.testing.assert_allclose(value, (1 - 0.9**10) * np.array([1.0, -2.0]), atol=1e-12)
     np.testing.assert_allclose(running_value(0.0, jnp.array([1.0, 3.0]), rate=0.5), 1.0)
 
@@ -31,8 +33,10 @@ def test_separable_and_general_paths_agree(batch, samples):
     replacement = RNG.normal(size=(6,) if samples is None else (samples, *batch, 6))
     w = RNG.normal(size=6)
     terms = lambda x: -jnp.abs(x - w) / 6  # noqa: E731 (the search bandit's b(a) = −‖a − w‖₁ / n)
-    fast = separable_baseline(terms, a, replacement)
-    slow = substituted_baseline(lambda x: terms(x).sum(axis=-1), a, replacement)
+    both = jax.jit(
+        lambda a, r: (separable_baseline(terms, a, r), substituted_baseline(lambda x: terms(x).sum(axis=-1), a, r))
+    )
+    fast, slow = both(a, replacement)
     assert fast.shape == (*batch, 6)
     np.testing.assert_allclose(fast, slow, atol=1e-12)
 
@@ -40,18 +44,18 @@ def test_separable_and_general_paths_agree(batch, samples):
 def test_the_baseline_of_a_factor_does_not_depend_on_its_own_action():
     a, replacement = RNG.normal(size=5), RNG.normal(size=5)
     coupled = lambda x: jnp.sin(x.sum(axis=-1)) * jnp.prod(x, axis=-1)  # noqa: E731
-    own = jax.jacobian(lambda x: substituted_baseline(coupled, x, replacement))(jnp.asarray(a))
+    own = jax.jit(jax.jacobian(lambda x: substituted_baseline(coupled, x, replacement)))(a)
     np.testing.assert_allclose(np.diag(own), 0, atol=1e-14)
     assert np.abs(own).max() > 1e-3
-    own = jax.jacobian(lambda x: separable_baseline(jnp.sin, x, replacement))(jnp.asarray(a))
+    own = jax.jit(jax.jacobian(lambda x: separable_baseline(jnp.sin, x, replacement)))(a)
     np.testing.assert_allclose(np.diag(own), 0, atol=1e-14)
 
 
 def test_bad_shapes_are_named():
     for shape in [(1, 3), (3,), (2, 3, 4)]:
         with pytest.raises(ValueError, match=r"want \(batch, n_targets\), with at least two samples"):
-            leave_one_out(jnp.ones(shape))
+            leave_one_out(np.ones(shape))
     with pytest.raises(ValueError, match=r"terms: got shape \(\), want \(3,\)"):
-        separable_baseline(jnp.sum, jnp.ones(3), jnp.ones(3))
+        separable_baseline(jnp.sum, np.ones(3), np.ones(3))
     with pytest.raises(ValueError, match=r"psi: got shape \(4, 2\), want \(..., 3\)"):
-        running_value(jnp.ones(3), jnp.ones((4, 2)))
+        running_value(np.ones(3), np.ones((4, 2)))

@@ -1,5 +1,8 @@
 """Every estimator against the gradient of the objective, by exact enumeration and finite differences."""
 
+from functools import cache
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +10,6 @@ import pytest
 import sample_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.flatten_util import ravel_pytree
 
 import factorax as fx
 from factorax.gradients import (
@@ -21,20 +23,36 @@ from factorax.gradients import (
 )
 
 
+@cache
+def compiled(function):
+    """A function of the library as one program, instead of one for each of its operations."""
+    return eqx.filter_jit(function)
+
+
 def expected(estimator, problem, **changes):
     """E[g], with every joint action weighted by its probability."""
-    return estimator(problem.log_prob, problem.params, **(problem.samples | changes))
+    return compiled(estimator)(problem.log_prob, problem.params, **(problem.samples | changes))
+
+
+def both_expected(problem, *options):
+    """E[g] of the factored estimator, or of the vanilla one where there is no network, for each of the options."""
+
+    @eqx.filter_jit
+    def all_of_them(params, samples, options):
+        return [(factored if "net" in own else vanilla)(problem.log_prob, params, **(samples | own)) for own in options]
+
+    return all_of_them(problem.params, problem.samples, options)
 
 
 def finite_differences(function, params, h=1e-5):
-    theta, unravel = ravel_pytree(params)
-    function = jax.jit(function)
-    steps = h * np.eye(theta.size)
-    return np.array([(function(unravel(theta + e)) - function(unravel(theta - e))) / (2 * h) for e in steps])
+    steps = h * np.eye(params.size).reshape(-1, *params.shape)
+    values = jax.jit(jax.vmap(function))(np.concatenate([params + steps, params - steps]))
+    up, down = np.asarray(values).reshape(2, -1)
+    return (up - down) / (2 * h)
 
 
 def flat(tree):
-    return np.asarray(ravel_pytree(tree)[0])
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(tree)])
 
 
 @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
@@ -43,8 +61,8 @@ def test_factored_and_vanilla_gradients_are_the_gradient_of_the_objective(matrix
     problem = sample_problems.finite(matrix, share=share)
     truth = finite_differences(problem.objective, problem.params)
     assert np.abs(truth).max() > 0.01
-    np.testing.assert_allclose(flat(expected(factored, problem, net=problem.net)), truth, atol=1e-8)
-    np.testing.assert_allclose(flat(expected(vanilla, problem)), truth, atol=1e-8)
+    for gradient in both_expected(problem, {"net": problem.net}, {}):
+        np.testing.assert_allclose(flat(gradient), truth, atol=1e-8)
 
 
 def test_a_spurious_edge_leaves_the_expectation_alone():
@@ -61,10 +79,10 @@ def test_a_missing_edge_biases_by_minus_the_score_times_what_is_missing():
     fewer = problem.net.to_dense()
     fewer[0, 1] = False
     got = flat(expected(factored, problem, net=fx.InfluenceNetwork(fewer)))
-    z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
-    bias = -np.einsum("s,st,s->t", problem.probabilities, z[:, :, 0], problem.lam[1] * problem.psi[:, 1])
+    z = compiled(score_matrix)(problem.log_prob, problem.params, actions=problem.actions)
+    bias = -np.einsum("s,st,s->t", problem.probabilities, np.asarray(z)[:, :, 0], problem.lam[1] * problem.psi[:, 1])
     assert np.abs(bias).max() > 0.01
-    np.testing.assert_allclose(got, flat(jax.grad(problem.objective)(problem.params)) + bias, atol=1e-10)
+    np.testing.assert_allclose(got, flat(jax.jit(jax.grad(problem.objective))(problem.params)) + bias, atol=1e-10)
 
 
 @pytest.mark.slow
@@ -82,10 +100,10 @@ def test_the_complete_network_is_the_vanilla_gradient_exactly(n, m, seed):
 
 def test_the_estimator_is_the_score_matrix_times_the_credit():
     problem = sample_problems.finite(sample_problems.THREE, share=True)
-    z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
+    z = compiled(score_matrix)(problem.log_prob, problem.params, actions=problem.actions)
     assert z.shape == (27, 5, 3)
-    explicit = jnp.einsum("sti,si->t", z, (problem.lam * problem.psi) @ problem.net.to_dense().T) / 27
-    one_vjp = factored(
+    explicit = np.einsum("sti,si->t", z, (problem.lam * problem.psi) @ problem.net.to_dense().T) / 27
+    one_vjp = compiled(factored)(
         problem.log_prob, problem.params, actions=problem.actions, psi=problem.psi, net=problem.net, weights=problem.lam
     )
     np.testing.assert_allclose(one_vjp, explicit, atol=1e-12)
@@ -95,15 +113,15 @@ def test_permuting_factors_permutes_the_gradient():
     problem = sample_problems.finite(sample_problems.THREE)
     order = np.array([2, 0, 1])
     arguments = {"psi": problem.psi, "weights": problem.lam}
-    plain = factored(problem.log_prob, problem.params, actions=problem.actions, net=problem.net, **arguments)
-    permuted = factored(
+    plain = compiled(factored)(problem.log_prob, problem.params, actions=problem.actions, net=problem.net, **arguments)
+    permuted = compiled(factored)(
         problem.log_prob,
         problem.params[order],
         actions=problem.actions[:, order],
         net=fx.InfluenceNetwork(problem.net.to_dense()[order]),
         **arguments,
     )
-    np.testing.assert_allclose(permuted, plain[order], atol=1e-12)
+    np.testing.assert_allclose(permuted, np.asarray(plain)[order], atol=1e-12)
 
 
 @pytest.mark.slow
@@ -139,14 +157,12 @@ def test_batch_axes_and_pytrees_of_observations_and_actions():
 def test_a_baseline_of_the_others_actions_does_not_bias(share):
     problem = sample_problems.finite(sample_problems.CHAIN, share=share)
     terms = lambda a: jnp.sin(1.0 + a) * jnp.arange(1.0, 4.0)  # noqa: E731
-    b = separable_baseline(terms, problem.actions.astype(float), jnp.ones(3))
-    truth = flat(jax.grad(problem.objective)(problem.params))
-    np.testing.assert_allclose(flat(expected(factored, problem, net=problem.net, baseline=b)), truth, atol=1e-10)
-    np.testing.assert_allclose(flat(expected(vanilla, problem, baseline=b)), truth, atol=1e-10)
-    scalar = jnp.full((len(b), 1), 3.0)
-    np.testing.assert_allclose(flat(expected(factored, problem, net=problem.net, baseline=scalar)), truth, atol=1e-10)
-    for estimator, net in ((factored, {"net": problem.net}), (vanilla, {})):
-        np.testing.assert_allclose(flat(expected(estimator, problem, baseline=3.0, **net)), truth, atol=1e-10)
+    b = np.asarray(compiled(separable_baseline)(terms, problem.actions.astype(float), np.ones(3)))
+    truth = flat(jax.jit(jax.grad(problem.objective))(problem.params))
+    net, scalar = {"net": problem.net}, np.full((len(b), 1), 3.0)
+    options = [net | {"baseline": x} for x in (b, scalar, 3.0)] + [{"baseline": x} for x in (b, 3.0)]
+    for gradient in both_expected(problem, *options):
+        np.testing.assert_allclose(flat(gradient), truth, atol=1e-10)
 
 
 def test_minimum_factorisation_leaves_the_estimator_of_a_factorised_policy_alone():
@@ -158,8 +174,8 @@ def test_minimum_factorisation_leaves_the_estimator_of_a_factorised_policy_alone
         own = problem.log_prob(params, obs, action)
         return jnp.stack([own[jnp.array(group)].sum() for group in sigma.groups])
 
-    merged = factored(grouped, problem.params, net=problem.net.factor(sigma), **arguments)
-    apart = factored(problem.log_prob, problem.params, net=problem.net, **arguments)
+    merged = compiled(factored)(grouped, problem.params, net=problem.net.factor(sigma), **arguments)
+    apart = compiled(factored)(problem.log_prob, problem.params, net=problem.net, **arguments)
     np.testing.assert_allclose(merged, apart, atol=1e-12)
 
 
@@ -167,13 +183,13 @@ class TestNatural:
     @pytest.mark.parametrize("share", [False, True], ids=["independent", "shared"])
     def test_the_fisher_matrix_is_the_sum_over_factors(self, share):
         problem = sample_problems.finite(sample_problems.THREE, share=share)
-        z = score_matrix(problem.log_prob, problem.params, actions=problem.actions)
+        z = np.asarray(compiled(score_matrix)(problem.log_prob, problem.params, actions=problem.actions))
         joint = z.sum(axis=2)
-        whole = jnp.einsum("s,st,su->tu", problem.probabilities, joint, joint)
-        by_factor = jnp.einsum("s,sti,sui->tui", problem.probabilities, z, z)
+        whole = np.einsum("s,st,su->tu", problem.probabilities, joint, joint)
+        by_factor = np.einsum("s,sti,sui->tui", problem.probabilities, z, z)
         np.testing.assert_allclose(whole, by_factor.sum(axis=2), atol=1e-12)
         if not share:  # block-diagonal: factors do not meet
-            assert jnp.abs(whole.reshape(3, 3, 3, 3)[0, :, 1]).max() < 1e-12
+            assert np.abs(whole.reshape(3, 3, 3, 3)[0, :, 1]).max() < 1e-12
 
     @pytest.mark.slow
     def test_solves_the_damped_system_of_the_samples(self):
@@ -192,11 +208,11 @@ class TestNatural:
         def gaussian(mu, obs, a):
             return jax.scipy.stats.norm.logpdf(a, mu, sigma)
 
-        a = sigma * jnp.array([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])  # second moment σ² exactly
+        a = sigma * np.array([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])  # second moment σ² exactly
         arguments = {"actions": a, "psi": a**3 + a, "net": fx.InfluenceNetwork.identity(2)}
-        plain = factored(gaussian, jnp.zeros(2), **arguments)
-        preconditioned = natural(gaussian, jnp.zeros(2), damping=0.0, **arguments)
-        np.testing.assert_allclose(preconditioned, sigma**2 * plain, rtol=1e-6)
+        plain = compiled(factored)(gaussian, np.zeros(2), **arguments)
+        preconditioned = compiled(natural)(gaussian, np.zeros(2), damping=0.0, **arguments)
+        np.testing.assert_allclose(preconditioned, sigma**2 * np.asarray(plain), rtol=1e-6)
 
 
 class TestBadInput:
@@ -207,7 +223,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match=r"actions: got an array of shape \(5, 3\), want \(27,\) in front"):
             factored(p.log_prob, p.params, actions=p.actions[:5], psi=p.psi, net=p.net)
         with pytest.raises(ValueError, match=r"obs: got an array of shape \(4, 2\)"):
-            factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, obs=jnp.zeros((4, 2)))
+            factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, obs=np.zeros((4, 2)))
 
     def test_a_network_with_other_factors_than_the_policy(self):
         p = self.problem()
@@ -218,9 +234,9 @@ class TestBadInput:
         p = self.problem()
         for shape in [(27, 2), (27,), (3, 27), (1, 3), (3,)]:
             with pytest.raises(ValueError, match="baseline: got shape"):
-                factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, baseline=jnp.zeros(shape))
+                factored(p.log_prob, p.params, actions=p.actions, psi=p.psi, net=p.net, baseline=np.zeros(shape))
             with pytest.raises(ValueError, match="baseline: got shape"):
-                vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi, baseline=jnp.zeros(shape))
+                vanilla(p.log_prob, p.params, actions=p.actions, psi=p.psi, baseline=np.zeros(shape))
 
     @pytest.mark.slow
     def test_a_matrix_does_in_place_of_a_network(self):

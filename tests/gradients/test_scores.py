@@ -46,19 +46,19 @@ def correlated(mu, obs, a):
 @pytest.mark.parametrize("policy", [autoregressive, correlated])
 def test_estimators_say_that_the_product_form_does_not_hold(estimator, policy):
     with pytest.raises(ProductFormError, match="product form"):
-        estimator(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
+        estimator(policy, np.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
 
 
 @pytest.mark.parametrize("policy", [autoregressive, correlated])
 def test_reports_say_so_too(policy):
     with pytest.raises(ProductFormError, match="product form"):
-        fx.variance_report(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
+        fx.variance_report(policy, np.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
     with pytest.raises(ProductFormError, match="product form"):
-        fx.bias_report(policy, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET, reference=NET)
+        fx.bias_report(policy, np.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET, reference=NET)
 
 
 def test_an_enumeration_whose_first_rows_hardly_differ_is_no_hiding_place():
-    actions = jnp.asarray(np.indices((3,) * 6).reshape(6, -1).T)
+    actions = np.indices((3,) * 6).reshape(6, -1).T
     hidden = one_pair(5, 0)
     with pytest.raises(ProductFormError, match="factor 5"):
         factored(hidden, jnp.zeros(6), actions=actions, psi=actions, net=fx.InfluenceNetwork.identity(6))
@@ -66,12 +66,12 @@ def test_an_enumeration_whose_first_rows_hardly_differ_is_no_hiding_place():
 
 @pytest.mark.slow
 def test_the_vanilla_gradient_takes_any_policy():
-    joint = vanilla(correlated, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS)
+    joint = vanilla(correlated, np.zeros(4), actions=ACTIONS, psi=ACTIONS)
     score = jnp.linalg.solve(jnp.eye(4) + 0.5, ACTIONS.T).T
     np.testing.assert_allclose(joint, (score * ACTIONS.sum(axis=1, keepdims=True)).mean(axis=0), atol=1e-12)
-    assert jnp.isfinite(vanilla(autoregressive, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS)).all()
+    assert jnp.isfinite(vanilla(autoregressive, np.zeros(4), actions=ACTIONS, psi=ACTIONS)).all()
     with pytest.raises(ProductFormError, match="changes with the actions of other factors"):
-        vanilla(autoregressive, jnp.zeros(4), actions=ACTIONS, psi=ACTIONS, baseline=ACTIONS)
+        vanilla(autoregressive, np.zeros(4), actions=ACTIONS, psi=ACTIONS, baseline=ACTIONS)
 
 
 @pytest.mark.slow
@@ -118,9 +118,9 @@ def test_estimators_check_grouped_policies_by_the_factorisation_of_their_network
         return grouped(mu, obs, a).at[1].add(0.1 * a[0])
 
     arguments = {"actions": ACTIONS, "psi": ACTIONS[:, :2], "net": net}
-    assert jnp.isfinite(factored(grouped, jnp.zeros(4), **arguments)).all()
+    assert jnp.isfinite(factored(grouped, np.zeros(4), **arguments)).all()
     with pytest.raises(ProductFormError, match="factor 1 changes"):
-        factored(crossed, jnp.zeros(4), **arguments)
+        factored(crossed, np.zeros(4), **arguments)
 
 
 def test_tuple_actions_and_observations():
@@ -130,7 +130,7 @@ def test_tuple_actions_and_observations():
     def crossed(params, obs, a):
         return mixed(params, obs, a).at[0].add(0.1 * a[1])
 
-    actions, obs = (jnp.arange(4.0), jnp.array([0, 1, 1, 0])), jnp.linspace(0, 1, 4)
+    actions, obs = (np.arange(4.0), np.array([0, 1, 1, 0])), np.linspace(0, 1, 4)
     check_product_form(mixed, None, actions=actions, obs=obs)
     with pytest.raises(ProductFormError, match="factor 0"):
         check_product_form(crossed, None, actions=actions, obs=obs)
@@ -141,13 +141,13 @@ def test_tuple_actions_and_observations():
     with pytest.raises(ProductFormError, match="factor 0"):
         check_product_form(lambda p, o, a: crossed(p, o, (a["u"], a["v"])), None, actions=keyed, obs=obs)
     with pytest.raises(ValueError, match="at least two"):
-        check_product_form(mixed, None, actions=(jnp.zeros(1), jnp.zeros(1)), obs=jnp.zeros(1))
+        check_product_form(mixed, None, actions=(np.zeros(1), np.zeros(1)), obs=np.zeros(1))
 
 
 def test_under_jit_the_estimator_works_and_equals_the_eager_one():
     arguments = {"actions": ACTIONS, "psi": ACTIONS, "net": NET}
     compiled = jax.jit(lambda mu: factored(product, mu, **arguments))
-    np.testing.assert_allclose(compiled(jnp.ones(4)), factored(product, jnp.ones(4), **arguments), atol=1e-12)
+    np.testing.assert_allclose(compiled(np.ones(4)), factored(product, np.ones(4), **arguments), atol=1e-12)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The three-term decomposition: exact by enumeration, estimated within its own error, and honest about its limits."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +12,14 @@ from factorax.gradients import gradient_variance, joint_actions, score_matrix, v
 from factorax.gradients.expectations import _estimate
 
 
+@eqx.filter_jit
+def scores(log_prob, params, actions):
+    return score_matrix(log_prob, params, actions=actions)
+
+
 def brute_force(problem):
     """Every figure of the report straight from its definition, one joint action after the other."""
-    z = np.asarray(score_matrix(problem.log_prob, problem.params, actions=problem.actions))  # (s, |θ|, n)
+    z = np.asarray(scores(problem.log_prob, problem.params, problem.actions))  # (s, |θ|, n)
     p, weighted = np.asarray(problem.probabilities), np.asarray(problem.lam * problem.psi)
     K = problem.net.to_dense().astype(float)
     kept, dropped = weighted @ K.T, weighted @ (1 - K).T
@@ -187,7 +193,7 @@ def test_targets_that_need_no_true_network_are_not_called_biased():
     table = np.asarray(problem.psi[:, 0]).reshape(3, 3)
     pi = np.asarray(jax.nn.softmax(problem.params, axis=-1))
     advantage = np.stack([table - pi[0] @ table, table - (table @ pi[1])[:, None]], axis=-1).reshape(9, 2)
-    coma = problem._replace(psi=jnp.asarray(advantage), lam=jnp.ones(2), net=fx.InfluenceNetwork.identity(2))
+    coma = problem._replace(psi=advantage, lam=np.ones(2), net=fx.InfluenceNetwork.identity(2))
     report = report_of(coma)
     assert np.abs(report.residual.value).max() > 1e-3
 
@@ -302,7 +308,7 @@ class TestBadInput:
         with pytest.raises(ValueError, match="want 1"):
             report_of(problem, probabilities=problem.probabilities * 0.9)
         with pytest.raises(ValueError, match=r"probabilities: got shape \(5,\), want \(27,\)"):
-            report_of(problem, probabilities=jnp.ones(5) / 5)
+            report_of(problem, probabilities=np.ones(5) / 5)
 
     def test_a_network_of_another_size(self):
         problem = sample_problems.finite(sample_problems.THREE)

@@ -2,7 +2,6 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
@@ -12,6 +11,7 @@ from factorax.learning.modules.arrangements import Encoded, Joint
 from factorax.learning.modules.mlp import LayerSettings
 from factorax.learning.policies import Critic, Policy
 from factorax.spec import Spec
+from learning.helping import random_network
 
 T, B, N_INPUTS = 6, 4, 3
 NET = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 0], [0, 1, 1]])
@@ -33,14 +33,16 @@ def make_update(space, net=NET, weights=LAM, **settings):
 
 
 def make_agent(update, m=3, hidden=(5,), seed=0):
-    one, two = jax.random.split(jax.random.key(seed))
     c, width = len(update.spec.components), update.spec.components.width
     inputs = Encoded(update.spec.observations)
-    policy = Policy(
-        Joint(one, inputs, (c, width), 1.0, LayerSettings(hidden)),
-        update.spec.components.spread(0.0)._replace(log_std=jnp.linspace(-0.5, 0.5, c)),
+
+    def joint(outputs, seed):
+        return random_network(lambda: Joint(jax.random.key(0), inputs, outputs, 1.0, LayerSettings(hidden)), seed)
+
+    spread = update.spec.components.spread(0.0)._replace(
+        log_std=jax.device_put(np.linspace(-0.5, 0.5, c, dtype=np.float32))
     )
-    return Agent(policy, Critic(Joint(two, inputs, (m, 1), 1.0, LayerSettings(hidden))))
+    return Agent(Policy(joint((c, width), 2 * seed), spread), Critic(joint((m, 1), 2 * seed + 1)))
 
 
 def make_batch(update, agent, m=3, seed=0, **more):
@@ -48,14 +50,15 @@ def make_batch(update, agent, m=3, seed=0, **more):
     return _draw_batch(update, agent, m, seed)._replace(**more)
 
 
-@eqx.filter_jit
 def _draw_batch(update, agent, m, seed):
-    keys = jax.random.split(jax.random.key(seed + 100), 5)
-    obs, next_obs = jax.random.normal(keys[0], (2, T, B, N_INPUTS))
-    action = update.spec.components.sample(keys[1], *agent.policy(obs, None))
-    terminated, truncated = jax.random.bernoulli(keys[2], 0.2, (2, T, B))
-    psi = jax.random.normal(keys[3], (T, B, m))
-    return TrainingBatch(
+    rng, components = np.random.default_rng(seed + 100), update.spec.components
+    obs, next_obs = rng.normal(size=(2, T, B, N_INPUTS)).astype(np.float32)
+    noise = components.noise(rng, T * B, np.asarray(agent.policy.spread.log_std))
+    parameters = np.asarray(outputs_of(agent.policy, obs)[0])
+    action = components.choose(parameters.reshape(noise.shape), noise).reshape(T, B, -1).astype(np.float32)
+    terminated, truncated = rng.random(size=(2, T, B)) < 0.2
+    psi = jax.device_put(rng.normal(size=(T, B, m)).astype(np.float32))
+    batch = TrainingBatch(
         obs=obs,
         local=None,
         action=action,
@@ -65,14 +68,13 @@ def _draw_batch(update, agent, m, seed):
         terminated=terminated,
         truncated=truncated,
     )
+    return jax.device_put(batch)
 
 
 def perturbed(agent, by=0.3, seed=7):
     """A nearby agent, whose probability ratios differ from one."""
-    leaves, tree = jax.tree.flatten(agent)
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    moves = [x + by * jax.random.normal(k, x.shape) for x, k in zip(leaves, keys, strict=True)]
-    return jax.tree.unflatten(tree, moves)
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda x: jax.device_put(np.float32(np.asarray(x) + by * rng.normal(size=x.shape))), agent)
 
 
 @eqx.filter_jit
@@ -85,11 +87,34 @@ def loss_gradient(update, agent, samples, old):
     return eqx.filter_grad(lambda a: update.loss(a, samples, old, 0.0)[0])(agent)
 
 
+@eqx.filter_jit
+def loss_of(update, agent, samples, old, kl_coef=0.0):
+    return update.loss(agent, samples, old, kl_coef)
+
+
+@eqx.filter_jit
+def loss_and_gradient(update, agent, samples, old):
+    """The loss and its metrics, and the gradient."""
+    return eqx.filter_value_and_grad(lambda a: update.loss(a, samples, old, 0.0), has_aux=True)(agent)
+
+
+@eqx.filter_jit
+def outputs_of(network, obs):
+    """What a policy or a critic puts out."""
+    return network(obs, None)
+
+
+@eqx.filter_jit
+def estimates_of(update, agent, batch, net, hyper):
+    return update.estimates(agent, batch, net, hyper)
+
+
 def assert_close(got, want, rtol=2e-4, atol=2e-6):
     for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(g, w, rtol=rtol, atol=atol)
 
 
+@eqx.filter_jit
 def advantages(update, agent, batch):
     c, terminated = update.config, batch.terminated[..., None]
     value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)

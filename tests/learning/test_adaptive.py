@@ -4,7 +4,6 @@ import json
 import warnings
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,9 +20,8 @@ def test_gradients_of_pairs_and_their_noise_are_those_of_the_definition():
     n_envs, steps, c, h, m = 5, 7, 3, 2, 4
     outer, inner = rng.normal(size=(steps * n_envs, c, 1)), rng.normal(size=(steps * n_envs, c, h))
     psi = rng.normal(size=(steps * n_envs, m))
-    mean, noise = adaptive.pair_gradients(
-        adaptive.Scores(jnp.asarray(outer), jnp.asarray(inner)), jnp.asarray(psi), n_envs
-    )
+    pairs = jax.jit(lambda scores, psi: adaptive.pair_gradients(scores, psi, n_envs))
+    mean, noise = pairs(adaptive.Scores(outer, inner), psi)
     z = outer * np.concatenate([inner, np.ones((steps * n_envs, c, 1))], axis=-1)
     centred = psi - psi.mean(axis=0)
     each = np.einsum("tbcp,tbj->bcpj", z.reshape(steps, n_envs, c, -1), centred.reshape(steps, n_envs, m)) / steps
@@ -42,8 +40,9 @@ def row_after(network, gradient, noise, rollouts):
     """The row of K after several rollouts with the same gradient ``(1, 1, m)`` and noise ``(1, m)``."""
     m = network.initial.shape[1]
     state = network.init_state(TrainingSizes(n_components=1, n_factors=1, n_targets=m, score_size=1, grouped=False))
+    revised = jax.jit(lambda *arguments: network.revised(*arguments))
     for _ in range(rollouts):
-        state = network.revised(state, jnp.asarray(gradient), jnp.asarray(noise))
+        state = revised(state, np.float32(gradient), np.float32(noise))
     return np.asarray(state.matrix)[0]
 
 

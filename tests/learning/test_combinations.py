@@ -40,6 +40,21 @@ def test_only_built_in_networks_share_a_trunk(name):
         Learner.of(contextual_bandit(3), config=Config(trunk="shared"), **{name: lambda spec, key: None})
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"architecture": "gru"}, "got 'gru' with your own module as policy, want 'mlp': give the module a memory"),
+        (
+            {"architecture": "conv", "critic": "none"},
+            "got 'conv' with your own module as policy and no built-in critic",
+        ),
+    ],
+)
+def test_an_architecture_is_that_of_built_in_networks(settings, message):
+    with pytest.raises(ValueError, match=f"architecture: {message}"):
+        Learner.of(contextual_bandit(3), config=Config(**settings), policy=lambda spec, key: None)
+
+
 def test_a_minibatch_need_not_divide_what_is_shuffled_once():
     assert Config(shuffle="rollout", batch_size=100).batch_size == 100
 

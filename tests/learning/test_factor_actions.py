@@ -3,7 +3,7 @@
 import dataclasses
 
 import gymnasium as gym
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
 
@@ -21,30 +21,30 @@ def test_the_numbers_of_joint_actions_count_all_combinations():
     actions = FactorActions.of(SPEC, critic="q")
     assert sorted(actions.sizes.tolist()) == [3, 8]
     rows = np.stack(np.meshgrid(range(2), range(3), range(4), indexing="ij"), -1).reshape(-1, 3)
-    numbers = np.asarray(actions.number(jnp.asarray(rows, jnp.float32)))
+    numbers = np.asarray(jax.jit(actions.number)(rows.astype(np.float32)))
     assert len({tuple(row) for row in numbers}) == 24
     assert (numbers < actions.sizes).all()
 
 
 def test_probabilities_are_products_over_the_components_of_a_factor():
     actions = FactorActions.of(SPEC, critic="q")
-    parameters = jnp.asarray(np.random.default_rng(0).normal(size=(5, 3, 4)), jnp.float32)
+    parameters = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(np.float32)
     spread = SPEC.components.spread()
-    share = np.asarray(actions.probabilities(parameters, spread))
+    share = np.asarray(jax.jit(actions.probabilities)(parameters, spread))
+    of_actions = jax.jit(lambda a: (SPEC.components.log_prob(parameters, spread, a), actions.number(a)))
     np.testing.assert_allclose(share.sum(axis=-1), 1, rtol=1e-5)
     for row in ([0, 0, 0], [1, 2, 3], [1, 0, 2]):
-        action = jnp.broadcast_to(jnp.array(row, jnp.float32), (5, 3))
-        each = np.exp(SPEC.components.log_prob(parameters, spread, action))
-        number = np.asarray(actions.number(action))
+        log_prob, number = map(np.asarray, of_actions(np.broadcast_to(np.float32(row), (5, 3))))
+        each = np.exp(log_prob)
         for i, group in enumerate(SPEC.groups):
             np.testing.assert_allclose(share[np.arange(5), i, number[:, i]], each[:, group].prod(axis=1), rtol=1e-5)
 
 
 def test_encodings():
-    one_hot = encoded_actions(SPEC, jnp.array([1.0, 0.0, 3.0]))
+    one_hot = jax.jit(lambda a: encoded_actions(SPEC, a))(np.float32([1.0, 0.0, 3.0]))
     np.testing.assert_array_equal(one_hot, [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
     spec = Spec.of(chain(2))  # bounds −2 and 2; raw actions are scaled
-    np.testing.assert_allclose(encoded_actions(spec, jnp.array([0.5, 9.0])), [[0.5], [1.0]])
+    np.testing.assert_allclose(jax.jit(lambda a: encoded_actions(spec, a))(np.float32([0.5, 9.0])), [[0.5], [1.0]])
     np.testing.assert_allclose(encoded_actions(spec, np.array([0.5, -2.0]), raw=False), [[0.25], [-1.0]])
 
 

@@ -15,6 +15,7 @@ from factorax.learning.advantages import TrainingBatch
 from factorax.learning.architectures import NO_MODULES, make_agent
 from factorax.learning.factor_samples import FactorUpdate
 from factorax.spec import Spec
+from learning.helping import random_network
 
 T, B, N, LOCAL = 4, 3, 3, 2
 NETWORK = fx.InfluenceNetwork([[1, 0], [1, 1], [0, 1]])
@@ -31,24 +32,26 @@ def case(space, config, mask=None):
     """A spec, an agent away from the policy that acted, and the samples of a rollout by steps."""
     observations = gym.spaces.Box(-np.inf, np.inf, (N * LOCAL,))
     spec = Spec.of_spaces(observations, space, NETWORK, bounded="clip", std=config.std, local=local)
-    keys = jax.random.split(jax.random.key(0), 8)
-    acted, agent = (make_agent(spec, config, NO_MODULES, *keys[i : i + 2]) for i in (0, 2))
-    obs, next_obs = jax.random.normal(keys[4], (2, T, B, N * LOCAL))
+
+    key, rng = jax.random.key(0), np.random.default_rng(0)
+    agent, acted = (random_network(lambda: make_agent(spec, config, NO_MODULES, key, key), seed) for seed in (0, 1))
+    obs, next_obs = rng.normal(size=(2, T, B, N * LOCAL)).astype(np.float32)
+    sample = eqx.filter_jit(lambda policy, key: spec.components.sample(key, *policy(obs, local(obs))))
     batch = TrainingBatch(
         obs=obs,
         local=local(obs),
-        action=spec.components.sample(keys[5], *acted.policy(obs, local(obs))),
-        psi=jax.random.normal(keys[6], (T, B, 2)),
+        action=sample(acted.policy, key),
+        psi=rng.normal(size=(T, B, 2)).astype(np.float32),
         next_obs=next_obs,
         next_local=local(next_obs),
-        terminated=jnp.zeros((T, B), bool),
-        truncated=jnp.zeros((T, B), bool),
+        terminated=np.zeros((T, B), bool),
+        truncated=np.zeros((T, B), bool),
         factor_mask=mask,
     )
-    return spec, agent, acted, batch
+    return spec, agent, acted, jax.device_put(batch)
 
 
-@pytest.mark.parametrize("identity", [0, 2], ids=["twins", "embedding"])
+@pytest.mark.parametrize("identity", [pytest.param(0, marks=pytest.mark.slow), 2], ids=["twins", "embedding"])
 @pytest.mark.parametrize("std", [*(pytest.param(x, marks=pytest.mark.slow) for x in ("component", "shared")), "state"])
 def test_the_gradient_is_that_of_whole_steps(std, identity):
     """A loss over samples is the mean over factors where that over steps is the sum, except for values."""
@@ -56,17 +59,21 @@ def test_the_gradient_is_that_of_whole_steps(std, identity):
     spec, agent, acted, batch = case(gym.spaces.Box(-1, 1, (N,)), config)
     steps, factors = Update(spec, config), FactorUpdate(spec, dataclasses.replace(config, minibatch_of="factors"))
     samples = eqx.filter_jit(steps.samples)(acted, batch)
-    old, kl = acted.policy.spread, jnp.float32(0.3)
+    old, kl = acted.policy.spread, np.float32(0.3)
     loss = lambda agent: steps.loss(agent, samples, old, kl, config.hyper._replace(vf_coef=0.5 * N))[0] / N  # noqa: E731
     want, wanted = eqx.filter_jit(eqx.filter_value_and_grad(loss))(agent)
-    minibatches = factors.for_minibatches(agent, samples)
-    assert minibatches.size == T * B * N
-    minibatch = minibatches.take(jax.random.permutation(jax.random.key(1), minibatches.size))
-    inside = minibatches.enter(agent)
-    value = lambda inside: minibatches.loss(inside, minibatch, old, kl, config.hyper)[0]  # noqa: E731
-    got, gradient = eqx.filter_jit(eqx.filter_value_and_grad(value))(inside)
+
+    @eqx.filter_jit
+    def by_factors(agent, order):
+        minibatches = factors.for_minibatches(agent, samples)
+        assert minibatches.size == len(order)
+        minibatch = minibatches.take(order)
+        value = lambda inside: minibatches.loss(inside, minibatch, old, kl, config.hyper)[0]  # noqa: E731
+        got, gradient = eqx.filter_value_and_grad(value)(minibatches.enter(agent))
+        return got, minibatches.leave(gradient, agent)
+
+    got, gradient = by_factors(agent, np.random.default_rng(1).permutation(T * B * N))
     np.testing.assert_allclose(got, want, rtol=1e-5)
-    gradient = minibatches.leave(gradient, agent)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 

@@ -91,6 +91,7 @@ def test_idle_factors_keep_their_policy():
     np.testing.assert_array_equal(moved, [True, False, True])
 
 
+@pytest.mark.slow
 def test_counting_and_episodes_start_over_or_continue():
     ppo = model(contextual_bandit(3))
     assert ppo.learn(48, progress_bar=False).num_timesteps == 48

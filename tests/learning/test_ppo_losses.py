@@ -19,10 +19,14 @@ from learning.ppo_cases import (
     T,
     advantages,
     assert_close,
+    estimates_of,
+    loss_and_gradient,
     loss_gradient,
+    loss_of,
     make_agent,
     make_batch,
     make_update,
+    outputs_of,
     perturbed,
     samples_of,
 )
@@ -117,8 +121,9 @@ def test_factors_of_several_components():
 def still(update, agent, samples, **replaced):
     """All samples alike in what they saw, with what is given instead: parameters are then the last biases."""
     n = len(samples.obs)
-    replaced = {name: jnp.broadcast_to(jnp.asarray(x), (n, *np.shape(x))) for name, x in replaced.items()}
-    return samples._replace(obs=jnp.zeros((n, N_INPUTS)), **replaced)
+    single = {name: np.asarray(x, bool if name == "factor_mask" else np.float32) for name, x in replaced.items()}
+    replaced = {name: np.broadcast_to(x, (n, *x.shape)) for name, x in single.items()}
+    return samples._replace(obs=np.zeros((n, N_INPUTS), np.float32), **replaced)
 
 
 @pytest.mark.slow
@@ -159,14 +164,15 @@ def test_one_factor_is_clipped_alone_where_the_joint_ratio_would_clip_none():
 def test_idle_factors_have_no_gradient(estimator, objective):
     update = make_update(SPACES["binary"], estimator=estimator, objective=objective)
     agent = make_agent(update, hidden=())
-    samples = samples_of(update, agent, make_batch(update, agent), NET)
-    mask = jnp.array([True, False, True])
-    credit = jnp.array([1.0, 1e6, 2.0]) if estimator == "factored" else jnp.ones(1)
-    old = jnp.array([jnp.log(0.5), -1e30, jnp.log(0.5)])  # what idles may be as improbable as it likes
-    samples = still(update, agent, samples, action=jnp.ones(3), log_prob=old, credit=credit, factor_mask=mask)
-    loss, _ = update.loss(agent, samples, agent.policy.spread, 0.0)
+    shapes = eqx.filter_eval_shape(update.samples, agent, make_batch(update, agent), NET)
+    samples = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+    mask = [True, False, True]
+    credit = [1.0, 1e6, 2.0] if estimator == "factored" else np.ones(1)
+    old = [np.log(0.5), -1e30, np.log(0.5)]  # what idles may be as improbable as it likes
+    samples = still(update, agent, samples, action=np.ones(3), log_prob=old, credit=credit, factor_mask=mask)
+    (loss, _), gradient = loss_and_gradient(update, agent, samples, agent.policy.spread)
     assert np.isfinite(loss)
-    got = loss_gradient(update, agent, samples, agent.policy.spread).policy.net.net.biases[-1]
+    got = gradient.policy.net.net.biases[-1]
     np.testing.assert_allclose(got, [-0.5, 0, -1 if estimator == "factored" else -0.5], rtol=1e-5, atol=1e-8)
 
 
@@ -200,12 +206,12 @@ def test_the_kl_penalty():
     agent = make_agent(plain)
     samples = samples_of(plain, agent, make_batch(plain, agent), NET)
     new = perturbed(agent)
-    mean, other = (a.policy(samples.obs, None)[0] for a in (agent, new))
-    log_std, new_std = agent.policy.spread.log_std, new.policy.spread.log_std
+    mean, other = (np.asarray(outputs_of(a.policy, samples.obs)[0]) for a in (agent, new))
+    log_std, new_std = (np.asarray(a.policy.spread.log_std) for a in (agent, new))
     variance, new_variance = np.exp(2 * log_std), np.exp(2 * new_std)
     kl = new_std - log_std + (variance + (mean - other)[..., 0] ** 2) / (2 * new_variance) - 0.5
-    without, _ = plain.loss(new, samples, agent.policy.spread, 0.3)
-    with_it, metrics = penal.loss(new, samples, agent.policy.spread, 0.3)
+    without, _ = loss_of(plain, new, samples, agent.policy.spread, 0.3)
+    with_it, metrics = loss_of(penal, new, samples, agent.policy.spread, 0.3)
     np.testing.assert_allclose(with_it - without, 0.3 * kl.sum(axis=1).mean(), rtol=1e-4)
     np.testing.assert_allclose(metrics["train/kl"], kl.mean(), rtol=1e-4)
 
@@ -216,18 +222,18 @@ def test_the_loss_of_the_critic(clip):
     agent = make_agent(update)
     batch = make_batch(update, agent)
     samples = samples_of(update, agent, batch, NET)
-    np.testing.assert_allclose(samples.returns, advantages(update, agent, batch)[1].reshape(-1, 3), rtol=1e-5)
+    returns = np.asarray(samples.returns)
+    np.testing.assert_allclose(returns, np.asarray(advantages(update, agent, batch)[1]).reshape(-1, 3), rtol=1e-5)
     new = dataclasses.replace(agent, critic=perturbed(agent).critic)
-    value, old = (np.asarray(a.critic(samples.obs, None)) for a in (new, agent))
+    value, old = (np.asarray(outputs_of(a.critic, samples.obs)) for a in (new, agent))
     clipped = value if clip is None else old + np.clip(value - old, -clip, clip)
-    _, metrics = update.loss(new, samples, agent.policy.spread, 0.0)
-    np.testing.assert_allclose(metrics["train/value_loss"], ((samples.returns - clipped) ** 2).mean(), rtol=1e-4)
-    np.testing.assert_allclose(
-        metrics["train/loss"], metrics["train/policy_gradient_loss"] + 0.7 * metrics["train/value_loss"]
-    )
-    got = loss_gradient(update, new, samples, agent.policy.spread).critic.net.net.biases[-1]
+    (_, metrics), gradient = loss_and_gradient(update, new, samples, agent.policy.spread)
+    np.testing.assert_allclose(metrics["train/value_loss"], ((returns - clipped) ** 2).mean(), rtol=1e-4)
+    total = metrics["train/policy_gradient_loss"] + 0.7 * metrics["train/value_loss"]
+    np.testing.assert_allclose(metrics["train/loss"], total, rtol=1e-6)
+    got = gradient.critic.net.net.biases[-1]
     inside = np.ones_like(value, bool) if clip is None else np.abs(value - old) < clip
-    want = 0.7 * (2 * (clipped - samples.returns) * inside / value.size).sum(axis=0)
+    want = 0.7 * (2 * (clipped - returns) * inside / value.size).sum(axis=0)
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
 
 
@@ -237,12 +243,13 @@ def test_a_pessimistic_critic_takes_the_larger_error():
     agent = make_agent(update)
     samples = samples_of(update, agent, make_batch(update, agent), NET)
     new = dataclasses.replace(agent, critic=perturbed(agent).critic)
-    value, old = (np.asarray(a.critic(samples.obs, None)) for a in (new, agent))
-    plain = (samples.returns - value) ** 2
-    clipped = (samples.returns - (old + np.clip(value - old, -0.1, 0.1))) ** 2
+    value, old = (np.asarray(outputs_of(a.critic, samples.obs)) for a in (new, agent))
+    returns = np.asarray(samples.returns)
+    plain = (returns - value) ** 2
+    clipped = (returns - (old + np.clip(value - old, -0.1, 0.1))) ** 2
     assert (plain > clipped).any()
     assert (plain < clipped).any()
-    _, metrics = update.loss(new, samples, agent.policy.spread, 0.0)
+    _, metrics = loss_of(update, new, samples, agent.policy.spread)
     np.testing.assert_allclose(metrics["train/value_loss"], np.maximum(plain, clipped).mean(), rtol=1e-4)
 
 
@@ -251,16 +258,17 @@ def test_fragments_shorter_than_a_rollout_end_the_sums_of_advantages():
     whole, half = make_update(SPACES["box"], gae_steps=3), make_update(SPACES["box"], n_steps=3, batch_size=12)
     agent = make_agent(whole)
     batch = make_batch(whole, agent)
-    parts = [jax.tree.map(lambda x, start=start: x[start : start + 3], batch) for start in (0, 3)]
-    got = whole.estimates(agent, batch, NET, whole.config.hyper)
-    want = [half.estimates(agent, part, NET, half.config.hyper) for part in parts]
+    parts = [jax.tree.map(lambda x, start=start: np.asarray(x)[start : start + 3], batch) for start in (0, 3)]
+    got = estimates_of(whole, agent, batch, NET, whole.config.hyper)
+    want = [estimates_of(half, agent, part, NET, half.config.hyper) for part in parts]
     for name in ("advantage", "returns"):
         both = np.concatenate([getattr(each, name) for each in want])
         np.testing.assert_allclose(getattr(got, name), both, rtol=1e-5, atol=1e-6)
     unbroken = dataclasses.replace(whole, config=dataclasses.replace(whole.config, gae_steps=None))
-    other = unbroken.estimates(agent, batch, NET, whole.config.hyper).advantage
-    assert np.abs(other - got.advantage)[:3].max() > 0.01  # the border matters to the steps before it
-    np.testing.assert_allclose(other[3:], got.advantage[3:], rtol=1e-5, atol=1e-6)
+    other = np.asarray(estimates_of(unbroken, agent, batch, NET, whole.config.hyper).advantage)
+    broken = np.asarray(got.advantage)
+    assert np.abs(other - broken)[:3].max() > 0.01  # the border matters to the steps before it
+    np.testing.assert_allclose(other[3:], broken[3:], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow

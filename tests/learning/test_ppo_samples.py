@@ -2,13 +2,38 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import factorax as fx
 from factorax.learning import gae
-from learning.ppo_cases import LAM, NET, SPACES, B, T, advantages, make_agent, make_batch, make_update, samples_of
+from learning.ppo_cases import (
+    LAM,
+    NET,
+    SPACES,
+    B,
+    T,
+    advantages,
+    make_agent,
+    make_batch,
+    make_update,
+    outputs_of,
+    samples_of,
+)
+
+
+def values_of(agent, batch):
+    """Values of the observations and of the next ones."""
+    return (np.asarray(outputs_of(agent.critic, obs)) for obs in (batch.obs, batch.next_obs))
+
+
+@jax.jit
+def _compiled(psi, values, next_values, terminated, ended):
+    return gae(psi, values, next_values, terminated=terminated, ended=ended, gamma=0.99, trace=0.95)[0]
+
+
+def advantages_of(*arguments, **flags):
+    return np.asarray(_compiled(*arguments, **flags))
 
 
 def test_vanilla_credits_all_with_the_scalar_advantage():
@@ -18,9 +43,9 @@ def test_vanilla_credits_all_with_the_scalar_advantage():
     agent = make_agent(update)
     batch = make_batch(update, agent)
     samples = samples_of(update, agent, batch, total)
-    scalar = [x @ LAM[:, None] for x in (batch.psi, agent.critic(batch.obs, None), agent.critic(batch.next_obs, None))]
-    terminated = batch.terminated[..., None]
-    want, _ = gae(*scalar, terminated=terminated, ended=terminated | batch.truncated[..., None], gamma=0.99, trace=0.95)
+    scalar = [x @ np.float32(LAM[:, None]) for x in (np.asarray(batch.psi), *values_of(agent, batch))]
+    terminated, truncated = (np.asarray(x)[..., None] for x in (batch.terminated, batch.truncated))
+    want = advantages_of(*scalar, terminated=terminated, ended=terminated | truncated)
     np.testing.assert_allclose(samples.credit, want.reshape(-1, 1), rtol=1e-4, atol=1e-5)
 
 
@@ -53,16 +78,15 @@ def test_a_critic_of_factors_gives_the_same_credits_as_one_of_targets():
 def test_a_factor_ends_with_the_last_of_its_targets():
     update = make_update(SPACES["box"], critic="factor", gae_lambda=0.0, gamma=1.0)
     agent = make_agent(update, hidden=())
-    stops = jnp.broadcast_to(jnp.array([True, False, True]), (T, B, 3))
-    never = jnp.zeros((T, B), bool)
+    stops = np.broadcast_to([True, False, True], (T, B, 3))
+    never = np.zeros((T, B), bool)
     batch = make_batch(update, agent, target_terminated=stops)._replace(terminated=never, truncated=never)
-    after = agent.critic(batch.next_obs, None)
-    got = samples_of(update, agent, batch, NET).returns.reshape(T, B, 3)  # every row has target 1, which goes on
-    np.testing.assert_allclose(got, fx.credit(NET, batch.psi, LAM) + after, rtol=1e-4, atol=1e-5)
+    psi, (_, after) = np.asarray(batch.psi), values_of(agent, batch)
     own = fx.InfluenceNetwork.identity(3)
-    got = samples_of(update, agent, batch, own).returns.reshape(T, B, 3)
-    follows = jnp.array([False, True, False])
-    np.testing.assert_allclose(got, fx.credit(own, batch.psi, LAM) + follows * after, rtol=1e-4, atol=1e-5)
+    follows = np.array([False, True, False])
+    for net, bootstrap in ((NET, after), (own, follows * after)):  # every row of NET has target 1, which goes on
+        got = np.asarray(samples_of(update, agent, batch, net).returns).reshape(T, B, 3)
+        np.testing.assert_allclose(got, fx.credit(net, psi, LAM) + bootstrap, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("bootstrap", ["auto", "never", "always"])
@@ -70,12 +94,12 @@ def test_the_bootstrap_switch(bootstrap):
     update = make_update(SPACES["box"], bootstrap=bootstrap)
     agent = make_agent(update)
     batch = make_batch(update, agent)
-    ended = batch.terminated | batch.truncated
-    assert (ended & ~batch.terminated).any()
-    cut = {"auto": batch.terminated, "never": ended, "always": jnp.zeros_like(ended)}[bootstrap]
-    value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
+    terminated = np.asarray(batch.terminated)
+    ended = terminated | np.asarray(batch.truncated)
+    assert (ended & ~terminated).any()
+    cut = {"auto": terminated, "never": ended, "always": np.zeros_like(ended)}[bootstrap]
     flags = {"terminated": cut[..., None], "ended": ended[..., None]}
-    want, _ = gae(batch.psi, value, after, **flags, gamma=0.99, trace=0.95)
+    want = advantages_of(batch.psi, *values_of(agent, batch), **flags)
     got = samples_of(update, agent, batch, NET).credit
     np.testing.assert_allclose(got, fx.credit(NET, want, LAM).reshape(-1, 3), rtol=1e-4, atol=1e-5)
 
@@ -83,10 +107,9 @@ def test_the_bootstrap_switch(bootstrap):
 def test_never_still_hears_of_targets_that_end_within_an_episode():
     update = make_update(SPACES["box"], bootstrap="never")
     agent = make_agent(update)
-    stops = jax.random.bernoulli(jax.random.key(5), 0.5, (T, B, 3))
+    stops = np.random.default_rng(5).random((T, B, 3)) < 0.5
     batch = make_batch(update, agent, target_terminated=stops)
-    ended = (batch.terminated | batch.truncated)[..., None]
-    value, after = agent.critic(batch.obs, None), agent.critic(batch.next_obs, None)
-    want, _ = gae(batch.psi, value, after, terminated=stops | ended, ended=ended, gamma=0.99, trace=0.95)
+    ended = (np.asarray(batch.terminated) | np.asarray(batch.truncated))[..., None]
+    want = advantages_of(batch.psi, *values_of(agent, batch), terminated=stops | ended, ended=ended)
     got = samples_of(update, agent, batch, NET).credit
     np.testing.assert_allclose(got, fx.credit(NET, want, LAM).reshape(-1, 3), rtol=1e-4, atol=1e-5)

@@ -140,7 +140,7 @@ def used(make, **settings):
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: chain(2, horizon=5), lambda: lambda: gym.make("CartPole-v1")],
+    [lambda: chain(2, horizon=5), pytest.param(lambda: lambda: gym.make("CartPole-v1"), marks=pytest.mark.slow)],
     ids=["jax", "host"],
 )
 def test_the_second_model_compiles_nothing_and_learns_with_its_own_settings(make, compilations):

@@ -1,5 +1,7 @@
 """Minibatches of steps as a GPU takes them: the same update as one network after the other."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -7,25 +9,27 @@ import pytest
 from factorax.learning import Config, Learner, step_samples
 from factorax.learning import learner as learner_module
 from factorax.problems import find_problem
-from factorax.problems.traffic import lanes
 
 SIZES = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 2, "hidden": (8, 8), "check_network": False}
 
 
-def _updated(config, problem):
-    learner = Learner.of(problem, config=config)
+def _updated(config):
+    learner = Learner.of(find_problem("queues:1x2"), config=config)
     state, metrics = jax.jit(learner.update)(learner.init(3))
     return jax.tree.leaves((state.agent, state.optimiser)), metrics
 
 
-@pytest.mark.parametrize("own", [{"critic": "factor"}, {"critic": "target"}])
+_plainly_updated = functools.cache(_updated)
+"""The update of a CPU, compiled once for all tests."""
+
+
+@pytest.mark.parametrize("own", [{"critic": "factor"}, pytest.param({"critic": "target"}, marks=pytest.mark.slow)])
 def test_fewer_kernels_learn_the_same(monkeypatch, own):
     # With a critic of factors both networks become twins; with one of targets only samples are packed.
     config = Config(**SIZES, policy="shared", identity=0, **own)
-    problem = lanes(1, 2)
-    plain, plain_metrics = _updated(config, problem)
+    plain, plain_metrics = _plainly_updated(config)
     monkeypatch.setattr(step_samples, "saves_kernels", lambda rule: True)
-    fewer, metrics = _updated(config, problem)
+    fewer, metrics = _updated(config)
     for a, b in zip(plain, fewer, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert metrics.keys() == plain_metrics.keys()
@@ -38,16 +42,15 @@ def test_a_cpu_keeps_arrays_apart():
     assert not step_samples.saves_kernels(learner.rule)
 
 
-@pytest.mark.parametrize("saves_kernels", [False, True])
+@pytest.mark.parametrize("saves_kernels", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_large_local_observations_are_computed_where_needed(monkeypatch, saves_kernels):
     config = Config(**SIZES, policy="shared", identity=0, critic="factor")
-    problem = lanes(1, 2)
-    kept, kept_metrics = _updated(config, problem)
+    kept, kept_metrics = _plainly_updated(config)
     monkeypatch.setattr(step_samples, "saves_kernels", lambda rule: saves_kernels)
     monkeypatch.setattr(learner_module, "LARGEST_SEEN", 0)
     monkeypatch.setattr(step_samples, "LARGEST", 0)
-    assert Learner.of(problem, config=config).sees_later
-    computed, metrics = _updated(config, problem)
+    assert Learner.of(find_problem("queues:1x2"), config=config).sees_later
+    computed, metrics = _updated(config)
     for a, b in zip(kept, computed, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert metrics.keys() == kept_metrics.keys()

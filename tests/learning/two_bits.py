@@ -11,6 +11,7 @@ import numpy as np
 import factorax as fx
 from factorax.learning import Config, Learner, TrainingBatch
 from factorax.problems import Problem, Step
+from learning.helping import random_network
 
 H = 3
 LAM = np.array([1.0, -2.0])
@@ -74,18 +75,26 @@ def learner(net=RETURNS, **settings):
 @cache
 def start():
     """A state whose policy is not uniform."""
-    state = learner().init(0)
-    net = jax.tree.map(lambda x: x + 0.7 * jax.random.normal(jax.random.key(9), x.shape), state.agent.policy.net)
-    return state._replace(agent=eqx.tree_at(lambda a: a.policy.net, state.agent, net))
+    this, rng = learner(), np.random.default_rng(9)
+    agent = random_network(lambda: this.init(0).agent)
+    noisy = lambda x: jax.device_put(np.asarray(x) + np.float32(0.7 * rng.normal(size=x.shape)))  # noqa: E731
+    net = jax.tree.map(noisy, agent.policy.net)
+    agent = eqx.tree_at(lambda a: a.policy.net, agent, net)
+
+    @eqx.filter_jit
+    def begun(agent):
+        optimiser = this.rule.optimiser().init(eqx.filter(agent, eqx.is_inexact_array))
+        return this.init(0)._replace(agent=None, optimiser=optimiser)  # without drawing another agent
+
+    return begun(agent)._replace(agent=agent)
 
 
 @cache
 def trajectories():
     """All 2⁶ of them as a batch ``[H, 64, ...]``."""
-    problem = two_bits()
-    actions = jnp.array(np.stack(np.meshgrid(*[[0, 1]] * 2 * H, indexing="ij"), -1).reshape(-1, H, 2))
+    problem, see = two_bits(), learner().see
+    actions = np.stack(np.meshgrid(*[[0, 1]] * 2 * H, indexing="ij"), -1).reshape(-1, H, 2)
 
-    @jax.jit
     @jax.vmap
     def follow(actions):
         state, first = problem.reset(jax.random.key(0))
@@ -97,18 +106,21 @@ def trajectories():
 
         return jax.lax.scan(one, (state, first), actions)[1]
 
-    obs, action, psi, next_obs, terminated, truncated = (jnp.swapaxes(x, 0, 1) for x in follow(actions))
-    see = learner().see
-    return TrainingBatch(
-        obs=obs,
-        local=see(obs),
-        action=action.astype(jnp.float32),
-        psi=psi,
-        next_obs=next_obs,
-        next_local=see(next_obs),
-        terminated=terminated,
-        truncated=truncated,
-    )
+    @jax.jit
+    def batch(actions):
+        obs, action, psi, next_obs, terminated, truncated = (jnp.swapaxes(x, 0, 1) for x in follow(actions))
+        return TrainingBatch(
+            obs=obs,
+            local=see(obs),
+            action=action.astype(jnp.float32),
+            psi=psi,
+            next_obs=next_obs,
+            next_local=see(next_obs),
+            terminated=terminated,
+            truncated=truncated,
+        )
+
+    return batch(actions)
 
 
 def log_probs(policy, batch=None):
@@ -124,7 +136,7 @@ def flat(tree):
 @cache
 def exact():
     """∇J of J(θ) = Σ_trajectories π(τ) Σ_t λ·ψ_t, by differentiating the sum."""
-    total = (trajectories().psi @ LAM).sum(axis=0)
+    total = (np.asarray(trajectories().psi) @ LAM).sum(axis=0)
     gradient = jax.jit(jax.grad(lambda policy: jnp.exp(log_probs(policy).sum(axis=(0, 2))) @ total))
     return flat(gradient(start().agent.policy))
 
@@ -132,11 +144,16 @@ def exact():
 @cache
 def bias():
     """−E Σ_t z₀ λ₁ G₁: what the edge a₀ → ψ₁ would have given (maths.md, 1)."""
-    policy = start().agent.policy
-    share = jnp.exp(log_probs(policy).sum(axis=(0, 2)))
-    to_go = jnp.cumsum(trajectories().psi[::-1], axis=0)[::-1]
-    missing = jax.lax.stop_gradient(share * LAM[1] * to_go[..., 1])
-    return -flat(jax.jit(jax.grad(lambda policy: (log_probs(policy)[..., 0] * missing).sum()))(policy))
+    to_go = np.cumsum(np.asarray(trajectories().psi)[::-1], axis=0)[::-1]
+
+    @jax.jit
+    @jax.grad
+    def missing(policy):
+        logs = log_probs(policy)
+        share = jax.lax.stop_gradient(jnp.exp(logs.sum(axis=(0, 2))))
+        return (logs[..., 0] * share * LAM[1] * to_go[..., 1]).sum()
+
+    return -flat(missing(start().agent.policy))
 
 
 def ascent(learner, agent, samples):
@@ -149,11 +166,11 @@ def ascent(learner, agent, samples):
 @cache
 def expected_update(net, **settings):
     """The update's gradient averaged over all trajectories by their probability, times the steps of one."""
-    this, agent = learner(net, **settings), start().agent
+    this, agent, batch = learner(net, **settings), start().agent, trajectories()
 
     @eqx.filter_jit
     def mean(agent):
-        samples = this.rule.samples(agent, trajectories())
+        samples = this.rule.samples(agent, batch)
         share = jnp.tile(jnp.exp(log_probs(agent.policy).sum(axis=(0, 2))) * 64, H)
         return ascent(this, agent, samples._replace(credit=samples.credit * share[:, None]))
 

@@ -23,11 +23,11 @@ every = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 def test_problems_keep_their_shapes(problem):
     fx.check_problem(problem, steps=20)
     n, m = problem.network.shape
-    _, obs = problem.reset(jax.random.key(0))
+    _, obs = jax.jit(problem.reset)(jax.random.key(0))
     assert obs.shape == problem.observation_space.shape
     assert problem.observation_space.contains(np.asarray(obs))
     assert problem.weights.shape == (m,)
-    local = problem.local(jnp.zeros((5, 2, len(obs))))
+    local = jax.eval_shape(problem.local, jnp.zeros((5, 2, len(obs))))
     assert local.shape[:-1] == (5, 2, n)
 
 
@@ -51,7 +51,7 @@ def reached(problem, T=12, trials=30):
     for trial in range(trials):
         actions = np.stack([rng.integers(0, 2, (T, n))] * (n + 1))
         actions[np.arange(1, n + 1), 0, np.arange(n)] ^= 1
-        got = np.asarray(play(problem, jnp.asarray(actions), jax.random.key(trial)))
+        got = np.asarray(play(problem, actions, jax.random.key(trial)))
         moves |= np.abs(got[1:] - got[0]) > 1e-4
     return moves
 

@@ -20,9 +20,12 @@ SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "hidden": (16, 16)}
 
 def learner_of(space="mixed", policy="joint", **settings):
     learner = Learner.of(lambda: Drift(space), config=Config(policy=policy, **SMALL, **settings))
-    state = learner.init(3)
-    agent = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(x.size), x.shape), state.agent)
-    moments = RunningMoments(jnp.float32(9), jnp.linspace(-1, 1, 5), jnp.linspace(0.5, 2, 5))
+    state, rng = learner.init(3), np.random.default_rng(3)
+    noisy = lambda x: jax.device_put(np.float32(np.asarray(x) + 0.3 * rng.normal(size=x.shape)))  # noqa: E731
+    agent = jax.tree.map(noisy, state.agent)
+    moments = RunningMoments(
+        jnp.float32(9), *(jax.device_put(np.linspace(*x, 5, dtype="f4")) for x in ((-1, 1), (0.5, 2)))
+    )
     return learner, state._replace(agent=agent, obs=moments)
 
 

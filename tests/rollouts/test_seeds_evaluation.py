@@ -9,7 +9,7 @@ from factorax.runs.seeds import evaluate_seeds
 SIZES = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}
 
 
-@pytest.mark.parametrize("on_gpu", [False, True])
+@pytest.mark.parametrize("on_gpu", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_same_returns_as_one_after_the_other(monkeypatch, on_gpu):
     # As on a GPU: states, rollouts and updates are programs of their own, and the evaluation is compiled in a thread.
     monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: on_gpu)
@@ -20,6 +20,7 @@ def test_the_same_returns_as_one_after_the_other(monkeypatch, on_gpu):
         np.testing.assert_allclose(sampled, model.evaluate(3, deterministic=False)["episodes"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_parts_learn_what_one_program_does(monkeypatch):
     whole = FactoredPPO("chain:4", seed=3, **SIZES).learn(64, progress_bar=False)
     monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: True)

@@ -45,5 +45,5 @@ def test_every_network_is_as_if_alone(tmp_path):
 def test_what_cannot_be_trained_together_is_named(networks, changes, message, tmp_path):
     outs = {name: [tmp_path / name] for name in networks}
     with pytest.raises(ValueError, match=message):
-        runs.train_networks(PROBLEM, dataclasses.replace(CONFIG, **changes), outs, progress_bar=False)
+        runs.train_networks("contextual-bandit:3", dataclasses.replace(CONFIG, **changes), outs, progress_bar=False)
     assert not any(tmp_path.iterdir())

@@ -1,33 +1,37 @@
-"""Compiled programs on disk, so that a command that was run before starts without compiling."""
+"""A cache of compiled programs on disk, so that a command that is run again does not compile again."""
 
 import hashlib
 import os
 import platform
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 SETTING = "FACTORAX_COMPILATION_CACHE"
-"""Environment variable: the folder of the cache, or ``off``."""
+"""Environment variable with the folder of the cache, or ``off``."""
 JAX_FOLDER = "JAX_COMPILATION_CACHE_DIR"
 LARGEST = 2**30
-"""Bytes of the cache above which the oldest half is deleted."""
+"""Size of the cache in bytes above which the oldest half is deleted."""
 
 
 def use_compilation_cache() -> None:
-    """Let JAX keep compiled programs in a folder of the user's; JAX must not be imported yet.
+    """Make JAX store compiled programs in a folder of the user; must be called before JAX is imported.
 
-    The folder is ``$XDG_CACHE_HOME/factorax/programs``, one for every kind of processor: XLA compiles for the
-    instructions of the machine. Nothing happens if the folder cannot be written to, if ``FACTORAX_COMPILATION_CACHE``
-    is ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` says where programs are kept.
+    The folder is ``$XDG_CACHE_HOME/factorax/programs``, with one folder per type of processor, because XLA compiles for
+    the instructions of the machine. Does nothing if the folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is
+    ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, the folder must be named by
+    ``FACTORAX_COMPILATION_CACHE``: these versions log false errors about the processor for every program they load.
     """
     setting = os.environ.get(SETTING, "")
     if setting.lower() in ("off", "0", "none") or JAX_FOLDER in os.environ or "jax" in sys.modules:
+        return
+    if not setting and tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 10):
         return
     folder = Path(setting) if setting else _default()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _delete_old(folder, LARGEST)
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
+    except (OSError, RuntimeError):  # RuntimeError: no home directory
         return
     if os.access(folder, os.W_OK | os.X_OK):
         os.environ[JAX_FOLDER] = str(folder)
@@ -40,7 +44,7 @@ def _default() -> Path:
 
 
 def _processor() -> str:
-    """Return what tells processors with different instructions apart."""
+    """Return a text that distinguishes processors with different instructions."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -50,7 +54,7 @@ def _processor() -> str:
 
 
 def _delete_old(folder: Path, most: int) -> None:
-    """Delete the oldest files of a folder that holds more bytes than `most`, until half of them are left."""
+    """Delete the oldest files of a folder with more than `most` bytes, until half of this is left."""
     files = sorted(((file.stat(), file) for file in folder.iterdir() if file.is_file()), key=lambda x: x[0].st_mtime)
     total = sum(stat.st_size for stat, _ in files)
     if total <= most:

@@ -195,7 +195,7 @@ def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
 
 
 def _score_all(console: Console, models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
-    """Score models that were trained together, as `_score` does, by episodes that are played side by side."""
+    """Score models that were trained together, as `_score` does, with episodes that run in parallel."""
     from ..runs.folder import SCORE
     from ..runs.seeds import evaluate_seeds
 

@@ -1,12 +1,12 @@
-"""Plans of an episode's runs, of which every two are a test: which factors to change in which run.
+"""Plans of the runs of an episode: which factors to change in which run, if every two runs are a test.
 
-Two runs of an episode that differ in a group of factors test that group, whatever both have in common. So N runs are
-N (N − 1)/2 tests, where one that is compared with the unchanged episode alone is one. A factor has a *code*, a bit per
-run, and is changed between two runs in which its bits differ. A target tells something about the factors that are
-changed between two runs if none of its known parents is: for each pair of runs that its parents leave alone, and each
-factor whose code separates them, a pair of factor and target is ruled out, if it is no edge.
+Two runs of an episode that differ in a group of factors test that group, independently of what they have in common. N
+runs are therefore N (N − 1)/2 tests; compared only with the unchanged run, they would be N − 1. A factor has a *code*,
+one bit per run, and is changed between two runs in which its bits differ. Two runs test a target only if they differ in
+none of its known parents. They then rule out, for this target, each factor that they differ in, unless it has an edge.
 
-Codes are improved one factor at a time. Targets with the same parents are one *family*, which makes this fast.
+Codes are improved one factor at a time. Targets with the same parents form a *family* and are treated as one, which
+makes this fast.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 _MOST_RUNS = 6
-"""New runs of a plan at most. On 10×10 lights most plans have three to five: more runs rule out less per run."""
+"""Maximum number of new runs in a plan. On 10×10 lights, most plans have three to five: more runs rule out less per
+run."""
 _STARTS = 4
-"""Random codes from which each number of runs is tried. Where all edges of 10×10 lights are known, 20 episodes per pair
-take 193 runs with one start and 182 with four."""
+"""Number of random initial codes for each number of runs. If all edges of 10×10 lights are known, 20 episodes per pair
+take 193 runs with one initial code and 182 with four."""
 _SWEEPS = 6
-"""How often every factor's code is improved."""
+"""Maximum number of passes over all factors."""
 _THINNED = 0.03
-"""Probability that a factor's code is drawn at random among those that leave its targets as informative as they are."""
+"""Probability that a factor's code is replaced by a random one that does not reduce what its targets can test."""
 _LIKELY = 100.0
-"""Value of testing a pair for which all similar targets have an edge, in units of a pair for which none has."""
+"""Value of testing a pair if all similar targets have the edge, relative to a pair for which none has."""
 
 
 def plan(
@@ -31,14 +32,15 @@ def plan(
 ) -> np.ndarray:
     """Return groups ``(B, n)`` to change in the next runs of an episode, to rule out pairs if only `known` are edges.
 
-    `need` ``(n, m)`` says in how many more episodes each pair is to be ruled out. Those that lag behind come first, and
-    those that are edges by their `likeness`. The plan has as many runs as rule out the most per run. A run in which
-    nothing is changed precedes it, unless `runs` ``(k, n)`` of this episode, the first of which is that one, exist.
-    With `all_pairs` every two runs are compared, otherwise each with the first alone.
+    `need` ``(n, m)`` is the number of further episodes in which each pair must be ruled out. Pairs that need the most,
+    and pairs that are likely edges by their `likeness`, have priority. The number of runs is the one that rules out the
+    most per run. The plan assumes an unchanged run before it, unless earlier `runs` ``(k, n)`` of this episode,
+    starting with the unchanged one, are given. With `all_pairs` every two runs are compared, otherwise each only with
+    the first.
 
     >>> groups = plan(np.eye(8, dtype=bool), np.ones((8, 8)), np.random.default_rng(0), all_pairs=True)
     >>> runs = np.vstack([np.zeros(8, bool), groups])
-    >>> changed = runs[:, None] ^ runs[None]  # a target tells of the others where its only parent is unchanged
+    >>> changed = runs[:, None] ^ runs[None]  # a target tests the others if its only parent is unchanged
     >>> bool((changed[..., :, None] & ~changed[..., None, :]).any(axis=(0, 1)).mean() > 0.5)
     True
     """
@@ -66,8 +68,8 @@ def plan(
 
 
 def likeness(known: np.ndarray) -> np.ndarray:
-    """Return the share of targets like it that have this parent, ``(n, m)``: cos⁴ of the angle between parents is the
-    weight.
+    """Return for each pair the fraction of similar targets with this parent, ``(n, m)``, weighted by cos⁴ of the angle
+    between parents.
 
     >>> likeness(np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1]], bool))[:, 1]  # the second target is like the first
     array([1., 1., 0.], dtype=float32)
@@ -81,20 +83,20 @@ def likeness(known: np.ndarray) -> np.ndarray:
 
 @dataclass
 class _Codes:
-    """A code per factor, and what they rule out."""
+    """The codes of all factors, and what they rule out."""
 
     parents: np.ndarray
-    """Families and the factors that are their parents, booleans ``(F, n)``."""
+    """The parents of each family, booleans ``(F, n)``."""
     worth: np.ndarray
-    """What it is worth to rule out a factor for a family, ``(F, n)``."""
+    """Value of ruling out a factor for a family, ``(F, n)``."""
     bits: np.ndarray
-    """Codes and the runs in which they change a factor, booleans ``(C, N)``."""
+    """The runs in which each code changes a factor, booleans ``(C, N)``."""
     separates: np.ndarray
-    """Codes and the pairs of runs that they separate, 0 or 1, ``(C, P)``."""
+    """The pairs of runs between which each code differs, 0 or 1, ``(C, P)``."""
     allowed: np.ndarray
-    """Factors and the codes that agree with runs made before, booleans ``(n, C)``."""
+    """The codes of each factor that agree with earlier runs, booleans ``(n, C)``."""
     code: np.ndarray
-    """The code of every factor, ``(n,)``."""
+    """The code of each factor, ``(n,)``."""
 
     @classmethod
     def random(
@@ -106,8 +108,8 @@ class _Codes:
         rng: np.random.Generator,
         all_pairs: bool,
     ) -> "_Codes":
-        """Draw a pair of runs for every family, and for every factor a code that leaves the pairs of its families
-        alone."""
+        """Return random codes: draw a pair of runs for each family, and for each factor a code that does not differ
+        between the pairs of its families."""
         first = max(len(runs), 1)
         free = n_runs - first
         made = np.zeros((1, parents.shape[1]), bool) if not len(runs) else runs
@@ -116,18 +118,18 @@ class _Codes:
         bits = np.hstack([np.repeat(prefixes, 2**free, axis=0), np.tile(patterns, (len(prefixes), 1))])
         allowed = np.arange(len(bits)) // 2**free == of_factor.reshape(-1, 1)
         a, b = np.triu_indices(n_runs, 1)
-        # What earlier runs have ruled out is not worth anything any more, and needs no pair.
+        # Pairs of earlier runs have been evaluated already and add nothing.
         chosen = (b >= first) & (all_pairs | (a == 0))
         separates = (bits[:, a[chosen]] ^ bits[:, b[chosen]]).astype(np.float32)
         pair = rng.integers(separates.shape[1], size=len(parents))
         touched = (parents.T.astype(np.float32) @ np.eye(separates.shape[1], dtype=np.float32)[pair]) @ separates.T
-        # As few families as can be are disturbed; then any code but the one that changes nothing.
+        # Disturb as few families as possible; among equals, prefer codes that change something.
         score = touched - 0.5 * separates.any(axis=1) + 0.1 * rng.random(allowed.shape)
         return cls(parents, worth, bits, separates, allowed, np.where(allowed, score, np.inf).argmin(axis=1))
 
     def improve(self, rng: np.random.Generator) -> float:
-        """Change codes one factor at a time as long as that rules out more; return what all are worth."""
-        by_code = np.zeros((len(self.parents), len(self.bits)))  # worth of the factors that have each code
+        """Improve codes one factor at a time until nothing more can be ruled out; return the total value."""
+        by_code = np.zeros((len(self.parents), len(self.bits)))  # total value of the factors with each code
         np.add.at(by_code.T, self.code, self.worth.T)
         disturbed = self.parents.astype(np.float32) @ self.separates[self.code]
         told = ((disturbed == 0).astype(np.float32) @ self.separates.T > 0).astype(np.float32)
@@ -155,8 +157,8 @@ class _Codes:
         return float((told * by_code).sum())
 
     def groups(self, rng: np.random.Generator) -> np.ndarray:
-        """Return all runs ``(N, n)``, with some codes drawn anew: two factors whose changes cancel must not always be
-        changed together."""
+        """Return all runs ``(N, n)``. Some codes are replaced by random ones, so that two factors whose changes cancel
+        are not always changed together."""
         quiet = (self.parents.astype(np.float32) @ self.separates[self.code] == 0).astype(np.float32)
         harmless = self.allowed & (self.parents.T.astype(np.float32) @ quiet @ self.separates.T == 0)
         drawn = np.where(harmless, rng.random(harmless.shape), -1.0).argmax(axis=1)

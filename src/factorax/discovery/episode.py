@@ -38,7 +38,7 @@ class Reruns:
         self.all_pairs = name != "closed-loop"
         n, m = simulator.network.shape
         self.runs = np.zeros((0, n), bool)
-        """What was changed in every run, ``(R, n)``; in the first of them nothing."""
+        """The factors that were changed in each run, ``(R, n)``; none in the first."""
         self.outcomes: list[np.ndarray] = []
         """Targets of every run, ``(T, m)`` each."""
         self.pairs = np.zeros((0, 2), int)

@@ -16,7 +16,7 @@ from .simulator import ActingFunction, Simulator
 from .streams import Streams, StreamWatch
 
 _OTHER_SEEDS = 3
-"""Number of seeds that are tried to see whether the seed matters at all."""
+"""Number of seeds used to check whether the seed has an effect."""
 
 
 class HostSimulator(Simulator):

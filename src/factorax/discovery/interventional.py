@@ -37,7 +37,7 @@ def intervene(
     exogenous: Sequence[int] = (),
     seed: int = 0,
 ) -> Discovery:
-    """Change the actions of factors, with random numbers and everything else fixed, and observe which targets move.
+    """Change the actions of factors, with random numbers and everything else fixed, and observe which targets change.
 
     - *one-step*: from the states of an episode, the targets of the step in which factors differ;
     - *open loop*: for the whole episode, while the other factors repeat their actions;
@@ -105,8 +105,8 @@ class _Evidence:
     trials: np.ndarray
     """Number of trials in which each pair was ruled out, ``(n, m)``."""
     speaks: np.ndarray
-    """How many observations inform about a pair: episodes in which the target stayed, and, once the edge is known,
-    tests in which only this factor can have moved it, ``(n, m)``."""
+    """Number of observations of each pair: episodes in which the target did not change and, once the edge is known,
+    tests in which only this factor can have changed it, ``(n, m)``."""
     change: np.ndarray
     """Sum of |change of the target| over those tests, ``(n, m)``."""
     not_finite: list[str] = field(default_factory=list)
@@ -175,7 +175,7 @@ def _look_around(
 ) -> list[Reruns]:
     """Start several episodes, find the first edges in the most informative one, and return the other episodes.
 
-    The same few factors are changed in all of them, and the episode in which they move the most targets is chosen. An
+    The same few factors are changed in all of them, and the episode in which they change the most targets is chosen. An
     edge suggested there by elimination is accepted if a second episode suggests it as well, or if it is confirmed.
     """
     n = len(evidence.edges)
@@ -198,7 +198,7 @@ def _look_around(
 
 
 def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.random.Generator) -> None:
-    """Test groups that should move nothing new; if one does, search for the factor that moved it."""
+    """Test groups that should change no new target; if one does, search for the factor that caused it."""
     n = len(evidence.edges)
     if len(planned):
         episode.test(planned)
@@ -213,7 +213,7 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
                 return
             continue
         _, suspects, tests = suspects_of(trial)
-        if len(tests) and len(episode.runs) - looked > n / 4:  # after that many runs one by one is as cheap
+        if len(tests) and len(episode.runs) - looked > n / 4:  # after this many runs, testing one by one costs the same
             _one_by_one(episode, evidence, np.atleast_1d(suspects.any(axis=1)), 0)
         elif len(tests):
             # A likely suspect is changed alone, which decides; otherwise test the most informative group.
@@ -223,7 +223,7 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
             if not _one_by_one(episode, evidence, factor, run):
                 episode.flip(run, next_group(trial, rng))
         elif trial.unexplained.any():
-            # A target moved although all suspects are ruled out: changes cancelled or hid each other.
+            # A target changed although all suspects are ruled out: changes cancelled or hid each other.
             groups = np.where(trial.unexplained.any(axis=1), episode.groups.sum(axis=1), n + 1)
             test = groups.argmin()
             if not _one_by_one(episode, evidence, episode.groups[test], episode.pairs[test, 0]):
@@ -233,13 +233,14 @@ def _go_on(episode: Reruns, evidence: _Evidence, planned: np.ndarray, rng: np.ra
 
 
 def _run_of(episode: Reruns, tests: np.ndarray) -> int:
-    """Return the run that most of these tests compare with another: what is changed in it is a part of their groups,
-    and the other part is tested as well."""
+    """Return the run that occurs in most of these tests. The factors changed in it are one part of the tested groups;
+    the other part is tested as well."""
     return int(np.bincount(episode.pairs[tests].ravel()).argmax()) if episode.all_pairs else 0
 
 
 def _one_by_one(episode: Reruns, evidence: _Evidence, factors: np.ndarray, run: int) -> bool:
-    """Change each of these factors alone, from this run, unless that was done before; return whether any was left."""
+    """Change each of these factors alone, starting from this run, unless that was done before; return whether any was
+    left."""
     left = factors & ~episode.groups[episode.groups.sum(axis=1) == 1].any(axis=0)
     if left.any():
         alone = np.eye(len(left), dtype=bool)[left]
@@ -252,23 +253,23 @@ def _discovery(simulator: Simulator, name: str, evidence: _Evidence, trials: int
     edges, net = evidence.edges, simulator.network
     notes = [
         f"{name}: {counted(trials, 'episode')} of {counted(simulator.horizon, 'step')}, {steps:,} simulated steps in "
-        "all"
+        "total"
     ]
     if not edges.all():
         least = int(evidence.trials[~edges].min())
         notes.append(
-            f"a pair without an edge was changed in {counted(least, 'episode')} or more: with a confidence of 95 % "
-            f"less than {1 - 0.05 ** (1 / max(least, 1)):.0%} of such episodes move the target"
+            f"each pair without an edge was tested in {counted(least, 'episode')} or more: with 95 % confidence, the "
+            f"action changes the target in less than {1 - 0.05 ** (1 / max(least, 1)):.0%} of such episodes"
         )
     still, idle = np.atleast_1d(~edges.any(axis=0)), np.atleast_1d(~edges.any(axis=1))
     if still.any():
-        notes.append(f"never moved: target {some(names_of(net.targets, still))}")
+        notes.append(f"never changed: target {some(names_of(net.targets, still))}")
     if idle.any():
-        notes.append(f"moved nothing: action {some(names_of(net.actions, idle))}")
+        notes.append(f"changed no target: action {some(names_of(net.actions, idle))}")
     if evidence.not_finite:
         notes.append(
-            f"{counted(len(evidence.not_finite), 're-run')} had targets that are not finite, the first at "
-            f"{evidence.not_finite[0]}; what came after was not compared"
+            f"{counted(len(evidence.not_finite), 're-run')} had non-finite targets, the first at "
+            f"{evidence.not_finite[0]}; later steps were not compared"
         )
     return Discovery(
         "interventional",

@@ -66,7 +66,7 @@ def _notes(name: str, compared: SeedComparison, tested: int, granted: np.ndarray
     others = f", and {compared.unpaired} others" * bool(compared.unpaired)
     notes = [
         f"{name}: {counted(compared.paired, 'seed was', 'seeds were')} replayed for each action{others}",
-        f"{counted(tested, 'pair')} of {granted.size} moved, perhaps only because of other random numbers, and "
+        f"{counted(tested, 'pair')} of {granted.size} changed, perhaps only because of other random numbers, and "
         f"{'was' if tested == 1 else 'were'} tested over these seeds",
     ]
     if granted.any():

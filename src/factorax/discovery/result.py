@@ -195,7 +195,7 @@ class Discovery:
 
     def __str__(self) -> str:
         n, m = self.shape
-        network = "network of one step" if self.kind == "one-step" else f"network of returns, {self.loop} loop"
+        network = "one-step network" if self.kind == "one-step" else f"network of returns, {self.loop} loop"
         lines = [f"{self.method}, {network}: {counted(n, 'action')} → {counted(m, 'target')}"]
         if self.method in THRESHOLD:
             lines.append(
@@ -203,9 +203,7 @@ class Discovery:
                 f"{_range(self.samples)} samples"
             )
         elif not self.tested:
-            lines.append(
-                f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) turns it into edges"
-            )
+            lines.append(f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) selects edges")
         else:
             lines.append(
                 f"{_pairs(self.found())} at a false-discovery rate of 0.05, each from {_range(self.samples)} samples"
@@ -213,8 +211,8 @@ class Discovery:
         for other in self.also.values():
             edges, others = self.found(), other.found()
             lines.append(
-                f"{other.name}: {counted(int(others.sum()), 'edge')}, {int((others & ~edges).sum())} of them not here, "
-                f"{int((edges & ~others).sum())} here not there"
+                f"{other.name}: {counted(int(others.sum()), 'edge')}, {int((others & ~edges).sum())} additional and "
+                f"{int((edges & ~others).sum())} missing"
             )
         if self.streams is not None:
             lines.append(f"random streams: {self.streams}")

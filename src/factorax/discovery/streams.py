@@ -1,7 +1,7 @@
 """Random streams of a simulator: detection of whether two runs of one seed drew the same random numbers.
 
-A simulator that draws a different number of random numbers after different actions shifts its stream: from then on all
-random numbers differ, and targets change that no action influences. The states of its generators show this.
+If the number of random numbers that a simulator draws depends on the actions, its stream shifts: all later random
+numbers differ, and targets change that no action influences. The states of its generators show this.
 """
 
 import random

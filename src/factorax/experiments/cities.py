@@ -1,9 +1,10 @@
 """Traffic lights of real cities: four networks of the RESCO benchmark, in seconds of mean delay per trip.
 
-Near streets (`section`) against the global reward (`complete`) where there is more than one light, with the settings of
-the preset ``resco``; policies know no light by name, so that those of one city are played on another without further
-training; and controllers on the same evaluation seeds. Those seeds are neither trained on nor those on which settings
-were chosen. Means are plain means: an interquartile mean would hide the episodes that end in gridlock.
+Near streets (`section`) are compared with the global reward (`complete`) in cities with more than one light, with the
+settings of the preset ``resco``, and with controllers on the same evaluation seeds. These seeds were used neither for
+training nor for choosing settings. Policies do not depend on the identity of a light, so a policy of one city can be
+evaluated in another without further training. Means are arithmetic means: an interquartile mean would hide the episodes
+that end in gridlock.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from .harness.table import Table, from_rows, where
 
 NEAR, GLOBAL = "section", "complete"
 TARGETS = {"cologne1": 16.0, "cologne3": 18.0, "cologne8": 16.0, "grid4x4": 29.0}
-"""Seconds of delay to reach, about 0.9 of the greedy controller."""
+"""Delays to reach in seconds, about 0.9 of the delay of the greedy controller."""
 LIGHTS = {"cologne1": 1, "cologne3": 3, "cologne8": 8, "grid4x4": 16}
 PUBLISHED = {
     "cologne1": ("25.8 / 27.6", "26.1 / 28.9", "43.2 / 211", "30.8 / 32.3"),
@@ -32,7 +33,7 @@ PUBLISHED = {
     "cologne8": ("20.9 / 21.9", "22.1 / 22.3", "21.6 / 22.5", "33.9 / 37.5"),
     "grid4x4": ("33.3 / 34.2", "32.9 / 34.1", "44.0 / 45.9", "99.8 / 107"),
 }
-"""Of RESCO with SUMO 1.9, best epoch / mean of the last ten: greedy, IDQN, IPPO and FMA2C."""
+"""Published delays of RESCO with SUMO 1.9, best epoch / mean of the last ten: greedy, IDQN, IPPO and FMA2C."""
 CONTROLLERS: tuple[str, ...] = get_args(Named)
 
 
@@ -43,21 +44,21 @@ class Settings:
     cities: tuple[str, ...] = tuple(TARGETS)
     networks: tuple[str, ...] = (NEAR, GLOBAL)
     transfer: tuple[str, ...] = ("cologne3", "cologne8")
-    """City to train on, with near streets, and city to play on without further training; empty to leave it out."""
+    """City to train on, with near streets, and city to evaluate in without further training; empty for none."""
     episodes: tuple[int, ...] = (80, 100, 160, 40)
-    """Training episodes in each city."""
+    """Number of training episodes in each city."""
     seeds: int = 5
     evaluations: int = 10
-    """Evaluations, one after each of the last episodes of a training."""
+    """Number of evaluations, one after each of the last training episodes."""
     evaluation_seeds: int = 10
     played: int = 3
-    """Episodes of an evaluation: evaluations go round the evaluation seeds."""
+    """Number of episodes per evaluation; evaluations cycle through the evaluation seeds."""
     horizon: int = 3600
-    """Seconds of an episode."""
+    """Seconds per episode."""
 
 
 def plan(settings: Settings, seed: int) -> list[CityRun]:
-    """Return the trainings: every network on every city with every seed; near streets alone for a single light."""
+    """Return the trainings: every network in every city with every seed; only near streets for a single light."""
     s = settings
     first = seed * s.seeds
 
@@ -81,18 +82,19 @@ def plan(settings: Settings, seed: int) -> list[CityRun]:
 
 
 def _networks(settings: Settings, city: str) -> tuple[str, ...]:
-    """Return the networks to train with: for a single light, the global reward is left out if there is another."""
+    """Return the networks to train with; the global reward is left out for a single light, unless it is the only
+    network."""
     names = settings.networks
     return names if LIGHTS[city] > 1 or len(names) == 1 else tuple(name for name in names if name != GLOBAL)
 
 
 def cities_played(settings: Settings) -> tuple[str, ...]:
-    """Return the cities on which controllers are played: those trained on, and that of the transfer."""
+    """Return the cities in which controllers run: the training cities and the city of the transfer."""
     return tuple(dict.fromkeys((*settings.cities, *settings.transfer)))
 
 
 def parts(settings: Settings, seed: int) -> list[Part]:
-    """Return a part for every training and for the controllers on every city."""
+    """Return one part for each training, and one for the controllers in each city."""
     check_installed(cities_played(settings))
     played = [
         controllers_part(city, CONTROLLERS, settings.evaluation_seeds, settings.horizon)
@@ -126,7 +128,7 @@ def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
 
 
 def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-    """Return mean delays with 95 % intervals over seeds, episodes in gridlock, and near streets less the global
+    """Return mean delays with 95 % intervals over seeds, episodes in gridlock, and near streets minus the global
     reward."""
     summary: dict[str, Any] = {"cities": {}, "transfer": {}}
     for city in cities_played(settings):
@@ -144,7 +146,7 @@ def summarise(settings: Settings, table: Table) -> dict[str, Any]:
             entry["methods"] = {network: _scores(table, city, network, "evaluation") for network in networks}
             if {NEAR, GLOBAL} <= set(networks):
                 near, other = (np.array(entry["methods"][name]["seeds"]) for name in (NEAR, GLOBAL))
-                entry["near less global"] = _interval(near - other)  # the same seeds, in pairs
+                entry["near less global"] = _interval(near - other)  # paired by seed
         summary["cities"][city] = entry
     if settings.transfer:
         summary["transfer"] = _scores(table, settings.transfer[1], NEAR, "moved")
@@ -237,7 +239,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 
 def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-    """Draw a panel for each city: delay of training episodes, median and range of seeds; dashed, the controllers."""
+    """Plot one panel per city: delay of training episodes (median and range over seeds) and of controllers (dashed)."""
     columns = min(2, len(settings.cities))
     lines = -(-len(settings.cities) // columns)
     figure = Figure(figsize=(4.2 * columns + 0.6, 3.1 * lines + 0.5), layout="constrained")

@@ -162,8 +162,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
     every = {name: CASES[name].networks for name in summary}
     densest = {name: (CASES[name].networks[-1],) for name in summary}
-    head: dict[str, Any] = {"where": "Sec. 4.1", "paper": "proposed in a sentence, not tried"}
-    ours = "we chose problems, networks, stages of equal length and budgets; the paper names none"
+    head: dict[str, Any] = {"where": "Sec. 4.1", "paper": "proposed in one sentence, not tested"}
+    ours = "we chose the problems, networks, stages of equal length and budgets; the paper names none"
     budget = f"{settings.seeds} seeds, interquartile means with 95 % intervals"
     rows = []
     for claim, score, measure, networks in (
@@ -195,7 +195,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                     if result == "holds in part"
                     else ""
                 ),
-                note="A lead counts if its whole interval is above 0. Settings, steps, seeds and critic are the same.",
+                note="A lead counts if its whole interval is above 0. All methods have the same settings, steps, "
+                "seeds and critic.",
             )
         )
     return rows

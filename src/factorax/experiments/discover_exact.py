@@ -82,13 +82,13 @@ def parts(settings: Settings, seed: int) -> list[Part]:
 
     def part(make: Callable[[], Problem], name: str, horizon: int, trials: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
-            with jax.enable_x64(True):  # a car passes on so little to the one behind that 32 bits round it away
+            with jax.enable_x64(True):  # the effect of a car on the one behind is so small that 32 bits round it away
                 problem = make()
                 result = intervene(problem, horizon=horizon, trials=trials, one_step=horizon < 100, seed=seed)
             truth, edges = problem.network.to_dense(), result.found()
             at_once = result.also["one-step"].found().sum() if result.also else -1
             counts = [truth.sum(), (edges & truth).sum(), (edges & ~truth).sum(), at_once, result.steps]
-            apart = trials if not truth.all() else 1  # where no pair can lack an edge, one episode is enough
+            apart = trials if not truth.all() else 1  # if all pairs have an edge, one episode is enough
             return {"counts": np.array([*counts, apart * (len(truth) + 1) * horizon])}
 
         return Part(name, horizon * trials, compute)
@@ -139,7 +139,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
     def row(text: str, cases: dict[str, dict[str, int]], *tests: bool, note: str = "") -> Claim:
         counts = "; ".join(
-            f"{name}: {r['found']} of {r['edges']} edges, {r['spurious']} too many" for name, r in cases.items()
+            f"{name}: {r['found']} of {r['edges']} edges, {r['spurious']} spurious" for name, r in cases.items()
         )
         return Claim(
             claim=text,
@@ -150,8 +150,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             note=note,
             source="ours",
             chosen_by=(
-                f"us: the problems, and the {settings.trials} trials a pair (traffic: {settings.traffic_trials}); a "
-                "problem passes only if all of its edges are found and no other"
+                f"us: the problems and {settings.trials} trials per pair (traffic: {settings.traffic_trials}); a "
+                "problem passes only if all of its edges and no others are found"
             ),
             would_settle="More trials on the problems with missing edges: one changed target proves an edge.",
         )
@@ -165,19 +165,20 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     claims = [
         row("Interventions recover the paper's own networks exactly.", paper, *exact(paper)),
         row(
-            "Where influence comes after some steps, the network of one step misses it and that of returns has it.",
+            "If influence is delayed by several steps, the one-step network misses it and the network of returns "
+            "contains it.",
             chains,
             *exact(chains),
             *(r["one_step"] == 0 for r in chains.values()),
-            note="The networks of one step have no edges.",
+            note="The one-step networks have no edges.",
         ),
     ]
     if traffic:
-        text = "On grids of traffic lights the open-loop network is the row and the column of each light, exactly."
+        text = "On grids of traffic lights, the open-loop network is exactly the row and the column of each light."
         note = (
-            f"Targets with norm=fixed; {settings.traffic_trials} episodes of {settings.horizon} s a pair, in double "
-            "precision: what a light does reaches the entry five streets upstream by one car after the other, and in "
-            "single precision it is rounded away on the way."
+            f"Targets with norm=fixed; {settings.traffic_trials} episodes of {settings.horizon} s per pair, in double "
+            "precision: the effect of a light reaches the entry five streets upstream from car to car, and single "
+            "precision would round it away."
         )
         claims.append(row(text, traffic, *exact(traffic), note=note))
     return claims

@@ -145,7 +145,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: no edge outside the model, and the fraction of its edges that is found."""
     head: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
     head["chosen_by"] = (
-        f"us: the instances, {settings.trials} trials a pair in episodes of {settings.horizon} steps (UAV) and "
+        f"us: the instances, {settings.trials} trials per pair in episodes of {settings.horizon} steps (UAV) and "
         f"{settings.days} days (EV2Gym), drawn at random"
     )
     outside = "; ".join(f"{name}: {row['outside']} of {row['apart']} pairs" for name, row in summary.items())
@@ -156,23 +156,25 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     )
     return [
         Claim(
-            claim="On problems of others, interventions find no edge outside the network that is read from the model.",
+            claim="On third-party problems, interventions find no edge outside the network read from the model.",
             **head,
-            ours=f"edges outside: {outside}",
+            ours=f"edges outside the network: {outside}",
             verdict=verdict(*(row["outside"] == 0 for row in summary.values())),
-            would_settle="Reading the edges outside by hand: either the model's network or the intervention is wrong.",
-            note=f"Networks of returns, open loop. Every pair without an edge was changed in {least} re-runs or more.",
+            would_settle="Checking the edges outside by hand: either the model's network or the intervention is wrong.",
+            note="Networks of returns, open loop. For every pair without an edge, the action was changed in at least "
+            f"{least} replays.",
         ),
         Claim(
-            claim="And they find every edge that the model has.",
+            claim="On third-party problems, interventions find every edge of the network read from the model.",
             **head,
             ours=f"found: {shares}",
             verdict=verdict(*(row["found"] == row["edges"] for row in summary.values())),
             would_settle=(
-                "Days on which the missing edges act, found by a directed search or by more days: one changed target "
+                "Days on which the missing edges act, from a directed search or from more days: one changed target "
                 "proves an edge."
             ),
-            note="An edge of the model is one that can act; one that never acted in the episodes played is not found.",
+            note="An edge of the model is a possible influence; an influence that did not occur in any episode "
+            "cannot be found.",
         ),
     ]
 

@@ -245,13 +245,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     )
     return [
         Claim(
-            claim=f"Where there is no edge, a test at a level of 5 % finds one in at most 5 % of {settings.nulls:,} "
-            "data sets.",
+            claim=f"If no edge exists, a test at level 5 % reports one in at most 5 % of {settings.nulls:,} data sets.",
             **head,
-            ours=f"share of data sets with a false edge, with exact 95 % intervals (Clopper–Pearson): {false_edges}",
+            ours=f"fraction of data sets with a false edge, with exact 95 % intervals (Clopper–Pearson): {false_edges}",
             verdict=verdict(*kept),
-            note="A test passes if its exact interval does not lie above 5 % and ends below 6.25 %: a rate of exactly "
-            "5 % cannot be shown to be less. Prediction and the gated critic promise no such rate.",
+            note="A test passes if its exact interval does not lie above 5 % and ends below 6.25 %: no sample shows "
+            "that a rate of exactly 5 % is below 5 %. Prediction and the gated critic do not control this rate.",
             chosen_by=f"we chose the level, the tolerance of a quarter, {settings.nulls:,} data sets of 20 actions, 20 "
             f"targets and {settings.null_samples} samples",
             would_settle="more data sets, if an interval reaches above 6.25 % and begins below 5 %"
@@ -260,8 +259,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         ),
         Claim(
             claim=(
-                f"On the coupled search bandit the dependence test finds all edges with {most:,} samples, 95 % of what "
-                "it finds being true."
+                f"On the coupled search bandit, the dependence test finds all edges with {most:,} samples, and 95 % "
+                "of the edges it finds are true."
             ),
             **head,
             ours=f"recall {of('dependence', 'recall')}; precision {of('dependence', 'precision')}",
@@ -269,26 +268,27 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             chosen_by=f"we chose the numbers of samples up to {most:,}, and the limits of 0.99 and 0.94",
             would_settle="300,000 samples for n = 1000" if found_all == "holds in part" else "",
             note=(
-                "Each of k actions explains 1/k of the penalty's variance, so that k = 1000 takes ten times the "
-                "samples of k = 100. The score test sees the own targets alone: the penalty is even in every action, "
-                "E[z ζ] = 0, and leaving such an edge out has no bias."
+                "Each of k actions explains 1/k of the penalty's variance, so k = 1000 needs ten times as many "
+                "samples as k = 100. The score test finds only the edges to an action's own target: the penalty is "
+                "even in every action, so E[z ζ] = 0, and leaving out such an edge causes no bias."
             ),
         ),
         Claim(
             claim=(
-                "On the same data a test keeps its precision at every number of samples; prediction with a threshold "
-                "set by hand does not, or misses what is weak."
+                "On the same data, a test keeps its precision at every sample size; prediction with a hand-set "
+                "threshold loses precision or misses weak edges."
             ),
             **head,
             ours=(
-                f"n = {min(settings.dimensions)}, least precision over samples: {least}; with {most:,} samples: {both}"
+                f"n = {min(settings.dimensions)}, lowest precision over sample sizes: {least}; with {most:,} samples: "
+                f"{both}"
             ),
             verdict=keeps,
             chosen_by="we chose the two thresholds of prediction, and the limit of 0.9",
             would_settle="more repetitions, and thresholds between the two" if keeps == "holds in part" else "",
             note=(
-                "With samples enough, and the right threshold, prediction finds the whole network, and more exactly "
-                "than a test that allows one false edge in twenty; which threshold is right depends on the number of "
+                "With enough samples and the right threshold, prediction finds the whole network, with fewer errors "
+                "than a test that allows one false edge in twenty; the right threshold depends on the number of "
                 "samples."
             ),
         ),

@@ -101,7 +101,7 @@ class EnumeratedChain:
             rewards = self.bits[s] - COST * self.bits
             advantage = rewards + self.discount * after - self.values[s]
             score = self.bits - act
-            for kappa, net in enumerate(nets):  # scores of different actors have parameters of their own
+            for kappa, net in enumerate(nets):  # scores of different actors have separate parameters
                 g = score * np.asarray(credit(net, advantage))
                 total[kappa] += weight * (p @ g**2 - (p @ g) ** 2).sum()
             if stop.is_set():
@@ -196,12 +196,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         Claim(
             claim="Keeping rewards from further away lowers the bias of the gradient and raises its variance.",
             where="Sec. 5.2",
-            paper="said of lights up to n edges away, without numbers",
+            paper="stated for lights up to n edges away, without numbers",
             ours=(
                 f"exact, κ = 0 to {settings.n - 1} hops: the bias falls at every hop in {sum(falls)} of {len(cells)} "
-                f"chains, from {max(c['bias'][0] for c in cells):.2g} of the gradient at most to 0; the variance rises "
-                f"at every hop in {sum(rises)}, from {min(c['variance'][0] for c in cells):.2g} of that with all "
-                "rewards at least"
+                f"chains, from {max(c['bias'][0] for c in cells):.2g} of the gradient or less to 0; the variance "
+                f"rises at every hop in {sum(rises)}, from {min(c['variance'][0] for c in cells):.2g} or more of the "
+                "variance with all rewards"
             ),
             verdict=verdict(*falls, *rises),
             chosen_by=chosen,
@@ -212,12 +212,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             where="not in the paper",
             paper="–",
             ours=(
-                f"the factor for each hop, exact: {rates}; no point is off the fitted exponential by more than a "
-                f"factor {max(c['off'] for c in cells):.2f}"
+                f"factor per hop, exact: {rates}; no point differs from the fitted exponential by more than a factor "
+                f"of {max(c['off'] for c in cells):.2f}"
             ),
             verdict=verdict(*(c["off"] < 1.5 and c["rate"] < c["discount"] for c in cells)),
             note=(
-                "Stated by Qu, Wierman and Li (2020). Influence needs a step for every hop, so the bias is at most of "
+                "Stated by Qu, Wierman and Li (2020). Influence needs one step per hop, so the bias is at most of "
                 "the order of γ^κ; weak coupling makes it smaller."
             ),
             source="ours",

@@ -225,8 +225,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     note = f"{settings.seeds} seeds; interquartile means with 95 % intervals of the return over all of training."
     head: dict[str, Any] = {"where": "not in the paper", "paper": "–", "source": "ours"}
     head["chosen_by"] = (
-        f"us: the problems, their settings and numbers of steps, {settings.seeds} seeds, and intervals of 95 % that "
-        "must be apart"
+        f"us: the problems, their settings and numbers of steps, {settings.seeds} seeds, and that 95 % intervals must "
+        "not overlap"
     )
     head["would_settle"] = "More seeds on the problems whose intervals overlap."
     adaptive = (TRUE, ADAPTIVE, FROM_NEAR, NEAR, COMPLETE)
@@ -234,8 +234,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     rows_of_claims = [
         Claim(
             claim=(
-                "An adaptive network is never significantly worse than the better of the complete one and the one it "
-                "was given."
+                "An adaptive network is never significantly worse than the better of the complete network and its "
+                "initial network."
             ),
             **head,
             ours=said(adaptive, "area"),
@@ -247,8 +247,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         ),
         Claim(
             claim=(
-                "Where samples are few, an adaptive network that begins with all edges learns faster than the complete "
-                "one."
+                "With few samples, an adaptive network that starts with all edges learns faster than the complete "
+                "network."
             ),
             **head,
             ours=said((ADAPTIVE, COMPLETE), "area"),
@@ -267,8 +267,8 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         rows_of_claims.append(
             Claim(
                 claim=(
-                    "Crediting by lag is no worse than the same network without lags, and better where influence comes "
-                    "late."
+                    "Crediting by lag is no worse than the same network without lags, and better where influence is "
+                    "delayed."
                 ),
                 **head,
                 ours=said((LAGGED, TRUE), "area", lagged),

@@ -1,4 +1,4 @@
-"""Fig. 4b: the last action has no part in the penalty, but VPG credits it with the errors of all others."""
+"""Fig. 4b: the last action is not part of the penalty, but VPG credits it with the errors of all other actions."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -105,7 +105,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     vpg, fpg = summary["VPG"], summary["FPG"]
     rows = []
     for what, claim in (
-        ("squared error", "VPG leaves a larger error in the one action that has no part in the penalty (aliasing)."),
+        ("squared error", "VPG leaves a larger error in the one action that is not part of the penalty (aliasing)."),
         ("variation within a run", "Under VPG the error of that action is noisier than under FPG."),
     ):
         if what not in vpg or what not in fpg:
@@ -119,7 +119,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 ours=f"{what}, VPG / FPG over the last fifth: {ratio}, with step sizes {settings.vpg_step_size:g} and "
                 f"{settings.fpg_step_size:g}",
                 verdict=verdict(ratio.low > 1),
-                note="Of the mean action; the drawn action has the policy's own variance of 1 on top."
+                note="The error is that of the mean action; a sampled action adds the policy's own variance of 1."
                 if what == "squared error"
                 else "",
                 chosen_by=chosen(

@@ -162,7 +162,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             paper="stable at 0.001; 0.5 for the others",
             ours=lost("VPG"),
             verdict=verdict(high["diverged"] == high["runs"], low["diverged"] == 0),
-            note="Rewards divided by n, as everywhere here.",
+            note="Rewards are divided by n unless a claim says otherwise.",
             chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, {DIVERGENCE}"),
         ),
         Claim(
@@ -182,7 +182,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             paper="curves only",
             ours=f"final gaps {gap('VPG', settings.low_step_size)}; {gap('VPG b(s)')}; {gap('VPG b(s,a)')}",
             verdict=verdict(below(value, low), below(action, low)),
-            note="VPG without a baseline at its own step size, the others at theirs.",
+            note="VPG without a baseline runs at its own step size, the others at theirs.",
             chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}"),
         ),
         Claim(
@@ -192,7 +192,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             ours=f"mean gap over the second half: {gap('VPG b(s)', what='gap over the second half')}; "
             f"{gap('VPG b(s,a)', what='gap over the second half')}",
             verdict=verdict(below(action, value, "gap over the second half")),
-            note="With aᵢ replaced by its mean in factor i's baseline; as printed, b(s,a) biases the gradient.",
+            note="In the baseline of factor i, aᵢ is replaced by its mean; as printed, b(s,a) biases the gradient.",
             chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, the second half of them, how aᵢ is replaced"),
         ),
         Claim(
@@ -203,7 +203,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             f"{gap(AS_PRINTED.label, what='gap over the second half')}",
             verdict=verdict(below(printed, value, "gap over the second half")),
             note="In expectation μᵢ moves by 2η (Φ(μᵢ − wᵢ) − Φ(μᵢ − cᵢ)) / n instead of 2η (½ − Φ(μᵢ − cᵢ)) / n, "
-            "exactly: by nothing, for any μ, once w has learnt c.",
+            "exactly: by zero, for any μ, once w has learnt c.",
             chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, the second half of them"),
         ),
         Claim(
@@ -250,12 +250,13 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 ),
             ),
             note=(
-                "VPG with b(s,a) comes to rest where FPG without a baseline does: w has then learnt the centre, and "
-                "the baseline takes off what K leaves out. It needs longer, and a baseline of just this form."
+                "VPG with b(s,a) settles where FPG without a baseline does: w has then learnt the centre, and the "
+                "baseline subtracts what K leaves out. It takes longer, and it needs a baseline of exactly this "
+                "form."
             ),
             chosen_by=chosen(paper=sizes, us=f"{SCALE}, {steps}, how aᵢ is replaced in b(s,a)"),
-            would_settle="The paper's b(s,a): how it was kept from biasing the gradient, and the number of steps. "
-            "Where VPG with b(s,a) ends depends on both.",
+            would_settle="Details of the paper's b(s,a): how it was kept from biasing the gradient, and the number "
+            "of steps. Where VPG with b(s,a) ends depends on both.",
         ),
     ]
     return settled(rows)

@@ -134,15 +134,15 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 where="Sec. 5.1; App. D, Fig. 9",
                 paper="ratio ≤ 1 in every cell",
                 ours=(
-                    f"of {len(ratios)} cells, runs of VPG alone diverge in {ratios.count('VPG diverges')}, of FPG "
-                    f"alone in {ratios.count('FPG diverges')}, of both in {ratios.count('both diverge')}; in "
-                    f"{len(finite)} others the ratio is above 1 in {above} (beyond doubt in {surely}), below it beyond "
-                    f"doubt in {surely_below}; largest {largest:.4g}{interval}"
+                    f"of {len(ratios)} cells, only VPG diverges in {ratios.count('VPG diverges')}, only FPG in "
+                    f"{ratios.count('FPG diverges')}, both in {ratios.count('both diverge')}; in the {len(finite)} "
+                    f"others the ratio is above 1 in {above} (significantly in {surely}) and significantly below 1 "
+                    f"in {surely_below}; largest {largest:.4g}{interval}"
                 ),
                 verdict=holds,
                 note=(
-                    "Intervals hold for all cells of both grids at once, at 95 %. The ratio nears 1 where the step "
-                    "size is too small to get anywhere: then both follow the mean gradient."
+                    "Intervals hold for all cells of both grids at once, at 95 %. The ratio approaches 1 where the "
+                    "step size is too small to make progress: both then follow the mean gradient."
                 ),
                 chosen_by=chosen(
                     paper="the couplings, λ = 0.01, number of steps, 16 seeds", us=f"{GRID}, {SCALE}, the confidence"

@@ -101,22 +101,22 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     paper = "the gap of 0.1, the limit of 500,000 steps, 16 seeds"
     rows = [
         Claim(
-            claim="FPG needs far fewer steps than VPG to come near the optimum, at the same step size.",
+            claim="FPG needs far fewer steps than VPG to get near the optimum, at the same step size.",
             where="App. D, Fig. 8",
             paper="surface only",
             ours=(
-                f"of {len(pairs)} cells with n > 1, all seeds arrive with FPG alone in {only['FPG']}, with VPG alone "
-                f"in {only['VPG']}, with both in {len(both)}: there FPG / VPG has a {spread}, below 1 beyond doubt in "
+                f"of {len(pairs)} cells with n > 1, all seeds arrive with only FPG in {only['FPG']}, with only VPG in "
+                f"{only['VPG']}, with both in {len(both)}: there FPG / VPG has a {spread}, significantly below 1 in "
                 f"{fewer}, above 1 in {more}"
             ),
             verdict=verdict(only["FPG"] > 0 and only["VPG"] == 0, more == 0, bool(both and np.median(ratios) < FAR)),
             note=(
-                "At one step size and where both arrive, the ratio nears 1 as the step size falls: with little noise "
-                "both follow the mean gradient. What FPG buys is that large step sizes work."
+                "Where both arrive at the same step size, the ratio approaches 1 as the step size falls: with little "
+                "noise, both follow the mean gradient. The benefit of FPG is that large step sizes work."
             ),
-            chosen_by=chosen(paper=paper, us=f"{GRID}, that far fewer is half in the median cell, {SCALE}"),
-            would_settle="The paper's grid: the median is over cells, and most in which both arrive have small step "
-            "sizes.",
+            chosen_by=chosen(paper=paper, us=f"{GRID}, that half in the median cell counts as far fewer, {SCALE}"),
+            would_settle="The paper's grid: the median is over cells, and most cells in which both arrive have small "
+            "step sizes.",
         )
     ]
     return settled(rows + _at_best(settings, summary["best step sizes"], paper))
@@ -133,14 +133,15 @@ def _at_best(settings: Settings, best: list[dict[str, Any]], paper: str) -> list
     shown = "; ".join(f"n = {n}: {ratio}" for n, ratio in ratios.items())
     return [
         Claim(
-            claim="FPG needs far fewer steps than VPG to come near the optimum, each at its best step size for each n.",
+            claim="FPG needs far fewer steps than VPG to get near the optimum, each at its best step size for each n.",
             where="App. D, Fig. 8",
             paper="surface only",
             ours=f"FPG / VPG: {shown or 'none'}"
-            + (f"; with n = {', '.join(map(str, alone))} VPG arrives with no step size" if alone else ""),
+            + (f"; with n = {', '.join(map(str, alone))} VPG arrives with none of the step sizes" if alone else ""),
             verdict=verdict(*far, len(arrived) == len(best)),
-            note="The best step size is that with the fewest steps on the same seeds, of those with which all arrive.",
-            chosen_by=chosen(paper=paper, us=f"{GRID}, that far fewer is half, {SCALE}"),
+            note="The best step size is the one with the fewest steps on the same seeds, among those with which all "
+            "seeds arrive.",
+            chosen_by=chosen(paper=paper, us=f"{GRID}, that half counts as far fewer, {SCALE}"),
             would_settle=f"More seeds with n = {', '.join(str(n) for n, r in ratios.items() if r.high >= FAR)}: the "
             "interval of the ratio is not below one half.",
         )

@@ -102,22 +102,22 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             would_settle="The paper's grid: whether it has n = 1 with a step size of 1.",
         ),
         Claim(
-            claim="FPG converges to the optimum for every dimension and step size with which the mean can get there.",
+            claim="FPG converges to the optimum for every dimension and step size with which the mean can reach it.",
             where=where,
             paper="surface only; no threshold",
             ours=f"in {sum(within)} of {n_cells} cells the mean can cross {FARTHEST:g} units in {settings.steps:,} "
             f"steps; FPG's mean gap is below {settings.converged:g} in {near['FPG']} of these (VPG's in {near['VPG']})",
             verdict=verdict(near["FPG"] > near["VPG"], near["FPG"] == sum(within)),
-            note=f"The mean moves by at most η/n a step on average, and a centre is up to {FARTHEST:g} units away. In "
-            f"{wide} of the {sum(within) - near['FPG']} others the ball in which a fixed step size leaves FPG has a "
-            f"radius above {settings.converged:g} by its closed form.",
+            note=f"The mean moves by at most η/n per step on average, and a centre is up to {FARTHEST:g} units away. "
+            f"In {wide} of the {sum(within) - near['FPG']} others the ball in which FPG with a fixed step size stays "
+            f"has a radius above {settings.converged:g} by its closed form.",
             chosen_by=chosen(
                 paper=budget, us=f"{GRID}, the threshold of {settings.converged:g} (the tolerance of Fig. 8), {SCALE}"
             ),
             would_settle="The paper's grid, and the gap below which it calls a run converged.",
         ),
         Claim(
-            claim="VPG is very sensitive to the step size, the more so the more actions there are.",
+            claim="VPG is very sensitive to the step size, and more so with more actions.",
             where=where,
             paper="surface only",
             ours=(
@@ -150,20 +150,20 @@ def _ball(settings: Settings, cells: dict[str, list[dict[str, Any]]]) -> list[Cl
     fit = [r.mean / p for r, p in zip(ratios, predicted, strict=True)]
     return [
         Claim(
-            claim="With a fixed step size the policy comes to rest in a ball around the optimum whose radius grows "
-            "with the variance of the estimator.",
+            claim="With a fixed step size, the policy settles in a ball around the optimum whose radius grows with "
+            "the variance of the estimator.",
             where="Sec. 5.2",
             paper="posited, to explain Fig. 5",
-            ours=f"in {len(ratios)} cells with n > 1 in which both have come to rest, VPG's mean gap is above FPG's "
-            f"beyond doubt in {sum(larger)}, {min(times):.2g} to {max(times):.2g} times as "
-            f"large; that is {min(fit):.2f} to {max(fit):.2f} of √(variance of VPG / variance of FPG), and the gaps "
-            f"are {min(shares):.2f} to {max(shares):.2f} of the closed form",
+            ours=f"in {len(ratios)} cells with n > 1 in which both have settled, VPG's mean gap is significantly "
+            f"above FPG's in {sum(larger)}, {min(times):.2g} to {max(times):.2g} times as large; that is "
+            f"{min(fit):.2f} to {max(fit):.2f} of √(variance of VPG / variance of FPG), and the gaps are "
+            f"{min(shares):.2f} to {max(shares):.2f} of the closed form",
             verdict=verdict(*larger),
             note="To first order the radius is √(2/π) √(v η / (4φ(0) n)), v being the variance of n times an update: "
             "it grows with the square root of step size times variance, not with the variance.",
             chosen_by=chosen(
-                us=f"{GRID}, which cells count as at rest (η times steps is at least {FARTHEST + RELAXED:g} n, and the "
-                f"closed form of VPG at most {SMALL:g}; the latter after we had seen the data)"
+                us=f"{GRID}, which cells count as settled (η times steps is at least {FARTHEST + RELAXED:g} n, and "
+                f"the closed form of VPG at most {SMALL:g}; the latter after we had seen the data)"
             ),
             would_settle=f"More seeds: in {len(larger) - sum(larger)} cells the interval of the ratio includes 1.",
         )

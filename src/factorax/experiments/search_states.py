@@ -179,7 +179,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             ax.fill_between(settings.step_sizes, low, high, color=plots.COLOURS[label], alpha=0.25, linewidth=0)
         ax.set(xscale="log", yscale="log", xlabel="step size η", title=f"Cost = ‖a − π*(s)‖ of p = {norm}")
         if not any(grids.whole(c) for c in summary["cells"] if c["norm"] == norm):
-            # Logarithmic axes without data have no limits of their own.
+            # Logarithmic axes without data have no default limits.
             ax.set(xlim=(min(settings.step_sizes) / 2, 2 * max(settings.step_sizes)), ylim=(0.1, 10.0))
         ax.title.set_fontsize(10)
         plots.plain_log_ticks(ax.yaxis)
@@ -202,9 +202,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         ratio = Interval(**best["FPG / VPG"]) if "FPG / VPG" in best else None
         sizes = {m: f"{best[m]['step_size']:g}" if best[m] else "none" for m in ("FPG", "VPG")}
         note = (
-            "π*(s) = W s, and the policy's mean is Θ s: states share parameters. Each action has a target of its own."
+            "π*(s) = W s, and the policy's mean is Θ s: states share parameters. Each action has its own target."
             if norm == 1
-            else "The distance is one target of all actions: K is complete, and FPG is VPG, run by run."
+            else "The distance is one target that all actions influence: K is complete, and FPG equals VPG, run by run."
         )
         edges = (min(settings.step_sizes), max(settings.step_sizes))
         at_edge = [m for m in ("FPG", "VPG") if best[m] and best[m]["step_size"] in edges]
@@ -212,9 +212,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             note += f" The best step size of {' and '.join(at_edge)} is at the edge of the grid."
         rows.append(
             Claim(
-                claim=f"With states, and Cost(a) = ‖a − π*(s)‖ of p = {norm}, FPG outperforms VPG.",
+                claim=f"With states and Cost(a) = ‖a − π*(s)‖ with p = {norm}, FPG outperforms VPG.",
                 where="App. D, Implications for MDPs",
-                paper="expected for all p ≥ 1; not tried",
+                paper="expected for all p ≥ 1; not tested",
                 ours=f"mean error, FPG / VPG, each at its best step size ({sizes['FPG']} and {sizes['VPG']}): "
                 f"{ratio or 'none, for a method diverges with all'}; FPG has a diverged run with {lost['FPG']} of "
                 f"{len(settings.step_sizes)} step sizes, VPG with {lost['VPG']}",

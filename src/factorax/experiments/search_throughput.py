@@ -204,7 +204,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             would_settle="A quiet machine, or more repetitions: the interval includes the bound.",
         )
 
-    hardly = "that 0.9 of the speed is hardly more time"
+    hardly = "that 0.9 of the speed counts as hardly more time"
     slow, fast = f"{NAIVE} / VPG b(s)", "VPG b(s,a) / VPG b(s)"
     rows = [
         row(
@@ -212,12 +212,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             f"FPG / VPG: {shown('FPG / VPG')}",
             "9950 / 10534 = 0.94",
             above(Interval(**summary["FPG / VPG"]), 0.9),
-            "Here it is the faster one: VPG must add up the rewards of all actions before the first can be updated.",
+            "FPG is faster here: VPG must add up the rewards of all actions before the first can be updated.",
             hardly,
             where=f"Sec. 4 (no computational overhead); {TABLE}",
         ),
         row(
-            "With a state-dependent baseline FPG costs hardly more time than VPG does with one.",
+            "With a state-dependent baseline FPG costs hardly more time than VPG with one.",
             f"FPG b(s) / VPG b(s): {shown('FPG b(s) / VPG b(s)')}",
             "9670 / 9885 = 0.98",
             above(Interval(**summary["FPG b(s) / VPG b(s)"]), 0.9),
@@ -225,13 +225,13 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             hardly,
         ),
         row(
-            "b(s,a) as implemented, with n evaluations a step, makes training two orders of magnitude slower.",
-            f"{slow}: {shown(slow)}; with one evaluation a step: {shown(fast)}",
+            "b(s,a) as implemented, with n evaluations per step, makes training two orders of magnitude slower.",
+            f"{slow}: {shown(slow)}; with one evaluation per step: {shown(fast)}",
             "80 / 9885 = 0.008",
             verdict(summary[slow]["high"] < 0.03),
-            "Holds as implemented; avoidable. Only one term of the sum changes from factor to factor, so that one "
-            "evaluation a step suffices. That the paper makes n evaluations is inferred from its figure.",
-            "that a ratio below 0.03 is two orders of magnitude",
+            "Holds as implemented; avoidable. Only one term of the sum changes from factor to factor, so one "
+            "evaluation per step suffices. That the paper makes n evaluations is inferred from its figure.",
+            "that a ratio below 0.03 counts as two orders of magnitude",
         ),
     ]
     return settled(rows)

@@ -56,15 +56,16 @@ def _claim(settings: Settings, summary: dict[str, Any], family: str, names: list
             f"({family})."
         ),
         where="Fig. 5b",
-        paper="final values against n, without numbers",
+        paper="plot of final values over n, without numbers",
         ours=(
             f"return over the last tenth of training, interquartile mean of {settings.seeds} seeds: "
-            f"{said('training')}; over all of it: {said('area')}; of most probable actions in SUMO: {said('sumo')}; "
-            f"{settings.iterations} iterations of {settings.n_envs} episodes, preset {settings.preset}"
+            f"{said('training')}; over all of training: {said('area')}; with most probable actions in SUMO: "
+            f"{said('sumo')}; {settings.iterations} iterations of {settings.n_envs} episodes, preset "
+            f"{settings.preset}"
         ),
         verdict=result,
-        chosen_by=f"{CHOSEN_BY}, and that means fall from every n to the next, with no rise beyond an interval",
-        would_settle="more seeds of neighbouring n, whose intervals overlap" if result == "holds in part" else "",
+        chosen_by=f"{CHOSEN_BY}, and that means fall from each n to the next, with no rise larger than an interval",
+        would_settle="more seeds for neighbouring n, whose intervals overlap" if result == "holds in part" else "",
     )
 
 

@@ -50,7 +50,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         claim(
             "On 3×3 lights, it ends with a better policy.",
             "training",
-            f"return over the last tenth of training: {said('training')}; of most probable actions in SUMO: "
+            f"return over the last tenth of training: {said('training')}; with most probable actions in SUMO: "
             f"{said('sumo') or 'not measured'}",
         ),
     ]

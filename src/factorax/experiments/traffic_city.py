@@ -139,18 +139,19 @@ def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     )
     return [
         Claim(
-            claim="The more lights there are, the more is gained by crediting each with near streets alone.",
+            claim="The more lights there are, the larger the gain from crediting each light only with near streets.",
             where="Sec. 5.2",
             paper="with a global reward, aliasing becomes more likely with the number of lights",
             ours=(
-                f"return of a light at the end of training, with near streets and with all: {returns}; median and "
-                f"range of {settings.seeds} seeds of {settings.iterations} iterations of {settings.n_envs} episodes"
+                f"return per light at the end of training, with near streets and with all streets: {returns}; median "
+                f"and range of {settings.seeds} seeds of {settings.iterations} iterations of {settings.n_envs} "
+                "episodes"
             ),
             verdict=verdict(gains[-1] > gains[0], all(apart)),
             source="paper",
             chosen_by=(
                 f"us: the measure, the sizes of the grids, {settings.iterations} iterations of {settings.n_envs} "
-                f"episodes, {settings.seeds} seeds, and that their whole ranges must be apart"
+                f"episodes, {settings.seeds} seeds, and that their ranges must not overlap"
             ),
             would_settle="More seeds on the grids where the ranges overlap.",
         )

@@ -257,14 +257,14 @@ def _of_near(settings: Settings, name: str, stages: dict[str, Any]) -> Claim:
     near, everything = rows["incident"], rows["complete"]
     result = verdict(near["variance"] < everything["variance"], near["error"] < everything["error"])
     return Claim(
-        claim="Crediting a light with near streets biases its gradient and lowers its variance; at the size of the "
-        "paper's batches the second outweighs the first.",
+        claim="Crediting a light with near streets biases its gradient and lowers its variance; with batches of the "
+        "paper's size, the lower variance outweighs the bias.",
         where="Sec. 4.1; Sec. 5.2",
-        paper="said, without numbers",
+        paper="stated, without numbers",
         ours=(
             f"{name} lights, the gradient of a batch of {settings.n_envs} episodes, in units of the corridor's "
             f"variance, after {settings.iterations} iterations: {_said(rows)} (standard errors). The mean squared "
-            f"error is least for {best}"
+            f"error is smallest for {best}"
         ),
         verdict=result,
         chosen_by="the batch of 50 episodes is the paper's; γ = 0.97, bits for actions, a fixed norm and the training "
@@ -291,19 +291,19 @@ def _of_levels(settings: Settings, name: str, stages: dict[str, Any]) -> Claim:
     return Claim(
         claim=f"On {name} lights, a larger n reduces the bias of a light's gradient and increases its variance.",
         where="Sec. 5.2",
-        paper="said, without numbers",
+        paper="stated, without numbers",
         ours=(
             f"the gradient of a batch of {settings.n_envs} episodes, in units of the variance with all streets: "
             + "; ".join(f"{stage} policy: {_said(rows)}" for stage, rows in stages.items())
             + " (standard errors)"
-            + (f". Steps that are not beyond two standard errors: {'; '.join(exceptions)}" if exceptions else "")
+            + (f". Steps within two standard errors: {'; '.join(exceptions)}" if exceptions else "")
         ),
         verdict=result,
-        chosen_by="n, γ = 0.999, Gaussian actions, the norm and 50 episodes are those of Fig. 5b; a critic of every "
+        chosen_by="n, γ = 0.999, Gaussian actions, the norm and 50 episodes are those of Fig. 5b; a critic for each "
         f"street, {settings.iterations} iterations with n = 0 and the limit of two standard errors are ours",
         would_settle="more batches, where a step is smaller than its error" if result == "holds in part" else "",
-        note="A step counts if it is beyond two standard errors (jackknife over batches), in both stages. The bias is "
-        "the difference to all streets, which has none.",
+        note="A step counts if it is beyond two standard errors (jackknife over batches), in both stages. The bias "
+        "is the difference from the gradient with all streets, which has none.",
     )
 
 

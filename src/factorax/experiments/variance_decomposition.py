@@ -237,16 +237,16 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 where="Sec. 4.1, Fig. 3",
                 paper="curves only",
                 ours=(
-                    f"|linear| / quadratic, exact: {ratio[low]:.3g} at n = {low}, {ratio[high]:.3g} at n = {high}; the "
-                    f"quadratic one is the larger from n = {crossing}; at n = {high} it is {truth:.4g}, sampled "
+                    f"|linear| / quadratic, exact: {ratio[low]:.3g} at n = {low}, {ratio[high]:.3g} at n = {high}; "
+                    f"the quadratic term is larger from n = {crossing}; at n = {high} it is {truth:.4g}, sampled "
                     f"{sampled['mean']:.4g} [{sampled['low']:.4g}, {sampled['high']:.4g}]"
                 ),
                 verdict=verdict(
                     ratio[high] < ratio[low] and ratio[high] < 0.1, crossing is not None and crossing <= 16
                 ),
                 note="The ratio falls as 1/n.",
-                chosen_by=f"{chosen}, and that the larger from n ≤ 16 and a ratio below 0.1 at the end are enough",
-                would_settle="A bound by the paper on what it calls small.",
+                chosen_by=f"{chosen}, and the criterion: larger from n ≤ 16, and a ratio below 0.1 at the end",
+                would_settle="A statement in the paper of what it calls small.",
             )
         )
     totals = [cells[p, n, "total"] for p, n in product(FIGURE, settings.dimensions)]
@@ -258,12 +258,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             where="Sec. 4.1, Fig. 3",
             paper="curves only",
             ours=f"ΔV > 0 in {sum(c['exact'] > 0 for c in totals)} of {len(totals)} cases exactly, in "
-            f"{sum(c['sampled']['low'] > 0 for c in totals)} beyond doubt by sampling; the covariance term that Prop. "
-            f"2 leaves out is zero here, and its interval holds 0 in {zeros} of {len(covariance)}",
+            f"{sum(c['sampled']['low'] > 0 for c in totals)} significantly by sampling; the covariance term that "
+            f"Prop. 2 leaves out is zero here, and its interval contains 0 in {zeros} of {len(covariance)}",
             verdict=verdict(all(c["exact"] > 0 for c in totals)),
             note=(
-                "Both bandits have targets of one sign, so both terms are positive. For ΔV < 0 see the page of "
-                "departures."
+                "Both bandits have targets of one sign, so both terms are positive. For ΔV < 0, see the page on "
+                "departures from the paper."
             ),
             chosen_by=chosen,
         )
@@ -272,7 +272,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     share = {n: third[n] / cells["coupled", n, "total"]["exact"] for n in (low, high)}
     rows.append(
         Claim(
-            claim="With coupled targets too (the search bandit with a penalty), two terms are the whole of ΔV.",
+            claim="With coupled targets too (the search bandit with a penalty), ΔV consists of two terms only.",
             where="Prop. 2; Sec. 5.1",
             paper="stated as an equality; coupled targets are not in its figure",
             ours=(
@@ -281,9 +281,9 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             ),
             verdict=verdict(all(abs(value) < 1e-9 for value in third.values())),
             note=(
-                "All actions share the penalty, and each has a target of its own, so the co-parent condition fails. "
-                "The term grows as √n and the quadratic one as n²: on this bandit leaving it out does little harm. "
-                "In general it can outweigh the others."
+                "All actions share the penalty, and each has its own target, so the co-parent condition fails. The "
+                "term grows as √n and the quadratic one as n²: on this bandit leaving it out does little harm. In "
+                "general it can outweigh the others."
             ),
             chosen_by=f"us: the multiplier 1 of the penalty (the paper: 0.01), the dimensions {low} to {high}",
         )

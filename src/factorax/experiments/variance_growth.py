@@ -198,13 +198,13 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     dense = [w for w in widths if w >= 0.9 * n]
     sparsest, least = min(widths), min(dense)
     checked = (
-        f"95 % intervals of {settings.samples:,} samples hold the closed form in {inside} of {len(summary['cells'])}"
+        f"95 % intervals of {settings.samples:,} samples contain the closed form in {inside} of {len(summary['cells'])}"
     )
     return [
         Claim(
             claim="The variance of the vanilla policy gradient grows quadratically in the number of actions.",
             where="Abstract",
-            paper="said, without numbers",
+            paper="stated, without numbers",
             ours=(
                 f"exact exponents from n = {low} to {high:,}, search bandit: the whole gradient "
                 f"{power['VPG none']:.2f} without a baseline and {power['VPG b(s)']:.2f} with b(s); one factor "
@@ -213,16 +213,17 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             # The exponent of one factor is that of the sum over n factors, less 1.
             verdict=verdict(*(abs(power[f"VPG {name}"] - p) < 0.1 for name in BASELINES for p in (2, 3))),
             note="Rewards are not divided by n; with the division of the learning experiments each exponent is 2 less.",
-            chosen_by="us: the bandit, the dimensions, and that an exponent within 0.1 will do",
+            chosen_by="us: the bandit, the dimensions, and a tolerance of 0.1 for exponents",
             would_settle=(
-                "The paper saying which variance it means: of one factor or of the whole gradient, with a baseline or "
-                "without. It is quadratic for one factor without, and for the whole gradient with one."
+                "A statement in the paper of which variance it means: of one factor or of the whole gradient, with "
+                "or without a baseline. It is quadratic for one factor without a baseline, and for the whole "
+                "gradient with one."
             ),
         ),
         Claim(
-            claim="With a target of its own for every action, that of the factored gradient grows linearly.",
+            claim="If every action has its own target, the variance of the factored gradient grows linearly.",
             where="Sec. 4.2",
-            paper="said, without numbers",
+            paper="stated, without numbers",
             ours=(
                 f"exact exponents of the whole gradient from n = {low} to {high:,}: {power['FPG none']:.2f} without a "
                 f"baseline, {power['FPG b(s)']:.2f} with b(s); at n = {high:,} VPG has "
@@ -230,17 +231,19 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 f"{value[high, high, 'b(s)'] / value[high, 1, 'b(s)']:.2g} times"
             ),
             verdict=verdict(*(abs(power[f"FPG {name}"] - 1) < 0.1 for name in BASELINES)),
-            chosen_by="us: the bandit, the dimensions, and that an exponent within 0.1 will do",
+            chosen_by="us: the bandit, the dimensions, and a tolerance of 0.1 for exponents",
             would_settle="A closed form for other bandits.",
         ),
         Claim(
-            claim="Factor baselines bring nothing if the network is very dense or complete, and much if it is sparse.",
+            claim="Factor baselines bring no benefit if the network is very dense or complete, and a large one if it "
+            "is sparse.",
             where="Sec. 4.1",
-            paper="said, without numbers",
+            paper="stated, without numbers",
             ours=(
                 f"variance relative to VPG, n = {n}, exact: with {least / n:.0%} of all edges "
                 f"{ratio['none'][least]:.3f} (b(s): {ratio['b(s)'][least]:.3f}), with {sparsest / n:.1%} "
-                f"{ratio['none'][sparsest]:.2g} (b(s): {ratio['b(s)'][sparsest]:.2g}); it falls at every step between"
+                f"{ratio['none'][sparsest]:.2g} (b(s): {ratio['b(s)'][sparsest]:.2g}); it falls at every step in "
+                "between"
             ),
             verdict=verdict(
                 *(ratio[name][least] > 0.9 for name in BASELINES),
@@ -252,10 +255,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
                 "cancel, a sparse network can raise the variance (Prop. 2)."
             ),
             chosen_by=(
-                "us: the family of networks, and the bounds: dense is 90 % of all edges, nothing is less than 10 %, "
-                "much is ten times"
+                "us: the family of networks, and the bounds: dense is 90 % of all edges, no benefit is less than 10 "
+                "%, a large one is a factor of ten"
             ),
-            would_settle="The paper saying what it calls dense, and what a tangible benefit.",
+            would_settle="The paper's definitions of dense and of a tangible benefit.",
         ),
     ]
 

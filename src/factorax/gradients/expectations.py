@@ -20,8 +20,10 @@ from .scores import (
     batched_log_prob,
     check_disjoint,
     check_where_known,
+    compiled_log_prob,
     factor_scores,
     flatten_batch,
+    one_of,
 )
 
 Features = Callable[..., Any]
@@ -95,35 +97,30 @@ def estimate(
     check_where_known(log_prob, params, data["actions"], data["obs"], factorisation)
     if disjoint:
         check_disjoint(log_prob, params, n, data["actions"], data["obs"])
-    by_state = jax.tree.map(lambda x: x.reshape(-1, batch[-1], *x.shape[1:]), data)
-    p = None if p is None else p.reshape(-1, batch[-1])
-    first = jax.tree.map(lambda x: x[0], (data["obs"], data["actions"]))
-    traced = TracedLogProb(log_prob, params, *first)
+    traced = TracedLogProb(log_prob, params, *one_of(data["obs"], data["actions"]))
     functions = (first_order, features, statistics)
     values, variances = _estimate(
-        functions, traced, disjoint, constants=traced.constants, params=params, data=by_state, probabilities=p
+        functions, traced, disjoint, batch[-1], constants=traced.constants, params=params, data=data, probabilities=p
     )
-    states = len(jax.tree.leaves(by_state)[0])
-    return jax.tree.map(
-        lambda v, s: Estimate(np.asarray(v.mean(axis=0)), np.sqrt(np.asarray(s.sum(axis=0))) / states),
-        values,
-        variances,
-    )
+    return jax.tree.map(lambda v, s: Estimate(np.asarray(v), np.asarray(s)), values, variances)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _estimate(
     functions: tuple[Features, Features, Statistics],
     traced: TracedLogProb,
     disjoint: bool,
+    size: int,
     *,
     constants: list[Any],
     params: Any,
     data: Any,
     probabilities: jax.Array | None,
 ) -> tuple[Any, Any]:
-    """Return the statistics of each state and their squared errors. Compiled once per policy, for all parameters."""
-    states, size, n = next(iter(data["credits"].values())).shape
+    """Return the statistics and their errors, for `size` samples in each state. Compiled once per policy, for all
+    parameters."""
+    data = jax.tree.map(lambda x: x.reshape(-1, size, *x.shape[1:]), data)
+    states, _, n = next(iter(data["credits"].values())).shape
     scores, add, width = factor_scores(traced.with_constants(constants), params, disjoint=disjoint)
     chunk = max(1, min(size, CHUNK_FLOATS // (4 * n * width)))
 
@@ -150,8 +147,10 @@ def _estimate(
             return values, jax.tree.map(jnp.zeros_like, values)
         return values, jax.tree.map(lambda v: v / (size - 1), mean_of(squared_influence))
 
-    weights = jnp.full((states, size), 1 / size) if probabilities is None else probabilities
-    return jax.lax.map(at_state, (data, weights))
+    weights = jnp.full((states, size), 1 / size) if probabilities is None else probabilities.reshape(states, size)
+    values, variances = jax.lax.map(at_state, (data, weights))
+    mean = jax.tree.map(lambda v: v.mean(axis=0), values)
+    return mean, jax.tree.map(lambda s: jnp.sqrt(s.sum(axis=0)) / states, variances)
 
 
 def _weighted_mean(samples: Any, weights: jax.Array, chunk: int, function: Callable[[Any], Any]) -> Any:
@@ -195,7 +194,7 @@ def joint_actions(
         raise ValueError(f"sizes: got {sizes}, {total} joint actions, want 1 to 10⁷ to enumerate; draw samples instead")
     actions = jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T)
     repeated = None if obs is None else jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], total, axis=0), obs)
-    p = jnp.exp(batched_log_prob(log_prob, params, repeated, actions).sum(axis=1))
+    p = jnp.exp(compiled_log_prob(log_prob, params, repeated, actions)(actions).sum(axis=1))
     if not np.isclose(p.sum(), 1, atol=1e-4):
         raise ValueError(
             f"sizes: got {tuple(sizes)}, with probabilities that add up to {p.sum():.4g}; want the number of choices "

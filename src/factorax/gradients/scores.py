@@ -7,6 +7,7 @@ or a tuple, named tuple or dictionary with one entry per action.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -85,6 +86,28 @@ def batched_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> 
     return per_factor
 
 
+def one_of(*batches: Any) -> Any:
+    """Return the shapes of one sample of each batch."""
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), batches)
+
+
+def compiled_log_prob(log_prob: LogProb, params: Any, obs: Any, actions: Any) -> Callable[[Any], jax.Array]:
+    """Return `batched_log_prob` as a function of actions like these. Nothing may be traced.
+
+    It is compiled once per policy. Outside of ``jit``, each operation of a policy would be compiled on its own.
+    """
+    try:
+        traced = TracedLogProb(log_prob, params, *one_of(obs, actions))
+    except TypeError:  # parameters that are not arrays, or whose values the function looks at
+        return lambda actions: batched_log_prob(log_prob, params, obs, actions)
+    return lambda actions: _log_probs(traced, traced.constants, params, obs, actions)
+
+
+@partial(jax.jit, static_argnums=0)
+def _log_probs(traced: TracedLogProb, constants: list[Any], params: Any, obs: Any, actions: Any) -> jax.Array:
+    return batched_log_prob(traced.with_constants(constants), params, obs, actions)
+
+
 def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = None) -> jax.Array:
     """Return S = [z₁ … zₙ], the matrix of scores (Prop. 1), shape ``(batch, |θ|, n)``. For analysis only.
 
@@ -93,7 +116,13 @@ def score_matrix(log_prob: LogProb, params: Any, *, actions: Any, obs: Any = Non
     """
     check_policy(log_prob, params)
     actions, obs = _batch(log_prob, params, actions, obs)
-    scores, _, _ = factor_scores(log_prob, params, disjoint=False)
+    traced = TracedLogProb(log_prob, params, *one_of(obs, actions))
+    return _score_matrix(traced, traced.constants, params, obs, actions)
+
+
+@partial(jax.jit, static_argnums=0)
+def _score_matrix(traced: TracedLogProb, constants: list[Any], params: Any, obs: Any, actions: Any) -> jax.Array:
+    scores, _, _ = factor_scores(traced.with_constants(constants), params, disjoint=False)
     return jnp.swapaxes(jax.vmap(scores, in_axes=(None if obs is None else 0, 0))(obs, actions), -1, -2)
 
 
@@ -145,13 +174,26 @@ def check_disjoint(log_prob: LogProb, params: Any, n: int, actions: Any, obs: An
             f"params: got leaves of shapes {listed}; disjoint=True needs a leading axis of length {n} in each"
         )
     # Weight each factor differently: the gradient of a slice that belongs to one factor is scaled by its weight.
-    weight = jnp.linspace(1.0, 2.0, n)
-    total = lambda p, w: (batched_log_prob(log_prob, p, _few(obs), _few(actions)) * w).sum()  # noqa: E731
-    weighted, plain = jax.grad(total)(params, weight), jax.grad(total)(params, jnp.ones(n))
+    weight = np.linspace(1.0, 2.0, n)
+    some_obs, some_actions = _few(obs), _few(actions)
+    traced = TracedLogProb(log_prob, params, *one_of(some_obs, some_actions))
+    weighted, plain = (
+        jax.tree.map(np.asarray, _gradient(traced, traced.constants, params, some_obs, some_actions, w))
+        for w in (weight, np.ones(n))
+    )
     for got, each in zip(jax.tree.leaves(weighted), jax.tree.leaves(plain), strict=True):
         want = each * weight.reshape(-1, *[1] * (each.ndim - 1))
-        if not np.allclose(got, want, rtol=1e-3, atol=1e-5 * float(jnp.abs(each).max(initial=1e-30))):
+        if not np.allclose(got, want, rtol=1e-3, atol=1e-5 * float(np.abs(each).max(initial=1e-30))):
             raise ValueError("params: a factor depends on the slice of another factor; want disjoint=False")
+
+
+@partial(jax.jit, static_argnums=0)
+def _gradient(
+    traced: TracedLogProb, constants: list[Any], params: Any, obs: Any, actions: Any, weight: jax.Array
+) -> Any:
+    """Return the gradient of the weighted sum of log-probabilities."""
+    log_prob = traced.with_constants(constants)
+    return jax.grad(lambda p: (batched_log_prob(log_prob, p, obs, actions) * weight).sum())(params)
 
 
 def check_product_form(
@@ -179,7 +221,9 @@ def check_product_form(
         check_type("factorisation", factorisation, Factorisation, "a Factorisation of the actions")
     if len(jax.tree.leaves(actions)[0]) < 2:
         raise ValueError("actions: got one sample, want at least two, to exchange actions between them")
-    before = batched_log_prob(log_prob, params, obs, actions)
+    actions, obs = jax.tree.map(np.asarray, (actions, obs))
+    log_probs = compiled_log_prob(log_prob, params, obs, actions)
+    before = np.asarray(log_probs(actions))
     n = before.shape[1]
     groups = factorisation.groups if factorisation is not None else tuple((i,) for i in range(n))
     if len(groups) != n or sum(map(len, groups)) != _count(actions):
@@ -187,7 +231,7 @@ def check_product_form(
             f"log_prob: got {counted(n, 'factor')} for {counted(_count(actions), 'action')}; want factorisation= to "
             "list the actions of each factor"
         )
-    other = jax.tree.map(lambda x: jnp.roll(x, 1, axis=0), actions)
+    other = jax.tree.map(lambda x: np.roll(x, 1, axis=0), actions)
     for digit in range(max(1, (n - 1).bit_length())):
         for value in (0, 1):
             moved = [i for i in range(n) if (i >> digit & 1) == value]
@@ -195,7 +239,7 @@ def check_product_form(
             if not moved or not unchanged.size:
                 continue
             changed = _replace(actions, other, [a for i in moved for a in groups[i]])
-            after = batched_log_prob(log_prob, params, obs, changed)
+            after = np.asarray(log_probs(changed))
             tolerance = 1e-5 if before.dtype.itemsize < 8 else 1e-10
             wrong = ~np.isclose(
                 before[:, unchanged], after[:, unchanged], rtol=tolerance, atol=tolerance, equal_nan=True
@@ -221,7 +265,7 @@ def check_where_known(
     if len(jax.tree.leaves(actions)[0]) < 2 or any_traced((params, actions, obs)):
         return
     some_actions, some_obs = _few(actions), _few(obs)
-    n = batched_log_prob(log_prob, params, some_obs, some_actions).shape[1]
+    n = jax.eval_shape(lambda: batched_log_prob(log_prob, params, some_obs, some_actions)).shape[1]
     drawn = (n, n) if factorisation is None else (len(factorisation), factorisation.n_actions)
     if drawn == (n, _count(actions)):
         check_product_form(log_prob, params, actions=some_actions, obs=some_obs, factorisation=factorisation)
@@ -229,7 +273,7 @@ def check_where_known(
 
 def _few(tree: Any) -> Any:
     """Return eight samples spread over a batch: adjacent samples of an enumeration may differ in one action only."""
-    return jax.tree.map(lambda x: x[np.unique(np.linspace(0, len(x) - 1, 8).astype(int))], tree)
+    return jax.tree.map(lambda x: np.asarray(x)[np.unique(np.linspace(0, len(x) - 1, 8).astype(int))], tree)
 
 
 def _parts(actions: Any) -> tuple[list[Any], Any] | None:
@@ -252,5 +296,6 @@ def _replace(actions: Any, other: Any, which: Sequence[int]) -> Any:
         return parts[1].unflatten([others[0][i] if i in which else part for i, part in enumerate(parts[0])])
     if actions.ndim == 1:
         return other
-    index = np.asarray(which)
-    return actions.at[:, index].set(other[:, index])
+    index, changed = np.asarray(which), actions.copy()
+    changed[:, index] = other[:, index]
+    return changed

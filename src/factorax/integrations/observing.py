@@ -1,5 +1,6 @@
 """Observations extended by numbers from `info`."""
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,7 +40,7 @@ def observed(
     return Entries(env.observation_space, named, before)
 
 
-class Observed:
+class Observed(ABC):
     """Adds the numbers at dotted paths into `info` to observations."""
 
     space: gym.Space
@@ -50,13 +51,13 @@ class Observed:
     def __init__(self, entries: "OrderedDict[str, gym.spaces.Box]"):
         self.entries = entries
 
+    @abstractmethod
     def __call__(self, obs: Any, info: Any) -> Any:
         """Return the observation with the numbers of `info`, in new arrays."""
-        raise NotImplementedError
 
+    @abstractmethod
     def local(self, local: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Return the environment's own `local` as a function of these observations."""
-        raise NotImplementedError
 
     def numbers(self, info: Any, path: str) -> np.ndarray:
         """Return the numbers at a path, in the shape of their space."""

@@ -49,7 +49,7 @@ class AdaptiveNetwork(BaseNetwork):
     >>> from factorax.learning import FactoredPPO
     >>> from factorax.problems import contextual_bandit
     >>> net = AdaptiveNetwork(InfluenceNetwork.complete(4, 4))
-    >>> settings = dict(n_envs=64, n_steps=8, batch_size=128, n_epochs=2, learning_rate=3e-3)
+    >>> settings = dict(n_envs=64, n_steps=8, batch_size=128, n_epochs=2, learning_rate=3e-3, hidden=(16,))
     >>> model = FactoredPPO(contextual_bandit(4), net, **settings).learn(512 * 30, progress_bar=False)
     >>> model.network == contextual_bandit(4).network
     True

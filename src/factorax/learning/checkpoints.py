@@ -96,7 +96,8 @@ def load(
             )
         if name.startswith(finite) and got.dtype.kind == "f" and not np.isfinite(got).all():
             raise ValueError(f"{path}: {name} contains non-finite numbers; it is damaged, or training diverged")
-        new.append(jax.random.wrap_key_data(jnp.asarray(got)) if _is_key(leaf) else jnp.asarray(got))
+        array = jax.device_put(got)  # in recent versions of JAX, `jnp.asarray` compiles a program for each shape
+        new.append(jax.random.wrap_key_data(array) if _is_key(leaf) else array)
     dynamic, static = eqx.partition(like, eqx.is_array)
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(dynamic), new), static), beside
 

@@ -40,6 +40,18 @@ def check_own_modules(c: Any, own: Any) -> None:
                 f"trunk: got 'shared' with your own module as {name}, want 'separate' or 'auto': only built-in "
                 "networks share hidden layers"
             )
+    if own.policy is None or c.architecture == "mlp":
+        return
+    if c.is_recurrent:
+        raise ValueError(
+            f"architecture: got {c.architecture!r} with your own module as policy, want 'mlp': give the module a "
+            "memory of its own instead, with the attribute memory"
+        )
+    if own.critic is not None or c.critic == "none":
+        raise ValueError(
+            f"architecture: got {c.architecture!r} with your own module as policy and no built-in critic, want "
+            "'mlp': it applies only to built-in networks"
+        )
 
 
 def _check_minibatches(c: Any) -> None:

@@ -129,9 +129,9 @@ def saves_launches(config: Config, devices: Mesh | None) -> bool:
 def compiled_in_parts(
     collect: Callable[..., Any], learn: Callable[..., Any], state: TrainState, config: Config, seeds: int | None
 ) -> Callable[[TrainState], Any]:
-    """Return an update as two programs, compiled at the same time: a rollout, and what is learnt from it.
+    """Return an update as two programs that are compiled at the same time: the rollout, and the learning.
 
-    XLA compiles one program with one thread, mostly, and takes as long for the lane simulator as for ten epochs.
+    XLA compiles one program mostly in one thread, and takes as long for the lane simulator as for ten epochs.
     """
     over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
     first, second = OwnJit(over(collect)), OwnJit(over(learn))

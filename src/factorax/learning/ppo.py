@@ -36,7 +36,7 @@ ACTION_KL = "train/action_kl"
 """The KL divergence of the joint action."""
 
 SEEN_AT_ONCE = 2**26
-"""Numbers that components see in as many steps as are looked at together, if batches leave them out."""
+"""Maximum size of the local observations that are computed at once, if batches omit them."""
 
 
 class Minibatches(NamedTuple):
@@ -88,8 +88,8 @@ class Update:
         return agent.critic(obs, local, agent.policy)
 
     def over_steps(self, function: Callable[[jax.Array, Any], Any], obs: jax.Array, local: Any) -> Any:
-        """Return a function of observations ``[T, ...]`` and what every component sees of them; some steps after the
-        other, if that is not in batches."""
+        """Apply a function to observations ``[T, ...]`` and local observations; if batches omit the latter, they are
+        computed for a few steps at a time."""
         see = self.see
         if see is None:
             return function(obs, local)

@@ -121,12 +121,12 @@ class Program:
         return self._programs.update(states, len(states.timesteps))(states)
 
     def evaluate_seeds(self, states: TrainState, episodes: int, seed: int = 0) -> np.ndarray:
-        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``: of several stacked
-        states, with the most probable actions and with sampled ones."""
+        """Return targets summed over whole episodes of a JAX problem, ``(seeds, 2, episodes, m)``, for several stacked
+        states: with the most probable actions, and with sampled ones."""
         return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
 
     def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
-        """Compile `evaluate_seeds` while something else runs; not on a CPU, which has other work."""
+        """Compile `evaluate_seeds` in the background; does nothing on a CPU, which is busy with training."""
         if devices.saves_launches(self.learner.config, self.learner.devices):
             self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
 

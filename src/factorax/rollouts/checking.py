@@ -110,11 +110,15 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
         faults.append(f"targets: got shape {out.psi.shape}, want ({m},), one per column of the influence network")
     if faults:
         return faults
-    step = jax.jit(problem.step)
-    for t in range(steps):
+
+    @jax.jit
+    def step(key: jax.Array, state: Any) -> tuple[jax.Array, jax.Array, Any]:
         key, for_action, for_step, for_reset = jax.random.split(key, 4)
         action = space.sample(for_action, jnp.zeros((len(space), space.width)), space.spread(0.0))
-        new = step(for_step, state, space.to_environment(action, jnp))
+        return key, for_reset, problem.step(for_step, state, space.to_environment(action, jnp))
+
+    for t in range(steps):
+        key, for_reset, new = step(key, state)
         faults += _check_numbers(spec, new.obs, new.psi, f"in step {t}")
         state = new.state
         if new.terminated | new.truncated:

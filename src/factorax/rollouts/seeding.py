@@ -53,7 +53,8 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 def warn_if_seed_ignored(env: Any, first: list[np.ndarray], again: list[np.ndarray], *, training: bool = False) -> None:
     """Warn if two episodes with one seed and the same actions, from `observed`, are not equal.
 
-    With `training`, a difference in the first observation is left to `repeated`, which says it in the first rollout.
+    With `training`, a difference in the first observation is not reported here: `repeated` warns of it in the first
+    rollout.
     """
     if not differ(first, again) and len(first) == len(again):
         return
@@ -82,7 +83,7 @@ class Resettable(Protocol):
     obs: np.ndarray | None
 
     def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
-        """Reset the first environment, or the first vector, with the seed that it has; return its name."""
+        """Reset the first environment, or the first vector, with its current seed; return its name."""
         ...
 
 
@@ -98,7 +99,7 @@ def repeated(hosts: Resettable, lost: dict[int, EpisodeLost]) -> list[SeedWarnin
     before = hosts.obs[: hosts.together].copy()
     try:
         name = hosts.begin_again(lost)
-    except RuntimeError:  # of environments that refuse a reset before the end, as Monitor of Stable-Baselines3 may
+    except RuntimeError:  # raised by environments that refuse an early reset, as Monitor of Stable-Baselines3 may
         return []
     if 0 in lost or np.array_equal(before, hosts.obs[: hosts.together], equal_nan=True):
         return []

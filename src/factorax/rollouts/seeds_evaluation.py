@@ -1,7 +1,7 @@
-"""Whole episodes of several policies at once, each with its most probable actions and with sampled ones.
+"""Evaluation of several policies at once over whole episodes, with most probable actions and with sampled ones.
 
-One program plays all of them, where a policy at a time takes one program for each kind of actions. It can be compiled
-while something else runs.
+One program evaluates all of them, instead of one program per policy and kind of actions. It can be compiled in the
+background.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +22,7 @@ KINDS = (True, False)
 class SeedsEvaluation:
     """The programs that evaluate several policies of the same shapes.
 
-    What it returns agrees with `JaxCollector.play_episodes` for each of them, up to rounding.
+    Results agree with those of `JaxCollector.play_episodes` for each policy, up to rounding.
     """
 
     def __init__(self, environments: JaxEnvironments):
@@ -48,7 +48,7 @@ class SeedsEvaluation:
         self._compiled: Future[OwnCompiled] | None = None
 
     def prepare(self, acts: Any, count: int) -> None:
-        """Begin to compile for policies like these, in another thread."""
+        """Start compiling for policies like these, in another thread."""
         key = jax.random.key(0)
         lowered = self._play.lower(acts, jnp.array(KINDS), self._start.shapes(key, count), key)
         threads = ThreadPoolExecutor(1)
@@ -56,8 +56,8 @@ class SeedsEvaluation:
         threads.shutdown(wait=False)
 
     def play(self, acts: Any, count: int, seed: int = 0) -> np.ndarray:
-        """Return targets summed over whole episodes, ``(count, 2, episodes, m)``: of policies, ``act`` of `Behaviour`
-        with an axis of policies in front, with the most probable actions and with sampled ones."""
+        """Return targets summed over whole episodes, ``(count, 2, episodes, m)``, with the most probable actions and
+        with sampled ones. The policies are ``act`` of `Behaviour` with a leading axis of policies."""
         if self._compiled is None:
             self.prepare(acts, count)
         assert self._compiled is not None

@@ -30,7 +30,7 @@ def is_city(problem: str) -> bool:
 
 
 def city_of(what: Sequence[str], problem: str | None) -> str:
-    """Return the city to film: `problem`, or that of the first run; empty if there is none."""
+    """Return the city to film: `problem`, or the city of the first run; empty if there is none."""
     if problem is not None and is_city(problem):
         return problem
     for name in what:

@@ -33,7 +33,7 @@ from .provenance import WarningRecord
 from .recorder import Recorder
 
 EPISODES = 10
-"""Episodes by which a trained policy is scored."""
+"""Number of episodes with which a trained policy is scored."""
 
 
 def train_seeds(
@@ -248,7 +248,9 @@ def _stacked(states: Sequence[TrainState]) -> TrainState:
     arrays = jax.device_get([eqx.filter(state, eqx.is_array) for state in states])
 
     def stack(*leaves: Any) -> jax.Array:
-        return jnp.stack(leaves) if eqx.is_array(leaves[0]) else jnp.asarray(np.stack(leaves))  # keys stay on devices
+        if eqx.is_array(leaves[0]):  # keys stay on devices
+            return jnp.stack(leaves)
+        return jax.device_put(np.stack(leaves))  # recent versions of JAX compile a program for `jnp.asarray`
 
     return eqx.combine(jax.tree.map(stack, *arrays), eqx.filter(states[0], eqx.is_array, inverse=True))
 

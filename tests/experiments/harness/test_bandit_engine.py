@@ -349,7 +349,7 @@ def test_bad_input_is_named():
         BanditMethod("ppo")
     with pytest.raises(ValueError, match=r"baseline: got 'b', want one of none, b\(s\), b\(s,a\)"):
         BanditMethod("vpg", "b")
-    with pytest.raises(ValueError, match=r"baseline: b\(s,a\) stands in for what FPG leaves out"):
+    with pytest.raises(ValueError, match=r"baseline: got b\(s,a\) with fpg"):
         BanditMethod("fpg", "b(s,a)")
     keys, centres = setting(3)
     for steps in (0, 1, 101):

@@ -22,18 +22,25 @@ def close(ours, theirs):
 def test_values_and_derivatives_in_both_modes_are_those_of_matmul(lead, columns):
     rng = np.random.default_rng(0)
     shapes = (*lead, 3), (3, columns), (columns,)
-    arguments, tangents = ([jnp.asarray(rng.normal(size=s), jnp.float32) for s in shapes] for _ in range(2))
-    gradient = lambda f: jax.grad(lambda *a: jnp.sin(f(*a)).sum(), argnums=(0, 1, 2))  # noqa: E731
-    curved = lambda f: lambda *a: gradient(f)(*a)  # noqa: E731
-    close(affine(*arguments), plain(*arguments))
-    close(gradient(affine)(*arguments), gradient(plain)(*arguments))
-    close(jax.jvp(affine, arguments, tangents), jax.jvp(plain, arguments, tangents))
-    close(jax.jvp(curved(affine), arguments, tangents), jax.jvp(curved(plain), arguments, tangents))
-    close(product(*arguments[:2]), arguments[0] @ arguments[1])
+    arguments, tangents = ([rng.normal(size=s).astype(np.float32) for s in shapes] for _ in range(2))
+
+    def derivatives(f, arguments, tangents):
+        """Return the value, the gradient, and both with their derivatives along the tangents."""
+        gradient = jax.grad(lambda *a: jnp.sin(f(*a)).sum(), argnums=(0, 1, 2))
+        along = [jax.jvp(g, arguments, tangents) for g in (f, gradient)]
+        return f(*arguments), gradient(*arguments), along
+
+    @jax.jit
+    def everything(arguments, tangents):
+        return *(derivatives(f, arguments, tangents) for f in (affine, plain)), product(*arguments[:2])
+
+    ours, theirs, products = everything(arguments, tangents)
+    close(ours, theirs)
+    close(products, arguments[0] @ arguments[1])
 
 
 def test_networks_side_by_side_have_the_gradients_of_each():
     rng = np.random.default_rng(0)
     x, kernels, biases = (jnp.asarray(rng.normal(size=s), jnp.float32) for s in ((6, 3), (2, 3, 5), (2, 5)))
     gradient = lambda f: jax.vmap(jax.grad(lambda k, b: jnp.sin(f(x, k, b)).sum(), argnums=(0, 1)))  # noqa: E731
-    close(gradient(affine)(kernels, biases), gradient(plain)(kernels, biases))
+    close(*jax.jit(lambda *arguments: [gradient(f)(*arguments) for f in (affine, plain)])(kernels, biases))

@@ -1,9 +1,11 @@
 """Critics of factors with several components see what these see, and nothing else."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from learning.helping import random_network
 
 from factorax.learning import Config, Learner
 from factorax.learning.modules.arrangements import Encoded, Joint, SeenByFactors, Shared
@@ -17,9 +19,9 @@ def critic(network, **settings):
     """The critic of a market, and a function from inventories to its values."""
     config = Config(**{"policy": "shared", "critic": "factor", "identity": 0, "hidden": (4,)} | settings)
     learner = Learner.of(MARKET, MARKET.influence(network), config=config)
-    critic = learner.init().agent.critic
-    rows = lambda inventory: jnp.array([1.0, *inventory])  # noqa: E731
-    return critic.net, lambda inventory: np.asarray(critic(rows(inventory), learner.see(rows(inventory))))
+    critic = random_network(lambda: learner.init().agent.critic)
+    values = eqx.filter_jit(lambda rows: critic(rows, learner.see(rows)))
+    return critic.net, lambda inventory: np.asarray(values(np.float32([1.0, *inventory])))
 
 
 def test_the_critic_of_a_group_sees_its_own_inventory_alone():

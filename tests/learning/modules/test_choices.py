@@ -1,10 +1,11 @@
 """One network that scores the choices of components with different numbers of them."""
 
+import equinox as eqx
 import gymnasium as gym
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from learning.helping import random_network
 
 from factorax import FactoredPPO, InfluenceNetwork
 from factorax.learning import Config, Learner
@@ -53,25 +54,27 @@ def settings(**changed):
 
 def test_a_choice_is_scored_by_its_own_part_alone():
     learner = Learner.of(Levers, config=Config(**settings(identity=0)))
-    net = learner.init(0).agent.policy.net
-    local = jax.random.normal(jax.random.key(0), (5, 3, 12))
-    scores = net(None, local)
+    net = random_network(lambda: learner.init(0).agent.policy.net)
+    local = np.random.default_rng(0).normal(size=(5, 3, 12)).astype(np.float32)
+    score = eqx.filter_jit(lambda local: net(None, local))
+    scores = np.asarray(score(local))
     assert scores.shape == (5, 3, 4)
-    assert np.allclose(scores[:, 1, 2], net.net(local[:, 1, 6:9])[:, 0], atol=1e-6)
+    assert np.allclose(scores[:, 1, 2], eqx.filter_jit(net.net)(local[:, 1, 6:9])[:, 0], atol=1e-6)
     swapped = local.reshape(5, 3, 4, 3)[:, :, ::-1].reshape(5, 3, 12)
-    assert np.allclose(net(None, swapped), scores[..., ::-1], atol=1e-6)
-    assert net.features(None, local).shape == (5, 3, 32)
+    assert np.allclose(score(swapped), scores[..., ::-1], atol=1e-6)
+    assert eqx.filter_eval_shape(net.features, None, local).shape == (5, 3, 32)
 
 
 def test_numpy_computes_the_same(monkeypatch):
     model = FactoredPPO(Levers, **settings(identity=2))
-    agent = jax.tree.map(lambda x: x + 0.3 * jax.random.normal(jax.random.key(x.size), x.shape), model.state.agent)
-    obs = np.random.default_rng(0).normal(size=(2, 36)).astype(np.float32)
+    rng = np.random.default_rng(0)
+    agent = jax.tree.map(lambda x: np.float32(np.asarray(x) + 0.3 * rng.normal(size=x.shape)), model.state.agent)
+    obs = rng.normal(size=(2, 36)).astype(np.float32)
     policy = model.program.collector.plan.policy
     assert policy.by_choice
     local = Levers().local
     ours = type(policy)(**{**vars(policy), "local": local}).network(agent.policy.to_numpy(), 2)(obs)
-    theirs, _ = agent.policy(jnp.asarray(obs), local(jnp.asarray(obs)))
+    theirs, _ = eqx.filter_jit(agent.policy)(obs, local(obs))
     assert np.allclose(ours, theirs, atol=1e-5)
 
 

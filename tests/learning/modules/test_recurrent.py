@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from learning.helping import random_network
 from small_settings import SMALL
 
 from factorax import FactoredPPO, InfluenceNetwork
@@ -29,29 +30,38 @@ def learner_of(architecture="gru", policy="joint", **settings):
 
 
 def test_a_gru_is_that_of_equinox():
-    theirs = eqx.nn.GRUCell(3, 4, key=jax.random.key(0))
-    ours = Cell(jax.random.key(1), 3, 4, "gru")
-    # Equinox orders gates r, z, n; its bias of the candidate is inside the reset gate.
-    ours = eqx.tree_at(
-        lambda cell: (cell.kernel, cell.recurrent, cell.bias, cell.candidate_bias),
-        ours,
-        (theirs.weight_ih.T, theirs.weight_hh.T, theirs.bias, theirs.bias_n),
-    )
-    x, h = jax.random.normal(jax.random.key(2), (3,)), jax.random.normal(jax.random.key(3), (4,))
-    np.testing.assert_allclose(ours(ours.gates(x), h), theirs(x, h), atol=1e-6)
+    @jax.jit
+    def both(x, h):
+        theirs = eqx.nn.GRUCell(3, 4, key=jax.random.key(0))
+        ours = Cell(jax.random.key(1), 3, 4, "gru")
+        # Equinox orders gates r, z, n; its bias of the candidate is inside the reset gate.
+        ours = eqx.tree_at(
+            lambda cell: (cell.kernel, cell.recurrent, cell.bias, cell.candidate_bias),
+            ours,
+            (theirs.weight_ih.T, theirs.weight_hh.T, theirs.bias, theirs.bias_n),
+        )
+        return ours(ours.gates(x), h), theirs(x, h)
+
+    rng = np.random.default_rng(0)
+    got, want = both(rng.normal(size=3).astype(np.float32), rng.normal(size=4).astype(np.float32))
+    np.testing.assert_allclose(got, want, atol=1e-6)
 
 
 def test_an_lstm_is_that_of_equinox():
-    theirs = eqx.nn.LSTMCell(3, 4, key=jax.random.key(0))
-    ours = Cell(jax.random.key(1), 3, 4, "lstm")
-    ours = eqx.tree_at(
-        lambda cell: (cell.kernel, cell.recurrent, cell.bias),
-        ours,
-        (theirs.weight_ih.T, theirs.weight_hh.T, theirs.bias),
-    )
-    x, memory = jax.random.normal(jax.random.key(2), (3,)), jax.random.normal(jax.random.key(3), (8,))
-    want = jnp.concatenate(theirs(x, (memory[:4], memory[4:])))
-    np.testing.assert_allclose(ours(ours.gates(x), memory), want, atol=1e-6)
+    @jax.jit
+    def both(x, memory):
+        theirs = eqx.nn.LSTMCell(3, 4, key=jax.random.key(0))
+        ours = Cell(jax.random.key(1), 3, 4, "lstm")
+        ours = eqx.tree_at(
+            lambda cell: (cell.kernel, cell.recurrent, cell.bias),
+            ours,
+            (theirs.weight_ih.T, theirs.weight_hh.T, theirs.bias),
+        )
+        return ours(ours.gates(x), memory), jnp.concatenate(theirs(x, (memory[:4], memory[4:])))
+
+    rng = np.random.default_rng(0)
+    got, want = both(rng.normal(size=3).astype(np.float32), rng.normal(size=8).astype(np.float32))
+    np.testing.assert_allclose(got, want, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +70,11 @@ def test_an_lstm_is_that_of_equinox():
 @pytest.mark.parametrize("architecture", ["gru", "lstm"])
 def test_sequences_are_steps_one_after_another(architecture, policy):
     learner = learner_of(architecture, policy)
-    spec, net = learner.spec, learner.init().agent.policy.net
+    spec, net = learner.spec, random_network(lambda: learner.init().agent.policy.net)
+    step, unroll = (
+        eqx.filter_jit(lambda obs, *rest, call=call: call(obs, learner.see(obs), *rest))
+        for call in (net.step, net.unroll)
+    )
     rng = np.random.default_rng(0)
     obs = rng.normal(size=(5, 2, spec.n_inputs)).astype(np.float32)
     starts = np.array([[0, 0], [0, 1], [1, 0], [0, 0], [1, 1]], bool)
@@ -68,22 +82,23 @@ def test_sequences_are_steps_one_after_another(architecture, policy):
     outputs, memories = [], []
     for x, start in zip(obs, starts, strict=True):
         memory = np.where(start[:, None], 0.0, memory)
-        out, memory = net.step(x, learner.see(x), memory)
+        out, memory = step(x, memory)
         outputs.append(out)
         memories.append(memory)
-    got, after = net.unroll(obs, learner.see(obs), first, starts)
+    got, after = unroll(obs, first, starts)
     np.testing.assert_allclose(got, np.stack(outputs), atol=1e-6)
     np.testing.assert_allclose(after, np.stack(memories), atol=1e-6)
 
 
 def test_every_component_remembers_for_itself():
     learner = learner_of(policy="shared")
-    net = learner.init().agent.policy.net
-    c = net.shape[0]
+    net = random_network(lambda: learner.init().agent.policy.net)
+    c, step = net.shape[0], eqx.filter_jit(lambda local, memory: net.step(None, local, memory)[1])
     local = np.zeros((1, *learner.spec.see(np.zeros(learner.spec.n_inputs), np).shape), np.float32)
     memory = np.zeros((1, net.memory), np.float32)
-    moved = net.step(None, local + np.eye(c)[:, :1] * 3, memory)[1].reshape(c, -1)
-    still = net.step(None, local, memory)[1].reshape(c, -1)
+    moved, still = (
+        np.asarray(step(x, memory)).reshape(c, -1) for x in (local + np.eye(c, 1, dtype=np.float32) * 3, local)
+    )
     assert [not np.array_equal(a, b) for a, b in zip(moved, still, strict=True)] == [True] + [False] * (c - 1)
 
 

@@ -2,9 +2,9 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from learning.helping import random_network
 from small_settings import SMALL
 
 from factorax.learning import Config, Learner
@@ -13,14 +13,18 @@ from factorax.problems import contextual_bandit, queues
 
 def test_a_value_is_linear_in_the_policys_features():
     learner = Learner.of(contextual_bandit(3), config=Config(**SMALL, trunk="shared"))
-    agent = learner.init().agent
-    obs = jax.random.normal(jax.random.key(0), (5, 3))
-    head = agent.critic.net
-    features = agent.policy.net.net.features(obs)
-    want = features @ head.kernel + head.bias
-    np.testing.assert_allclose(learner.rule.values(agent, obs, None), want, atol=1e-6)
-    gradient = eqx.filter_grad(lambda agent: learner.rule.values(agent, obs, None).sum())(agent)
-    assert float(jnp.abs(gradient.policy.net.net.kernels[0]).max()) > 0  # both train the trunk
+    agent = random_network(lambda: learner.init().agent)
+    obs = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+    @eqx.filter_jit
+    def values_and_gradient(agent):
+        head, features = agent.critic.net, agent.policy.net.net.features(obs)
+        gradient = eqx.filter_grad(lambda agent: learner.rule.values(agent, obs, None).sum())(agent)
+        return learner.rule.values(agent, obs, None), features @ head.kernel + head.bias, gradient
+
+    got, want, gradient = values_and_gradient(agent)
+    np.testing.assert_allclose(got, want, atol=1e-6)
+    assert np.abs(gradient.policy.net.net.kernels[0]).max() > 0  # both train the trunk
 
 
 @pytest.mark.slow

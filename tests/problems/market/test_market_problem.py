@@ -1,7 +1,6 @@
 """A step of the market against its probabilities, its accounts and its network."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -17,19 +16,23 @@ TIED = {"risk_aversion": 0.7, "correlation": 0.4}
 
 def states(problem, inventory, count):
     """The same state many times, with these inventories."""
-    state, _ = problem.reset(jax.random.key(0))
-    state["inventory"] = jnp.array(inventory, jnp.int32)
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), state)
+    state, _ = jax.jit(problem.reset)(jax.random.key(0))
+    state["inventory"] = np.array(inventory, np.int32)
+    return jax.tree.map(lambda leaf: np.broadcast_to(leaf, (count, *leaf.shape)), state)
+
+
+def steps(problem, seed, before, quotes):
+    """What comes after each of many states."""
+    count = len(before["inventory"])
+    step = lambda key, before: jax.vmap(problem.step, (0, 0, None))(jax.random.split(key, count), before, quotes)  # noqa: E731
+    return jax.jit(step)(jax.random.key(seed), before)
 
 
 def test_fills_have_the_probabilities_of_at_least_one_arrival():
     """All eight combinations of fills that a full inventory allows, at a confidence of 99.9 %."""
     problem = market(2, intensity=[2.0, 3.0], decay=[1.0, 0.5], largest_inventory=2, step=0.3)
     quotes, count = np.array([0.2, 0.8, -0.3, 1.5]), 40_000
-    before = states(problem, [0, 2], count)
-    after = jax.jit(jax.vmap(problem.step, (0, 0, None)))(
-        jax.random.split(jax.random.key(1), count), before, jnp.asarray(quotes)
-    )
+    after = steps(problem, 1, states(problem, [0, 2], count), quotes)
     rate = np.array([2.0, 2.0, 3.0, 3.0]) * np.exp(-np.array([1.0, 1.0, 0.5, 0.5]) * quotes)
     p = 1 - np.exp(-0.3 * rate)
     p[2] = 0.0  # the bid of an asset with all that it may have
@@ -44,10 +47,7 @@ def test_fills_have_the_probabilities_of_at_least_one_arrival():
 
 def test_prices_have_the_covariance_of_a_step():
     problem = market(2, covariance=[[0.5, 0.2], [0.2, 0.3]], step=0.4)
-    count = 40_000
-    after = jax.jit(jax.vmap(problem.step, (0, 0, None)))(
-        jax.random.split(jax.random.key(2), count), states(problem, [0, 0], count), jnp.ones(4)
-    )
+    after = steps(problem, 2, states(problem, [0, 0], 40_000), np.ones(4))
     change = np.asarray(after.state["price"])
     # The standard error of a covariance is at most 0.5 · 0.4 · √(2/count) = 0.0015.
     np.testing.assert_allclose(np.cov(change.T), 0.4 * np.array([[0.5, 0.2], [0.2, 0.3]]), atol=0.006)
@@ -57,11 +57,11 @@ def test_prices_have_the_covariance_of_a_step():
 def test_targets_add_up_to_the_change_of_wealth_less_penalties(settings):
     problem = market(3, horizon=40, intensity=3.0, largest_inventory=2, **settings)
     step, model = jax.jit(problem.step), problem.model
-    state, _ = problem.reset(jax.random.key(0))
-    wealth = lambda s: np.asarray(s["cash"] + s["inventory"] * s["price"], float)  # noqa: E731
+    state, _ = jax.jit(problem.reset)(jax.random.key(0))
+    wealth = lambda s: np.asarray(s["cash"], float) + np.asarray(s["inventory"]) * np.asarray(s["price"])  # noqa: E731
     rng, reached = np.random.default_rng(0), set()
     for t in range(40):
-        new = step(jax.random.key(t), state, jnp.asarray(rng.uniform(-1, 1, 6), jnp.float32))
+        new = step(jax.random.key(t), state, rng.uniform(-1, 1, 6).astype(np.float32))
         psi, q = np.asarray(new.psi, float), np.asarray(new.state["inventory"])
         np.testing.assert_allclose(psi[:3], wealth(new.state) - wealth(state), atol=1e-5)
         per_unit = 0.1 * 0.2 + (0.2 if t == 39 else 0.0)
@@ -111,8 +111,8 @@ def test_the_minimum_factorisation_groups_bid_and_ask():
 def test_bids_and_asks_see_mirrored_inventories(settings):
     problem = market(2, **settings)
     fx.check_problem(problem, steps=10)
-    obs = jnp.array([[0.3, 0.4, -0.2], [0.3, -0.4, 0.2]])
-    local = np.asarray(problem.local(obs))
+    obs = np.float32([[0.3, 0.4, -0.2], [0.3, -0.4, 0.2]])
+    local = np.asarray(jax.jit(problem.local)(obs))
     assert local.shape == (2, 4, 3 if settings else 2)
     np.testing.assert_allclose(local[0, 0::2], local[1, 1::2])  # a bid sees what an ask does with the opposite
     np.testing.assert_allclose(local[0, :, 1], [0.4, -0.4, -0.2, 0.2], rtol=1e-6)

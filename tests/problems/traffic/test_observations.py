@@ -1,5 +1,6 @@
 """Observations from readings: sizes, places, and the same in NumPy and JAX."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -73,11 +74,16 @@ def test_places_of_local_observations():
 def test_observations_are_the_same_in_numpy_and_jax():
     grid = Grid(2, 2)
     readings, signals = draw_readings(grid), draw_signals(4)
-    as_jax = Readings(*map(jnp.asarray, readings)), Signals(*map(jnp.asarray, signals))
     obs = observe(grid, readings, signals)
-    theirs = observe(grid, *as_jax, jnp)
+
+    @jax.jit
+    def both(readings, signals):
+        obs = observe(grid, readings, signals, jnp)
+        return obs, local_observations(grid, obs)
+
+    theirs, local = both(Readings(*readings), Signals(*signals))
     np.testing.assert_allclose(theirs, obs, rtol=1e-6)
-    np.testing.assert_allclose(local_observations(grid, theirs), local_observations(grid, obs), rtol=1e-6)
+    np.testing.assert_allclose(local, local_observations(grid, obs), rtol=1e-6)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -88,6 +94,7 @@ def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
     obs = (rng.normal(size=(5, 2, width)) * (rng.random((5, 2, width)) < 0.7)).astype(np.float32)  # normalised: below 0
     before = obs.copy()
     ours = local_observations(grid, obs, by_name=by_name)
-    np.testing.assert_array_equal(ours, local_observations(grid, jnp.asarray(obs), by_name=by_name))
+    theirs = jax.jit(lambda obs: local_observations(grid, obs, by_name=by_name))(obs)
+    np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(obs, before)
     assert ours.dtype == np.float32

@@ -4,8 +4,8 @@ The policy is N(μ, I) and μ is learned with one update per step: with a = μ +
 
     μ ← μ + η ε ∘ (k − b),    k = [K(λ∘ψ(a))].
 
-A run depends only on its seed and step size. Runs with the same seed share their noise for all step sizes and methods,
-so that it is drawn once and methods are compared on equal terms.
+A run depends only on its seed and step size. Runs with the same seed share their noise across step sizes and methods:
+it is drawn once, and methods are compared on equal terms.
 """
 
 import functools
@@ -24,10 +24,10 @@ from ...structure import InfluenceNetwork
 from .noise import gaussian_pair
 
 RATE = 0.1  # of every learnt baseline (App. D)
-DIVERGED = 1e6  # a gap above it is not coming back; targets of the paper's bandits begin at a gap of 2.5
+DIVERGED = 1e6  # a run with a larger gap does not recover; runs on the paper's bandits start at a gap of 2.5
 
-NOISE_CPU, NOISE_GPU = 2**17, 2**26  # normals drawn at a time: those of a CPU stay in its cache
-UNROLL_CPU, UNROLL_GPU = 1, 4  # pairs of steps to an iteration of the compiled loop: a GPU pays for every launch
+NOISE_CPU, NOISE_GPU = 2**17, 2**26  # normals drawn at a time: on a CPU they fit into its cache
+UNROLL_CPU, UNROLL_GPU = 1, 4  # pairs of steps per iteration of the compiled loop: on a GPU every launch costs time
 
 Estimator = Literal["vpg", "fpg"]
 Baseline = Literal["none", "b(s)", "b(s,a)", "b(s,a) as printed"]
@@ -49,11 +49,13 @@ class BanditMethod:
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name}: got {getattr(self, name)!r}, want one of {', '.join(get_args(kind))}")
         if self.estimator == "fpg" and self.baseline.startswith("b(s,a)"):
-            raise ValueError("baseline: b(s,a) stands in for what FPG leaves out already; want none or b(s) with fpg")
+            raise ValueError(
+                "baseline: got b(s,a) with fpg, which already leaves out what b(s,a) subtracts; want none or b(s)"
+            )
 
     @property
     def label(self) -> str:
-        """As the paper writes it: ``VPG b(s)``."""
+        """The name of the method in the paper, such as ``VPG b(s)``."""
         return self.estimator.upper() + ("" if self.baseline == "none" else f" {self.baseline}")
 
 
@@ -84,7 +86,7 @@ class Runs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BanditLearner:
-    """What is compiled once: a family of bandits, a method, and a stopping rule."""
+    """A family of bandits, a method and a stopping rule, compiled once."""
 
     make: Callable[[Any], Bandit]
     """Maps the parameters of an instance, ``(n,)`` (such as the centre of a search bandit), to its bandit."""
@@ -131,8 +133,8 @@ class BanditLearner:
         def of_seed(seed: tuple[Runs, jax.Array, jax.Array]) -> tuple[Runs, jax.Array, jax.Array]:
             return self._advance(*seed, step_sizes, start, steps, chunk, unroll)
 
-        # A CPU does best with one seed at a time, all in its cache. What is compiled then does not depend on how many
-        # seeds there are, nor does a single bit of the result.
+        # A CPU is fastest with one seed at a time, whose data fit into its cache. The compiled program and every bit of
+        # the result are then independent of the number of seeds.
         seeds = (runs, keys, instances)
         return jax.lax.map(of_seed, seeds) if alone else jax.vmap(of_seed)(seeds)
 
@@ -176,8 +178,9 @@ class BanditLearner:
             k = credit(net, psi - value, weights)
             value = running_value(value, psi, RATE)
         else:
-            # As printed, b(s, a) depends on the whole action and is no control variate: factor i gets it with its own
-            # action replaced by the mean. The subgradient is without its 1/n, with which w does not learn.
+            # As printed, b(s, a) depends on the whole action and is therefore not a control variate: factor i uses it
+            # with its own action replaced by the mean. The factor 1/n of the subgradient is left out; with it, w would
+            # not learn.
             terms = lambda a: -jnp.abs(a - value) / bandit.n  # noqa: E731
             whole = terms(action).sum(keepdims=True)
             printed = self.method.baseline == "b(s,a) as printed"

@@ -16,7 +16,7 @@ from .city_training import FIRST_SEED, evaluation_seeds
 
 @dataclass(frozen=True)
 class CityControllers:
-    """What to play."""
+    """Controllers, city and seeds to evaluate."""
 
     city: str = "cologne8"
     out: Path = Path("controllers")
@@ -24,13 +24,13 @@ class CityControllers:
     first_seed: int = FIRST_SEED
     """First evaluation seed; the others follow it."""
     names: tuple[Named, ...] = get_args(Named)
-    """Controllers to play."""
+    """Names of the controllers."""
     environment: str = "{}"
     """Settings of `CityEnv`, as JSON."""
 
 
 def main(options: CityControllers) -> dict[str, dict[str, object]]:
-    """Play all controllers on the evaluation seeds and write ``result.json``."""
+    """Run all controllers on the evaluation seeds and write ``result.json``."""
     options.out.mkdir(parents=True, exist_ok=True)
     result: dict[str, dict[str, object]] = {}
     make = maker(options.city, **json.loads(options.environment))

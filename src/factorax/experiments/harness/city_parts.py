@@ -18,9 +18,9 @@ from .parts import Arrays, Part
 from .trainings import run_process
 
 SECONDS = {"cologne1": 1.2, "cologne3": 1.7, "cologne8": 1.9, "grid4x4": 3.0}
-"""CPU seconds of an episode, about: the longest trainings begin first."""
+"""Approximate CPU seconds per episode, used to start the longest trainings first."""
 FIRST_SEED = 910_001
-"""First evaluation seed: neither of training nor of the trainings in which settings were chosen."""
+"""First evaluation seed; it was used neither for training nor for choosing settings."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class CityRun:
     evaluation_seeds: int
     horizon: int
     played: int = 0
-    """Episodes of an evaluation, in turn on the evaluation seeds; 0 for all seeds."""
+    """Number of episodes per evaluation, which cycles through the evaluation seeds; 0 for all seeds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `FactoredPPO` that differ from those of the preset."""
     moved_to: str = ""
-    """City on which the trained policy is also played; none if empty."""
+    """City on which the trained policy is also evaluated; empty for none."""
 
     @property
     def name(self) -> str:
-        """Name of its part and its folder."""
+        """Name of the part and of its folder."""
         return f"{self.city}-{self.method}-{self.seed}"
 
     @property
@@ -75,7 +75,8 @@ def check_installed(cities: Iterable[str]) -> None:
 
 
 def training_part(run: CityRun) -> Part:
-    """Return the part that trains: delays of training episodes, of the last evaluations, and in the other city."""
+    """Return the part that trains; its results are delays of training episodes, of the last evaluations, and in the
+    other city."""
 
     def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
         out = checkpoint.parent.parent / "runs" / run.name
@@ -94,7 +95,7 @@ def training_part(run: CityRun) -> Part:
 
 
 def controllers_part(city: str, names: Sequence[str], seeds: int, horizon: int) -> Part:
-    """Return the part that plays controllers: delays ``(controllers, seeds)``."""
+    """Return the part that runs the controllers; its result is delays ``(controllers, seeds)``."""
 
     def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
         out = checkpoint.parent.parent / "runs" / f"{city}-controllers"
@@ -116,7 +117,7 @@ def _process(
 
 
 def _episodes(out: Path) -> int:
-    """Episodes that a training has written so far."""
+    """Return the number of episodes that a training has written so far."""
     try:
         return len(read_json(out / "result.json", 64 * MIB)["episodes"])
     except FileNotFoundError:

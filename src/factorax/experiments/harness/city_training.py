@@ -1,7 +1,7 @@
-"""One training on a network of RESCO, with evaluations on seeds that are not trained on; run with ``python -m``.
+"""Train on a RESCO network and evaluate on seeds that are not used for training; run with ``python -m``.
 
-The environment that is trained in is in a worker process, so that this process has room for the one that evaluates. A
-training that was stopped continues from the last model in its folder.
+The training environment runs in a worker process, because libsumo allows one simulation per process and this process
+runs the evaluations. A training that was stopped continues from the last model in its folder.
 """
 
 import json
@@ -23,17 +23,17 @@ from ...problems.traffic.city.controllers import play_in
 from ...problems.traffic.city.resco import maker
 
 FIRST_SEED = 900_001
-"""First of the evaluation seeds: those of episodes in training are below 2³¹ and drawn, so that an evaluation seed is
-among them with a chance of about 10⁻⁶."""
+"""First evaluation seed. Seeds of training episodes are drawn at random below 2³¹, so the probability that an
+evaluation seed is among them is about 10⁻⁶."""
 GRIDLOCK = 100.0
-"""Seconds of mean delay from which an episode counts as gridlock: more than any fixed programme has."""
+"""Mean delay in seconds above which an episode counts as gridlock: more than the delay of any fixed programme."""
 PRESET = "resco"
-"""What trainings start from."""
+"""Preset of all trainings."""
 
 
 @dataclass(frozen=True)
 class CityTraining:
-    """What to train, and how to evaluate it."""
+    """A training and its evaluations."""
 
     city: str = "cologne8"
     """Name of a network of RESCO."""
@@ -44,24 +44,24 @@ class CityTraining:
     episodes: int = 100
     seed: int = 0
     settings: str = "{}"
-    """Settings of `FactoredPPO` that differ from those here, as JSON."""
+    """Settings of `FactoredPPO` that differ from the preset, as JSON."""
     environment: str = "{}"
     """Settings of `CityEnv`, as JSON."""
     evaluations: int = 10
     """Number of evaluations at the end of training, after every `every` episodes; each plays all evaluation seeds."""
     every: int = 1
     early: int = 0
-    """Also evaluate on one seed before that, whenever this number of episodes has passed; 0 for never."""
+    """Number of episodes between earlier evaluations on one seed; 0 for none."""
     seeds: int = 10
-    """Evaluation seeds of the last evaluations."""
+    """Number of evaluation seeds for the last evaluations."""
     played: int = 0
-    """Seeds that each of the last evaluations plays, going round all of them; 0 for all."""
+    """Number of seeds per evaluation, cycling through the evaluation seeds; 0 for all."""
     first_seed: int = FIRST_SEED
     """First evaluation seed; the others follow it."""
     seconds: float = 0.0
-    """Stop training after this time, with what there is; 0: do not."""
+    """Stop training after this many seconds and keep the results so far; 0 for no limit."""
     patience: int = 300
-    """Seconds after which a car that has not moved ends an episode in training; 0: never."""
+    """Seconds without movement of a car after which a training episode ends; 0 for never."""
     workers: int = 1
     transfer: tuple[str, ...] = ()
     """Networks on which the trained policy is evaluated without further training."""
@@ -69,7 +69,7 @@ class CityTraining:
 
 @dataclass
 class Result:
-    """What a training gave."""
+    """Results of a training."""
 
     training: dict[str, Any]
     trips: int = 0
@@ -77,7 +77,7 @@ class Result:
     """Mean delay of the training episodes, seconds, from the sum of targets; one that was ended early counts with what
     it had."""
     evaluated: list[dict[str, Any]] = field(default_factory=list)
-    """Evaluations: after how many episodes, and delays, collisions and teleports by seed."""
+    """Evaluations: the number of training episodes before each, and delays, collisions and teleports by seed."""
     transfer: dict[str, list[float]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     entropy: list[float] = field(default_factory=list)
@@ -86,9 +86,10 @@ class Result:
     done: bool = False
 
     def resume(self, out: Path, episodes: int, last_ones: Container[int]) -> None:
-        """Continue the result in a folder after this many episodes, those of the model that is restored.
+        """Continue the result in a folder after this many episodes, the number of the restored model.
 
-        - `last_ones`: the episodes after which the last evaluations are; one where a training was stopped is none.
+        - `last_ones`: numbers of episodes of the last evaluations; an evaluation made because a training was stopped is
+          not one of them.
         """
         earlier = read_json(out / "result.json", 64 * MIB)
         self.trips, self.seconds = earlier["trips"], earlier["seconds"]

@@ -15,7 +15,7 @@ from ...runs.statistics import Interval
 Verdict = Literal["holds", "holds in part", "does not hold"]
 Source = Literal["paper", "ours"]
 HEADINGS: dict[Source, str] = {"paper": "The paper's statements", "ours": "Our own statements"}
-"""The two parts of the table, in their order."""
+"""The headings of the two parts of the table, in order."""
 MATHEMATICS = "mathematics"
 """The name under which theorems and definitions are listed, whose commands run tests."""
 
@@ -40,7 +40,7 @@ class Claim:
     source: Source = "paper"
     """Whether the statement is the paper's or ours."""
     chosen_by: str = ""
-    """Who chose the grid, threshold or budget on which the verdict depends, and which; empty if there is none, as in
+    """Who chose the grid, threshold or budget on which the verdict depends; empty if it depends on none, as in
     mathematics."""
     would_settle: str = ""
     """What would settle a claim that holds in part; not shown with other verdicts."""

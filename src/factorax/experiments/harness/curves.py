@@ -1,4 +1,4 @@
-"""Learning curves: rows from sweeps, and bands over seeds."""
+"""Learning curves of sweeps: table rows, and plots of means with bands over seeds."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +34,7 @@ def matrix(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band(ax: Axes, step: np.ndarray, values: np.ndarray, label: str, colour: str, **options: Any) -> None:
-    """Draw the mean over seeds and its standard error, up to where the first run diverged."""
+    """Plot the mean over seeds with its standard error, up to the step at which the first run diverged."""
     alive = np.isfinite(values).all(axis=0)
     step, values = step[alive], values[:, alive]
     mean = values.mean(axis=0)

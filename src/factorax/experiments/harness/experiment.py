@@ -53,8 +53,8 @@ class Experiment:
     """Whether its parts must run one at a time, because it measures time."""
     missing: Callable[[Any, int, Table, Path], Sequence[Part]] | None = None
     """Maps (S, seed, data, folder) to parts that measure values missing in the data, as far as this machine can. Their
-    results replace values of the data: ``"rows"`` has indices of rows, each other array the values of a column
-    there."""
+    results replace values of the data: ``"rows"`` contains row indices, and each other array the new values of a column
+    in these rows."""
 
 
 def reproduce(

@@ -1,9 +1,9 @@
-"""One method on one market, as a process of its own: its learning rate is tuned, then all seeds are trained at once.
+"""Train one method on one market in its own process: tune its learning rate, then train all seeds at once.
 
     python -m factorax.experiments.harness.market_runs '{"problem": "market:10", "network": "minimum", …}' OUT.npz
 
-Every learning rate is tried with the same seeds, which are not reported; the rate whose final quotes are worth most is
-the method's, and the seeds that are reported are trained with it.
+Every learning rate is tried with the same seeds, which are not reported. The reported seeds are trained with the rate
+whose final quotes have the highest value.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from .parts import Arrays
 from .side_by_side import initial_states
 
 EPISODES = 4000
-"""In which policies and the closed form are compared where there is no exact value."""
+"""Number of episodes in which policies and the closed form are compared if there is no exact value."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class MarketRuns:
     updates: int
     rates: tuple[float, ...]
     first: int
-    """The first seed. The seeds that tune come before those that are reported."""
+    """The first seed. Tuning seeds come before reported seeds."""
     tuning: int
     seeds: int
 
@@ -54,15 +54,16 @@ class MarketRuns:
 
 
 def train(runs: MarketRuns) -> Arrays:
-    """Return ``steps`` and ``returns`` of the seeds that are reported, ``(seeds, updates)``, and their final ``value``;
-    the ``rate`` they were trained with; and ``rates`` with ``tuned``, the mean value of the seeds that tune."""
+    """Return ``steps`` and ``returns`` of the reported seeds, ``(seeds, updates)``, and their final ``value``; their
+    learning ``rate``; and ``rates`` with ``tuned``, the mean value of the tuning seeds."""
     model = runs.model
     program = Program(model.learner)
     trials = [(rate, runs.first + i) for rate in runs.rates for i in range(runs.tuning)]
     largest, done = max(len(trials), runs.seeds), 0
 
     def trained(rows: Sequence[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns of all updates, ``(rows, updates)``, and final values. One program serves any number of rows."""
+        """Return the returns of all updates, ``(rows, updates)``, and final values; one program trains any number of
+        rows."""
         nonlocal done
         padded = [rows[i % len(rows)] for i in range(largest)]
         rate, seed = (np.array(column) for column in zip(*padded, strict=True))
@@ -95,7 +96,7 @@ def train(runs: MarketRuns) -> Arrays:
 
 
 def value_of(model: Any) -> float:
-    """Return what the most probable quotes of a trained model are worth: exactly where assets are on their own."""
+    """Return the value of the most probable quotes of a trained model; exact if assets are independent."""
     problem: Market = model.spec.problem
     market = problem.model
     if not market.is_independent:
@@ -113,9 +114,10 @@ def value_of(model: Any) -> float:
 
 
 def learned_quotes(model: Any) -> np.ndarray:
-    """Return the most probable quotes where all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
+    """Return the most probable quotes if all assets have the same inventory, ``(horizon, 2Q + 1, n, 2)``.
 
-    A policy that sees an asset's own inventory alone quotes the same whatever the others have.
+    A policy that observes only an asset's own inventory returns the same quotes for any inventories of the other
+    assets.
     """
     market = model.spec.problem.model
     left = 1 - np.arange(market.horizon) / market.horizon
@@ -127,7 +129,7 @@ def learned_quotes(model: Any) -> np.ndarray:
 
 
 def main(arguments: list[str]) -> None:
-    """Train what the first argument describes, and write the results to the second."""
+    """Train the runs that the first argument describes, and write the results to the file in the second."""
     described = json.loads(arguments[0])
     runs = MarketRuns(**described | {"rates": tuple(described["rates"])})
     result = train(runs)

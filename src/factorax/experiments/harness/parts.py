@@ -1,5 +1,4 @@
-"""Work in parts that run in parallel with a progress bar; finished parts are kept, so that nothing is computed
-twice."""
+"""Run work in parallel parts with a progress bar; results of finished parts are kept and not computed again."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -68,7 +67,7 @@ def run_parts(parts: Sequence[Part], folder: Path, *, workers: int, console: Con
             if not console.is_terminal:
                 console.print(f"{title}: {part.name} done")
 
-        # The longest first, so that no core is left with it at the end.
+        # Start the longest first, so that cores finish at about the same time.
         todo = sorted((p for p in zip(parts, done, strict=True) if not p[1].exists()), key=lambda p: -p[0].cost)
         with ThreadPoolExecutor(max_workers=workers) as pool:
             try:
@@ -87,5 +86,5 @@ def _read(path: Path) -> Arrays:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return dict(archive)
-    except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
+    except Exception as error:  # a damaged archive may raise any exception of zip and zlib
         raise ValueError(f"{path}: damaged; remove it and run the experiment again") from error

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from .claims import Claim
 
-DIVERGENCE = "that a gap above 10⁶ has diverged"
+DIVERGENCE = "that a gap above 10⁶ counts as divergence"
 SCALE = "the division of rewards by n"
-GRID = "the grid of dimensions and step sizes (the paper does not say its own)"
+GRID = "the grid of dimensions and step sizes (the paper does not give its own)"
 MORE_SEEDS = "More seeds: the intervals include the threshold."
 
 

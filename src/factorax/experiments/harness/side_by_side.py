@@ -1,11 +1,11 @@
-"""One method on one problem with a grid of settings, as a process of its own: JAX problems train all runs at once.
+"""Train one method on one problem with a grid of settings, in its own process; on JAX problems, all runs at once.
 
     python -m factorax.experiments.harness.side_by_side '{"problem": …, "method": …, …}' OUT.npz
 
-On a JAX problem every setting and every seed is a state of one compiled program, so that a GPU trains a whole grid in
-the time of a few runs. Other problems are trained one run after the other, in as many processes as there are tuning
-seeds: first the tuning seeds of all settings, then the remaining seeds of the setting with the best tuning score. Each
-of these runs is kept in OUT.jsonl when it is done, so that the same command resumes.
+On a JAX problem, all settings and seeds are trained by one compiled program, so a GPU trains a whole grid in the time
+of a few runs. On other problems, runs are distributed over one process per tuning seed: first the tuning seeds of all
+settings, then the remaining seeds of the setting with the best tuning score. Finished runs are stored in OUT.jsonl, so
+that the same command resumes.
 """
 
 import dataclasses
@@ -32,24 +32,24 @@ from ...spec import is_jax
 from .parts import Arrays
 
 LATE = 0.1
-"""The share of training, at its end, whose mean return is the score of a run."""
+"""Fraction of training, at its end, over which the mean return is the score of a run."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A method on a problem, and the runs that are made of it."""
+    """A method on a problem, with its trials and seeds."""
 
     problem: str
     method: str
     steps: int
-    """Of all environments of a run together."""
+    """Number of steps of a run, summed over all environments."""
     settings: dict[str, Any]
-    """Settings of all methods, by the names of `Config`."""
+    """Settings common to all methods, with the names of `Config`."""
     rates: tuple[float, ...]
     bonuses: tuple[float, ...]
-    """Step sizes and entropy bonuses; every pair of them is tried."""
+    """Step sizes and entropy bonuses; every pair is tried."""
     first: int
-    """The first seed. The seeds that tune come before those that are reported."""
+    """The first seed. Tuning seeds come before reported seeds."""
     tuning: int
     seeds: int
 
@@ -76,7 +76,7 @@ def _hashable(value: Any) -> Any:
 
 
 def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean return of the episodes that ended in the last tenth of training, and of the first that ended.
+    """Return the mean return of the episodes that ended in the last tenth of training, and of the first episodes.
 
     - `returns`, `episodes`: mean return and number of the episodes that ended in every rollout, ``(rollouts, runs)``.
 
@@ -95,7 +95,8 @@ def scores(returns: np.ndarray, episodes: np.ndarray) -> tuple[np.ndarray, np.nd
 def train(grid: Grid, kept: Path | None = None) -> Arrays:
     """Return ``rate``, ``bonus``, ``seed``, ``score`` and ``untrained`` of all runs, and ``seconds`` per run.
 
-    - `kept`: a file for the rows of finished runs of a problem on the host; those in it already are not trained again.
+    - `kept`: a file for the rows of finished runs, for problems on the host; runs that are already in it are not
+      repeated.
     """
     return _at_once(grid) if is_jax(find_problem(grid.problem)) else _one_by_one(grid, kept)
 
@@ -133,7 +134,7 @@ def _at_once(grid: Grid) -> Arrays:
 
 
 def initial_states(learner: Learner, rate: np.ndarray, bonus: np.ndarray, seed: np.ndarray) -> TrainState:
-    """Return the states of all runs as one."""
+    """Return the stacked initial states of all runs."""
 
     def init(seed: Any, rate: Any, bonus: Any) -> TrainState:
         return learner.init(seed, learning_rate=rate, ent_coef=bonus)
@@ -152,7 +153,7 @@ _Run = tuple[float, float, int]
 
 
 def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
-    """Tuning seeds are shared out among processes, and so are the others, once the best trial is known."""
+    """Distribute tuning seeds over processes, then the reported seeds of the best trial."""
     processes = max(min(grid.tuning or grid.seeds, os.cpu_count() or 1), 1)
     rows = _read_rows(grid, kept)
     total = len(grid.trials) * grid.tuning + grid.seeds
@@ -168,7 +169,7 @@ def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
             print(f"{len(rows) / total:.4f}", flush=True)
         return [rows[run] for run in runs]
 
-    # Every process has its own JAX, which a fork of this one would not.
+    # Start fresh processes: JAX does not work after a fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(grid,)) as pool:
         tuning = rows_of([(*trial, grid.first + i) for trial in grid.trials for i in range(grid.tuning)])
@@ -179,10 +180,10 @@ def _one_by_one(grid: Grid, kept: Path | None) -> Arrays:
 
 
 def _read_rows(grid: Grid, kept: Path | None) -> dict[_Run, list[Any]]:
-    """Return the rows of runs that were finished before, by run.
+    """Return the rows of finished runs, by run.
 
-    The first line of the file describes the grid; a file of another grid is begun again. A line that was being written
-    when the process was killed is left out.
+    The first line of the file describes the grid; a file of another grid is overwritten. An incomplete last line, from
+    a killed process, is ignored.
     """
     if kept is None:
         return {}
@@ -198,14 +199,14 @@ def _read_rows(grid: Grid, kept: Path | None) -> dict[_Run, list[Any]]:
 
 
 def end_with_parent() -> None:
-    """Let this process of a pool end when the one that started it does; a pool whose owner is killed works on."""
+    """Make this pool process end together with its parent; otherwise it would continue after the parent is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 _state: dict[str, Any] = {}
-"""Of a process of the pool: the grid, its learner and the compiled program, which all runs have in common."""
+"""State of a pool process: the grid, its learner and the compiled program, shared by all its runs."""
 
 
 def _begin(grid: Grid) -> None:
@@ -216,9 +217,9 @@ def _begin(grid: Grid) -> None:
 
 
 def _row(rate: float, bonus: float, seed: int) -> list[Any]:
-    """Train one run in this process; return what `_NAMES` says of it."""
+    """Train one run in this process; return the values named in `_NAMES`."""
     grid, learner, program = _state["grid"], _state["learner"], _state["program"]
-    # Environments of its own, so that they have the seed of the run.
+    # Separate environments, so that they have the seed of the run.
     config = dataclasses.replace(learner.config, seed=seed)
     program.collector = dataclasses.replace(learner, config=config).new_collector()
     state = learner.init(seed, learning_rate=rate, ent_coef=bonus)
@@ -235,7 +236,7 @@ def _row(rate: float, bonus: float, seed: int) -> list[Any]:
 
 
 def main(arguments: list[str]) -> None:
-    """Train what the first argument describes, and write the results to the second."""
+    """Train the runs that the first argument describes, and write the results to the file in the second."""
     described = json.loads(arguments[0])
     grid = Grid(**{name: _hashable(value) for name, value in described.items()})
     result = train(grid, Path(arguments[1]).with_suffix(".jsonl"))

@@ -1,11 +1,9 @@
-"""Gradients of every light by every street, and from them the bias and the variance of every network's gradient.
+"""Gradients of each light by street, and the bias and variance of each network's gradient computed from them.
 
-One policy, one critic of every street, the same batches for all networks. The gradient of light i is
-
-    gᵢ = E[∇ log πᵢ · [K(λ∘A)]ᵢ],    which is linear in K: gᵢ = Σₑ Kᵢₑ Gᵢₑ with Gᵢₑ = E[∇ log πᵢ · λₑ Aₑ].
-
-So a batch gives Gᵢₑ once, and every network's gradient of it; batches give the variance; and the difference to a
-network without bias gives the bias.
+All networks are compared with one policy, one critic per street and the same batches. The gradient of light i is gᵢ =
+E[∇ log πᵢ · [K(λ∘A)]ᵢ], which is linear in K: gᵢ = Σₑ Kᵢₑ Gᵢₑ with Gᵢₑ = E[∇ log πᵢ · λₑ Aₑ]. Gᵢₑ is therefore computed
+once per batch and gives the gradient of every network. The variance is estimated over batches, and the bias is the
+difference from an unbiased network.
 """
 
 from collections.abc import Sequence
@@ -23,11 +21,11 @@ from ...learning.advantages import gae
 from ...rollouts.in_jax import JaxEnvironments
 from ...structure import InfluenceNetwork
 
-_STREETS = 8  # that are differentiated at a time
+_STREETS = 8  # number of streets differentiated at a time
 
 
 def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax.Array:
-    """Gᵢₑ of a batch of whole episodes, ``(n, parameters, m)``."""
+    """Return Gᵢₑ of a batch of whole episodes, ``(n, parameters, m)``."""
     c, spec, behaviour = learner.config, learner.spec, learner.behaviour(state)
     first, second = jax.random.split(key)
     environments = JaxEnvironments(spec.problem, c.n_envs, spec.components)
@@ -46,7 +44,7 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
     def of_light(i: jax.Array) -> jax.Array:
         def log_prob(flat: jax.Array) -> jax.Array:
             net: Any = eqx.combine(unravel(flat), fixed)
-            net = eqx.tree_at(lambda shared: shared.identity, net, net.identity[i][None])  # of this light alone
+            net = eqx.tree_at(lambda shared: shared.identity, net, net.identity[i][None])  # of this light only
             one = net(None, local[:, i][:, None])
             parameters = jnp.broadcast_to(one, (len(one), spec.n_factors, one.shape[-1]))
             return spec.components.log_prob(parameters, agent.policy.spread, action)[:, i]
@@ -58,17 +56,17 @@ def street_gradients(learner: Learner, state: TrainState, key: jax.Array) -> jax
 
 
 def by_network(nets: Sequence[InfluenceNetwork], streets: np.ndarray) -> np.ndarray:
-    """Return the gradients of every light by every network, ``(networks, n, parameters)``."""
+    """Return the gradient of each light with each network, ``(networks, n, parameters)``."""
     light = np.arange(len(streets))
     return np.stack([credit(net, streets.astype(float))[light, :, light] for net in nets])
 
 
 def figures_of(g: np.ndarray, exact: int) -> dict[str, np.ndarray]:
-    """Map gradients of batches, ``(batches, networks, n, parameters)``, to figures of every network and light.
+    """Map gradients of batches, ``(batches, networks, n, parameters)``, to statistics of each network and light.
 
-    ``signal`` ‖gradient‖² and ``bias`` ‖bias‖², both without the part that is noise; ``variance`` of one batch's
-    gradient; all ``(networks, n)``. ``bias_without`` and ``variance_without``, ``(batches, networks, n)``, leave out a
-    batch in turn, for standard errors. The bias is the difference to the network number `exact`.
+    ``signal`` ‖gradient‖² and ``bias`` ‖bias‖², both without the contribution of noise; ``variance`` of one batch's
+    gradient; all ``(networks, n)``. ``bias_without`` and ``variance_without``, ``(batches, networks, n)``, leave out
+    one batch each, for standard errors. The bias is the difference from the network with index `exact`.
     """
     signal, _ = square(g)
     bias, bias_without = square(g - g[:, [exact]])
@@ -86,13 +84,14 @@ def figures_of(g: np.ndarray, exact: int) -> dict[str, np.ndarray]:
 
 
 def jackknife(without: np.ndarray) -> np.ndarray:
-    """Return standard errors of the sums over lights, from sums that leave out a batch in turn, ``(batches, networks,
+    """Return standard errors of the sums over lights, from sums that leave out one batch each, ``(batches, networks,
     n)``."""
     return without.sum(axis=-1).std(axis=0) * np.sqrt(len(without) - 1)
 
 
 def square(g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """‖E g‖² as the mean of g·g' over pairs of different batches; of all, and of all but one in turn."""
+    """Return ‖E g‖² as the mean of g·g' over pairs of different batches: for all batches, and leaving out each in
+    turn."""
     count, total = len(g), g.sum(axis=0)
     squares = (g * g).sum(axis=-1)  # (batches, presets, n)
     pairs = (total * total).sum(axis=-1) - squares.sum(axis=0)

@@ -1,8 +1,7 @@
-"""Scores in SUMO, measured after training: in the same command, or by a later one where SUMO is installed.
+"""Scores of trained policies in SUMO, measured by the same command or by a later one where SUMO is installed.
 
-Policies and controllers are played by processes of their own, because libsumo runs one simulation per process. One
-process scores all seeds of a training; ``python -m factorax.experiments.harness.sumo_scores EPISODES FOLDER…`` is what
-it runs.
+Policies and controllers run in separate processes, because libsumo runs one simulation per process. One process scores
+all seeds of a training with ``python -m factorax.experiments.harness.sumo_scores EPISODES FOLDER…``.
 """
 
 import json
@@ -23,19 +22,20 @@ from .table import Table
 from .trainings import Training, run_process
 
 ON_CPU = {"JAX_PLATFORMS": "cpu"}
-"""SUMO takes most of the time, and small networks gain nothing from a GPU."""
+"""Environment variables of these processes: SUMO takes most of the time, and small networks are not faster on a GPU."""
 
 
 def missing_scores(
     table: Table, plan: Sequence[Training], controllers: Mapping[str, str], *, out: Path, episodes: int
 ) -> list[Part]:
-    """Return parts for the rows whose column ``"sumo"`` is NaN: one for each training, and for each controller.
+    """Return parts for the rows whose column ``"sumo"`` is NaN: one per training and one per controller; none if SUMO
+    is not installed.
 
     - `plan`: the trainings, whose folders are in ``out/runs``. Runs without a checkpoint there are left out.
-    - `controllers`: from a value of the column ``"method"`` to the controller and the problem, as in
-      ``"gap-out traffic:3x3"``. The rows of a controller are its episodes, in order.
+    - `controllers`: maps a value of the column ``"method"`` to a controller and a problem, as in ``"gap-out
+      traffic:3x3"``. The rows of a controller are its episodes, in order.
 
-    There are none where SUMO is not installed.
+
     """
     if find_spec("libsumo") is None:
         return []
@@ -61,7 +61,8 @@ def missing_scores(
 def _part(
     name: str, players: Sequence[str], rows: Sequence[np.ndarray], episodes: int, *, by_episode: bool = False
 ) -> Part:
-    """Return the part that fills in the rows of every player: the mean over episodes, or a row for each episode."""
+    """Return the part that fills in the rows of each policy or controller: the mean over episodes, or one row per
+    episode."""
 
     def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
         log = checkpoint.parent / f"{name}.jsonl"
@@ -78,14 +79,15 @@ def _part(
 
 
 def _scores(log: Path) -> list[list[float]]:
-    """Return the complete lines that a process has printed: the returns of the episodes of one player each."""
+    """Return the complete lines that a process has printed: each has the episode returns of one policy or
+    controller."""
     lines = log.read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines if line.startswith("[") and line.endswith("]")]
 
 
 def returns_in_sumo(player: str, episodes: int) -> list[float]:
-    """Return the return of every episode in SUMO, with most probable actions: of the folder of a run, or of a
-    controller and a problem, as in ``"gap-out traffic:3x3"``."""
+    """Return the return of each episode in SUMO, with most probable actions. The argument is a run folder, or a
+    controller and a problem as in ``"gap-out traffic:3x3"``."""
     if " " in player and not Path(player).exists():
         controller, problem = player.split(" ")
         return controller_returns(controller, problem, episodes=episodes, sumo=True).tolist()

@@ -18,7 +18,7 @@ from ...problems import Bandit, draw_centre, search_bandit
 from .bandit_engine import BanditLearner, BanditMethod, Runs
 
 PRETRAINING = 1000  # episodes in which a learnt baseline learns alone (App. D)
-_PRETRAINING_CLOCK = 2**30  # its noise comes from here, so that all methods learn from the same noise
+_PRETRAINING_CLOCK = 2**30  # step at which its noise starts, so that all methods learn from the same noise afterwards
 _SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 MEASURES: dict[str, Callable[[Bandit, Any], Any]] = {
@@ -27,24 +27,24 @@ MEASURES: dict[str, Callable[[Bandit, Any], Any]] = {
 
 
 class Stopped(Exception):
-    """The sweep was asked to stop; what was done is in its checkpoint."""
+    """Raised when a sweep is asked to stop; its progress is in the checkpoint."""
 
 
 class Family(Protocol):
-    """Bandits that differ in a vector of parameters; a dataclass, so that it can be written down."""
+    """Bandits that differ in a vector of parameters; a dataclass, so that it can be stored as JSON."""
 
     @property
     def n(self) -> int:
-        """How many actions they have."""
+        """Number of actions."""
         ...
 
     @property
     def label(self) -> str:
-        """For people and file names."""
+        """Name in figures and file names."""
         ...
 
     def draw(self, seed: Sequence[int]) -> np.ndarray:
-        """Return the parameters of one of them, ``(n,)``."""
+        """Return the parameters of one bandit, ``(n,)``."""
         ...
 
     def make(self, centre: Any) -> Bandit:
@@ -62,11 +62,11 @@ class Search:
     norm: Literal[1, 2] = 1
     """p of the distance ‖a − c‖ₚ."""
     scale: float | None = None
-    """A factor on all targets in place of 1/n; with 1 they are undivided."""
+    """A factor on all targets instead of 1/n; 1 leaves them undivided."""
 
     @property
     def label(self) -> str:
-        """For people and file names."""
+        """Name in figures and file names."""
         parts = [f"n={self.n}"] + [f"k={self.k}"] * (self.k > 0) + [f"p={self.norm}"] * (self.norm != 1)
         return " ".join(parts + ([] if self.scale is None else [f"scale={self.scale:g}"]))
 
@@ -91,9 +91,9 @@ class Job:
     every: int
     """Steps between records; divergence is checked at the same steps."""
     tolerance: float | None = None
-    """A run has finished when its gap is no larger."""
+    """Gap at or below which a run has finished."""
     measure: str | None = None
-    """A key of `MEASURES`; the gap if left out."""
+    """A key of `MEASURES`; by default the gap."""
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.every < 2 or self.every % 2 or self.steps % self.every:
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """For people and file names."""
+        """Name in figures and file names."""
         return f"{self.method.label} {self.problem.label} η≤{max(self.step_sizes):g}"
 
     @property
@@ -125,10 +125,10 @@ def run(
     """Run a job from its checkpoint, or from the start.
 
     Run r draws its centre and its noise from (`seed`, r): it is the same run in any job and any batch. Runs that have
-    diverged or finished learn no further; a step size none of whose runs still learn leaves the batch.
+    diverged or finished are frozen; a step size whose runs are all frozen leaves the batch.
 
     **Returns** arrays for T records, S seeds and G step sizes: ``step`` (T,); ``gap`` and ``measure`` (T, S, G),
-    infinite from where a run had diverged; ``reached`` (S, G), the step at which the tolerance was met, or −1.
+    infinite after a run has diverged; ``reached`` (S, G), the step at which the tolerance was met, or −1.
 
     - `checkpoint`: a file to continue from and to write to, every few seconds and when stopped.
     - `tick`: called with the fraction done.
@@ -187,33 +187,34 @@ def run(
 
 @dataclass(frozen=True)
 class State:
-    """The state of a job that is under way."""
+    """The state of a job between two records."""
 
     identity: str
     done: int
-    """Records made."""
+    """Number of records so far."""
     columns: np.ndarray
-    """Which step sizes are still in the batch."""
+    """Indices of the step sizes still in the batch."""
     reached: np.ndarray
-    """``(S, G)``, of all step sizes."""
+    """As in `Runs`, for all step sizes, ``(S, G)``."""
     records: np.ndarray
     """Gap and measure, ``(2, T, S, G)``."""
     runs: Runs
     """State of the runs with the step sizes in the batch."""
 
     def after(self, runs: Runs, gap: np.ndarray, measure: np.ndarray) -> "State":
-        """With one more record; a step size leaves the batch when half of them have nothing left to learn."""
-        # To the end: frozen runs stay as they are.
+        """Return the state with one more record; finished step sizes leave the batch once at least half of them are
+        finished."""
+        # Fill all later records: frozen runs keep these values.
         self.records[:, self.done :, :, self.columns] = np.stack([gap, measure])[:, None]
         self.reached[:, self.columns] = runs.reached
         live = np.asarray(runs.active).any(axis=0)
         columns = self.columns
-        if 2 * live.sum() <= len(columns):  # each batch size is compiled separately: halve it or leave it
+        if 2 * live.sum() <= len(columns):  # each batch size is compiled separately, so only halve it
             columns, runs = columns[live], jax.tree.map(lambda leaf: leaf[:, live], runs)
         return dataclasses.replace(self, done=self.done + 1, columns=columns, runs=runs)
 
     def save(self, path: Path) -> None:
-        """Write the state, whole or not at all."""
+        """Write the state atomically."""
         arrays = {name: getattr(self, name) for name in ("identity", "done", "columns", "reached", "records")}
         arrays |= {f"runs_{name}": np.asarray(leaf) for name, leaf in self.runs._asdict().items()}
         write_whole(path, lambda file: np.savez(file, **arrays))
@@ -226,7 +227,7 @@ def _load(path: Path | None, identity: str) -> State | None:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
         runs = Runs(*(jnp.asarray(arrays[f"runs_{name}"]) for name in Runs._fields))
-    except Exception as error:  # a damaged archive fails in as many ways as zip and zlib know
+    except Exception as error:  # a damaged archive may raise any exception of zip and zlib
         raise ValueError(f"{path}: not a checkpoint, or damaged; remove it to start again") from error
     if str(arrays["identity"]) != identity:
         raise ValueError(f"{path}: a checkpoint of another job; remove it to start again")

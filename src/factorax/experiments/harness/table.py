@@ -1,4 +1,4 @@
-"""Tables as dictionaries of columns of equal length, and as CSV files that round-trip exactly."""
+"""Tables as dictionaries of columns of equal length, and CSV files that restore them exactly."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ Table = dict[str, np.ndarray]
 
 
 def from_rows(rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Return a table of rows that have the same keys.
+    """Return the table of rows with the same keys.
 
     >>> from_rows([{"n": 1, "gap": 0.5}, {"n": 2, "gap": 0.25}])["gap"]
     array([0.5 , 0.25])
@@ -24,13 +24,13 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def where(table: Table, **values: Any) -> Table:
-    """Return the rows that have these values."""
+    """Return the rows with these values."""
     keep = np.logical_and.reduce([table[name] == value for name, value in values.items()])
     return {name: column[keep] for name, column in table.items()}
 
 
 def write_csv(path: Path, table: Table) -> None:
-    """Write a table, whole or not at all; numbers in the shortest form that round-trips exactly."""
+    """Write a table atomically; numbers have the shortest form that restores them exactly."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
@@ -39,7 +39,7 @@ def write_csv(path: Path, table: Table) -> None:
 
 
 def read_csv(path: Path) -> Table:
-    """Read what `write_csv` wrote: columns of integers, of floats, else of text."""
+    """Read a file of `write_csv`; columns are integers, floats or text."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)

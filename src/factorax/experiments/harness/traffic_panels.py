@@ -13,7 +13,7 @@ from .table import Table, where
 
 
 def draw_panels(table: Table, summary: dict[str, Any], *, base: str, seeds: int) -> Figure:
-    """Return the figure of a summary of ``traffic-better``; `base` is the method that ablations change."""
+    """Return the figure for a summary of ``traffic-better``; `base` is the method that the ablations modify."""
     grids, ablations = summary["grids"], summary["ablations"]
     columns = len(grids) + 1 + bool(ablations)
     figure, axes = plots.canvas(columns, width=3.6 * columns + 2.4, height=4.2)
@@ -49,7 +49,8 @@ def _curves(ax: Axes, table: Table, grid: str, entry: dict[str, Any]) -> None:
 
 
 def _scores(ax: Axes, grids: dict[str, Any], floor: float) -> None:
-    """Draw seeds as dots, their interquartile mean with its interval, and gap-out as a line for each grid."""
+    """Plot seeds as dots, their interquartile mean with its interval, and one line per grid for the gap-out
+    controller."""
     ticks = []
     for i, (grid, entry) in enumerate(grids.items()):
         rows = entry["methods"]

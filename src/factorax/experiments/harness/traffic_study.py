@@ -1,9 +1,9 @@
-"""What the experiments ``traffic-3x3`` and ``traffic-2x6`` share: runs, tables, figures.
+"""Runs, tables and figures shared by the experiments ``traffic-3x3`` and ``traffic-2x6``.
 
-The preset ``traffic-paper`` is the paper's PPO to the letter, that of RLlib 0.7: minibatches of 128 samples of single
-lights, so that a shared policy makes n times as many gradient steps as a joint one. With
-``traffic-paper-large-minibatches`` a minibatch of 125 steps holds what n lights did in them: n times the paper's
-samples, and for every policy as many gradient steps.
+The preset ``traffic-paper`` has exactly the paper's PPO, which is that of RLlib 0.7: a minibatch has 128 samples of
+single lights, so a shared policy makes n times as many gradient steps as a joint policy. With
+``traffic-paper-large-minibatches``, a minibatch has 125 steps of all n lights: n times the samples of the paper's
+minibatches, and the same number of gradient steps for every policy.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,17 +30,17 @@ from .table import Table, where
 from .trainings import Training, train
 
 LINES = ("gap-out", "always", "actuated")
-"""Reference controllers; those with fixed times are far below."""
+"""Reference controllers; controllers with fixed times have much lower returns."""
 LITERAL = "traffic-paper"
 CHOSEN_BY = (
-    "the paper: the settings of PPO where it names them, and RLlib 0.7 where it does not; we: the number of "
-    "iterations, which the paper does not name, ten seeds, and that whole 95 % intervals must be apart"
+    "the paper: the PPO settings that it names, and otherwise those of RLlib 0.7; we: the number of iterations, "
+    "which the paper does not state, ten seeds, and that 95 % intervals must not overlap"
 )
 
 
 @dataclass(frozen=True)
 class Method:
-    """What a method changes in the preset."""
+    """A method: its changes to the preset."""
 
     network: str = "complete"
     options: tuple[str, ...] = ()
@@ -63,13 +63,13 @@ class Settings:
     preset: str = LITERAL
     """The settings of PPO."""
     sim: str = "lanes"
-    """What policies are trained in; all are scored in SUMO as well, where it is installed."""
+    """Simulator in which policies are trained; all are also scored in SUMO if it is installed."""
     in_sumo: int = 5
-    """Episodes of that."""
+    """Number of SUMO episodes per policy."""
 
 
 def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int], list[Training]]:
-    """Return the function from (settings, seed) to the runs on a grid. Methods that differ in their networks alone are
+    """Return the function from (settings, seed) to the runs on a grid. Methods that differ only in their networks are
     trained together."""
 
     def trainings_of(settings: Settings, seed: int) -> list[Training]:
@@ -91,7 +91,7 @@ def plan(rows: int, columns: int, methods: Methods) -> Callable[[Settings, int],
 def _together(
     settings: Settings, seed: int, problem: str, arguments: tuple[Any, ...], networks: dict[str, str]
 ) -> list[Training]:
-    """Return one part that trains all networks and seeds; in SUMO one part for each."""
+    """Return one part that trains all networks and seeds, or one part for each in SUMO."""
     first, steps = seed * settings.seeds, read_preset(settings.preset).settings["n_steps"]
     common: dict[str, Any] = {"steps": settings.iterations * settings.n_envs * steps, "preset": settings.preset}
     if settings.sim == "sumo":
@@ -120,9 +120,9 @@ def experiment(
 ) -> Experiment:
     """Return the experiment on one grid.
 
-    - `methods`: those of the paper's budget; `quick`: the names of those of the quick one.
-    - `figure_of_paper`, `result_of_paper`: which figure of the paper it reproduces, and what that shows.
-    - `draw`: as `Experiment.draw`; learning curves and final policies if left out.
+    - `methods`: the methods of the budget ``"paper"``; `quick`: the names of those in the budget ``"quick"``.
+    - `figure_of_paper`, `result_of_paper`: the figure of the paper that is reproduced, and what it shows.
+    - `draw`: as `Experiment.draw`; by default learning curves and final policies.
     """
     size = f"{rows}x{columns}"
     runs = plan(rows, columns, methods)
@@ -131,8 +131,8 @@ def experiment(
         return [*trainings.trainings(runs)(settings, seed), _controllers(rows, columns)]
 
     def tabulate(settings: Settings, seed: int, results: list[Arrays]) -> Table:
-        """Return a row for each run and point of its curve; those of controllers have one point, and the return in
-        SUMO's twin for all scores."""
+        """Return one row per run and point of its curve; controllers have one point, with their return in the lane
+        simulator as all scores."""
         *trained, reference = results
         table = trainings.curves(runs(settings, seed), trained)
         returns = reference["returns"]
@@ -144,7 +144,7 @@ def experiment(
         return {key: np.concatenate([table[key], columns[key]]) for key in table}
 
     def summarise(settings: Settings, table: Table) -> dict[str, Any]:
-        """Return interquartile means over seeds, of training, of final policies in the lane simulator, and of them in
+        """Return interquartile means over seeds of training, and of final policies in the lane simulator and in
         SUMO."""
         by_method = trainings.summary(table, settings.methods)
         for method, row in by_method.items():
@@ -159,7 +159,7 @@ def experiment(
         return sumo_scores.missing_scores(table, runs(settings, seed), {}, out=out, episodes=settings.in_sumo)
 
     def draw_curves(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
-        """Draw learning curves, and what final policies reach in SUMO."""
+        """Plot learning curves and the scores of final policies in SUMO."""
         figure, (left, right) = plots.canvas(2, width=11, height=4.2)
         curves(left, table, settings.methods)
         lines(left, summary["controllers"])
@@ -187,7 +187,7 @@ def experiment(
 
 
 def _controllers(rows: int, columns: int, episodes: int = 20) -> Part:
-    """Measure the returns of the reference controllers over draws of the first cars, ``(controllers, episodes)``."""
+    """Measure the returns of the reference controllers for random first cars, ``(controllers, episodes)``."""
 
     def compute(checkpoint: Any, tick: Any, stop: Any) -> Arrays:
         simulator = LaneSimulator(Traffic(rows, columns))
@@ -203,12 +203,13 @@ def _controllers(rows: int, columns: int, episodes: int = 20) -> Part:
 
 
 def _area(table: Table, method: str) -> np.ndarray:
-    """Return the mean return over the whole of training, for every seed: larger for one that learns faster."""
+    """Return the mean return over all of training for each seed; faster learning gives a larger value."""
     return trainings.group(where(table, method=method), method).returns.mean(axis=1)
 
 
 def final_score(summary: dict[str, Any]) -> Any:
-    """Return the score that final policies are shown by: that in SUMO if all have one, else that in lanes."""
+    """Return the name of the score to show for final policies: in SUMO if all have one, otherwise in the lane
+    simulator."""
     return "sumo" if all(row["sumo"] is not None for row in summary["methods"].values()) else "final"
 
 
@@ -221,7 +222,7 @@ def title(settings: Settings, size: str, result_of_paper: str) -> str:
 
 
 def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
-    """Draw learning curves: interquartile means over seeds, and their intervals."""
+    """Plot learning curves: interquartile means over seeds with intervals."""
     for method, colour in zip(methods, plots.PALETTE, strict=False):
         group = trainings.group(where(table, method=method), method)
         points = [iqm(column) for column in group.returns.T]
@@ -233,19 +234,19 @@ def curves(ax: Axes, table: Table, methods: tuple[str, ...]) -> None:
 
 
 def floor(summary: dict[str, Any]) -> float:
-    """Return the lower limit of figures: below all methods, but not below a policy that has collapsed to −10,000."""
+    """Return the lower axis limit: below all methods, except those that have collapsed to about −10,000."""
     rows = summary["methods"].values()
     lowest = min(row[score]["low"] for row in rows for score in ("final", "training"))
     return max(1.6 * min(summary["controllers"].values()), 1.25 * min(lowest, *summary["controllers"].values()))
 
 
 def ceiling(summary: dict[str, Any]) -> float:
-    """Return the upper limit of figures."""
+    """Return the upper axis limit."""
     return 0.6 * max(summary["controllers"].values())
 
 
 def lines(ax: Axes, controllers: dict[str, float]) -> None:
-    """Draw the returns of controllers."""
+    """Plot the returns of controllers."""
     for (name, value), style in zip(controllers.items(), ("--", ":", "-."), strict=True):
         ax.axhline(
             value, color="#777777", linestyle=style, linewidth=1, label=f"{name}, {value:.0f}".replace(" -", " −")
@@ -253,7 +254,7 @@ def lines(ax: Axes, controllers: dict[str, float]) -> None:
 
 
 def _dots(ax: Axes, settings: Settings, table: Table, summary: dict[str, Any]) -> None:
-    """Draw the final policies of every method: in SUMO if it is installed, else in the lane simulator."""
+    """Plot the final policies of every method: in SUMO if it is installed, otherwise in the lane simulator."""
     score, bottom = final_score(summary), floor(summary)
     for i, (method, colour) in enumerate(zip(settings.methods, plots.PALETTE, strict=False)):
         values = trainings.finals(table, method, score)

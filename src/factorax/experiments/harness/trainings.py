@@ -1,4 +1,5 @@
-"""Experiments that train: every run is a process with its own run folder, so that runs use all cores and can resume."""
+"""Parts of experiments that train: each run is a process with its own run folder, so runs use all cores and can be
+resumed."""
 
 import json
 import os
@@ -35,13 +36,13 @@ class Training:
     """The module to run with ``python -m``; it writes ``metrics.jsonl`` and ``evaluation.json`` into its ``--out``."""
     arguments: tuple[str, ...]
     seeds: int = 1
-    """Number of seeds, from `seed` on."""
+    """Number of seeds, starting with `seed`."""
     networks: tuple[tuple[str, str], ...] = ()
-    """Methods that differ in their networks alone, with the names of these: one process trains all of them."""
+    """Methods that differ only in their networks, with the names of the networks; one process trains all of them."""
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """Name of its folder."""
         return f"{self.method}-{self.seed}".replace(" = ", "-").replace(" ", "-").replace(",", "")
 
     def folders(self, out: Path) -> list[Path]:
@@ -53,7 +54,7 @@ class Training:
 
     @property
     def labels(self) -> list[tuple[str, int]]:
-        """Method and seed of every folder."""
+        """Method and seed of each folder."""
         methods = [method for method, _ in self.networks] or [self.method]
         return [(method, self.seed + i) for method in methods for i in range(self.seeds)]
 
@@ -68,9 +69,9 @@ def train(
     networks: Mapping[str, str] | None = None,
     preset: str = "none",
 ) -> Training:
-    """Return runs of ``factorax train`` with these options of the command line.
+    """Return a run of ``factorax train`` with these command-line options.
 
-    `networks`: names of networks by the methods that have them, if one process trains several.
+    `networks`: the network name of each method, if one process trains several.
     """
     arguments = ["train", problem, "--preset", preset, "--seed", seed, "--total-timesteps", steps, "--seeds", seeds]
     arguments += [*options, *(("--networks", *networks.values()) if networks else ())]
@@ -128,10 +129,11 @@ def run_process(
     look: Callable[[], Any] = lambda: None,
     variables: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command until it ends or `stop` is set; call `look` in between. `variables`: of its environment."""
+    """Run a command until it ends or `stop` is set; call `look` in between. `variables`: additional environment
+    variables."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
-    quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags}  # a core for each run
-    quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # there may be others on the GPU
+    quiet = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": flags}  # one core per run
+    quiet |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # other processes may use the same GPU
     environment = os.environ | quiet | dict(variables or {})
     with (
         log.open("w") as file,
@@ -144,7 +146,7 @@ def run_process(
                 look()
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         finally:
-            process.terminate()  # on which it writes its checkpoint
+            process.terminate()  # it writes its checkpoint on this signal
             process.wait()
     if process.returncode:
         raise RuntimeError(f"{name}: ended with code {process.returncode}; {log} says why")
@@ -155,8 +157,8 @@ def process(
 ) -> Callable[[Path, Callable[[float], Any], threading.Event], Arrays]:
     """Return the function ``compute`` of a part: it runs a command, which prints fractions and writes an NPZ file.
 
-    - `name`: of its files in the folder ``runs`` of the experiment.
-    - `command`: from the file to write to the arguments of the process.
+    - `name`: name of its files in the folder ``runs`` of the experiment.
+    - `command`: a function from the output file to the arguments of the process.
     """
 
     def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
@@ -194,7 +196,8 @@ def _done(training: Training, folders: Sequence[Path]) -> float:
 
 
 def _steps_so_far(out: Path) -> int:
-    """Read the last complete line only: there may be many long ones, and this is called twice a second."""
+    """Return the steps of the last complete line. Only this line is read: files are long, and this is called twice a
+    second."""
     path = out / "metrics.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     whole = next((line for line in reversed(lines) if line.endswith("}")), None)

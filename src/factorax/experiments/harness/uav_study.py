@@ -1,8 +1,8 @@
 """The experiments ``uav-4`` and ``uav-5``: ten and forty aircraft of an RDDL model, with the network read from it.
 
-UAV of the IPPC 2023 competition in rddlrepository: every craft has three actions and a distance to its goal. All
-methods have the same settings, steps and seeds. Those of ours also have the same critic: by default one network of the
-whole observation that predicts the return of every target, so that they differ in the credit and the ratios alone.
+The problem is UAV of the IPPC 2023 competition in rddlrepository: each aircraft has three actions and a distance to its
+goal. All methods have the same settings, steps and seeds. Our methods also have the same critic, by default one network
+that predicts the return of each target from the whole observation, so they differ only in credit and ratios.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Settings:
     """Sizes of the experiment."""
 
     steps: int
-    """Steps of training, all environments together."""
+    """Number of training steps, summed over all environments."""
     seeds: int = 10
     methods: tuple[str, ...] = METHODS
     critic: Literal["target", "factor"] = "target"
@@ -47,7 +47,7 @@ class Settings:
 
 
 def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
-    """Return the function from (settings, seed) to the runs of an instance."""
+    """Return the function from (settings, seed) to the runs on an instance."""
     problem = f"rddl:UAV_ippc2023/{instance}"
     common = [text for name, value in _COMMON.items() for text in (f"--{name.replace('_', '-')}", value)]
     common += ["--hidden", 32, 32]
@@ -79,9 +79,13 @@ def plan(instance: str) -> Callable[[Settings, int], list[Training]]:
 
 
 def _enumerated(names: Sequence[str]) -> str:
-    """Return names as text, with *than* before each but the first."""
+    """Return names as text, with *and* before the last.
+
+    >>> _enumerated(["a", "b", "c"])
+    'a, b and c'
+    """
     *most, last = names
-    return f"{', than '.join(most)}, and than {last}" if most else last
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def experiment(instance: str, crafts: int, steps: int) -> Experiment:
@@ -110,26 +114,30 @@ def experiment(instance: str, crafts: int, steps: int) -> Experiment:
         chances = ", ".join(f"{trainings.shown(rows[m]['better'])} over {m}" for m in others)
         ahead = [Interval(**rows[FACTORED]["training"]).low > Interval(**rows[m]["training"]).high for m in others]
         result = verdict(*ahead)
-        names: dict[str, str] = {COMPLETE: "with all edges", VANILLA: "vanilla PPO", OTHER: "Stable-Baselines3's"}
+        names: dict[str, str] = {
+            COMPLETE: "factored PPO with all edges",
+            VANILLA: "vanilla PPO",
+            OTHER: "PPO of Stable-Baselines3",
+        }
         return [
             Claim(
                 claim=(
-                    f"On UAV {instance} ({3 * crafts} actions, {crafts} targets), with the network read from the "
-                    f"model and the same critic, factored PPO ends better than "
-                    f"{_enumerated([names[m] for m in others])}."
+                    f"On UAV {instance} ({3 * crafts} actions, {crafts} targets), factored PPO with the network read "
+                    f"from the model ends better than {_enumerated([names[m] for m in others])}."
                 ),
                 where="not in the paper",
                 paper="–",
                 ours=f"return at the end of training, interquartile mean of {settings.seeds} seeds after "
-                f"{settings.steps:,} steps: {ends}. Probability that a seed of it ends better: {chances}. On its "
-                f"batches a vanilla gradient has {rows[FACTORED]['variance_ratio']:.3g} times the variance",
+                f"{settings.steps:,} steps: {ends}. Probability that a factored run ends better: {chances}. On its "
+                f"batches, a vanilla gradient has {rows[FACTORED]['variance_ratio']:.3g} times the variance",
                 verdict=result,
                 source="ours",
                 chosen_by="we chose the problem, the settings (on factored runs of seeds 0 to 2) and the steps",
                 would_settle=(
                     f"more seeds than {settings.seeds} where the intervals overlap" if result == "holds in part" else ""
                 ),
-                note=f"All methods of ours have --critic {settings.critic}; Stable-Baselines3's predicts the sum.",
+                note=f"All our methods use --critic {settings.critic}; the critic of Stable-Baselines3 predicts the "
+                "sum.",
             )
         ]
 

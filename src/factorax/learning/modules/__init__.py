@@ -1,10 +1,10 @@
-"""The neural networks of policies and critics, one kind in each file, and what they have in common.
+"""The neural networks of policies and critics, one kind per file, and their common parts.
 
-- `mlp`: layers, which all others are made of;
-- `arrangements`: one network for all components, one that they share, or one for each;
-- `convolution`: what images are turned into before that;
+- `mlp`: fully connected layers, on which all others are built;
+- `arrangements`: one network for all components, one that is shared, or one per component;
+- `convolution`: encoding of images by convolutions;
 - `film`: a shared network whose layers each component scales and shifts;
-- `attention`: components that look at their neighbours;
+- `attention`: attention of components to their neighbours;
 - `recurrent`: GRU and LSTM;
-- `custom`: a module of the user's own.
+- `custom`: a user's own module.
 """

@@ -1,7 +1,7 @@
-"""x W + b, with a gradient that takes a CPU fewer operations for small minibatches.
+"""Affine maps x W + b, with a gradient that needs fewer operations on a CPU for small minibatches.
 
 Two hidden layers of 64 units with their gradient take 28 µs instead of 31 for 64 rows, and 199 µs instead of 203 for
-512. For 4,096 rows they would take longer: there the transpose costs more than it saves.
+512. For 4,096 rows it would be slower, because the transpose costs more than it saves.
 """
 
 from typing import Any
@@ -10,17 +10,17 @@ import jax
 import jax.numpy as jnp
 
 NARROW = 4
-"""Columns of a matrix that the CPU multiplies one by one: XLA's gradient of a product with few columns takes as long as
-that of one with sixty."""
+"""Number of columns up to which the CPU multiplies them one by one: in XLA, the gradient of a product with few columns
+takes as long as with sixty."""
 FEW = 512
-"""Rows up to which the gradient is that of `_affine`."""
+"""Number of rows up to which the gradient of `_affine` is used."""
 
 
 def affine(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
-    """x W + b, ``(..., i)``, ``(i, o)`` and ``(o,)`` → ``(..., o)``.
+    """Return x W + b, ``(..., i)``, ``(i, o)`` and ``(o,)`` → ``(..., o)``.
 
-    With one axis in front of the product: with two, XLA transposes both operands of its gradient, and multiplies them
-    on a CPU in four times the time.
+    The product has one leading axis. With two, XLA transposes both operands of its gradient, which takes four times as
+    long on a CPU.
     """
     rows = x.reshape(-1, x.shape[-1]) if x.ndim > 2 else x
     on_cpu, columns = jax.default_backend() == "cpu", kernel.shape[-1]
@@ -34,7 +34,7 @@ def affine(x: jax.Array, kernel: jax.Array, bias: jax.Array) -> jax.Array:
 
 
 def product(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``, with the gradient of `affine`."""
+    """Return x W, ``(..., i)`` and ``(i, o)`` → ``(..., o)``, with the gradient of `affine`."""
     return affine(x, kernel, jnp.zeros(kernel.shape[-1], kernel.dtype))
 
 
@@ -55,7 +55,7 @@ def _(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
         parts = [x_dot @ kernel[:, j] + x @ kernel_dot[:, j] for j in range(columns)]
         return _affine(x, kernel, bias), jnp.stack(parts, axis=-1) + bias_dot
     ones = jnp.ones((len(x), 1), x.dtype)
-    # Transposed first: with the transpose in the product, XLA leaves it to a slower library.
+    # Transposed first: for a product that contains the transpose, XLA uses a slower library.
     rows = jax.lax.optimization_barrier(jnp.concatenate([x, ones], axis=1).T)
     both = jnp.concatenate([kernel_dot, bias_dot[None]])
     through_weights = jax.lax.dot_general(rows, both, (((0,), (0,)), ((), ())))

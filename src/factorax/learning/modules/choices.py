@@ -38,7 +38,7 @@ class Choices(Shared):
         super().__init__(key, encoder, inputs // choices, (components * choices, 1), gain, settings, identity)
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:
-        """Map what each component sees, ``(..., c, choices · f)``, to logits ``(..., c, choices)``."""
+        """Map local observations ``(..., c, choices · f)`` to logits ``(..., c, choices)``."""
         return super().__call__(obs, local).reshape(*local.shape[:-1], -1)
 
     def features(self, obs: jax.Array, local: Any) -> jax.Array:

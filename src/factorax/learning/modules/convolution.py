@@ -128,7 +128,7 @@ class Convolutional(eqx.Module):
 
     @property
     def size(self) -> int:
-        """Numbers in a vector."""
+        """Size of a vector."""
         return self._image_size + sum(part.encoded_size for part in self._others)
 
     def _images(self, obs: jax.Array) -> jax.Array:
@@ -140,11 +140,11 @@ class Convolutional(eqx.Module):
         return jnp.concatenate([self._images(obs), *others], axis=-1)
 
     def seen(self, obs: jax.Array, local: jax.Array | None, components: int) -> jax.Array:
-        """Return what every component sees as vectors, ``(..., c, l)``."""
+        """Return the observation of each component as a vector, ``(..., c, l)``."""
         if local is None:
             return spread_out(self(obs), components)
         return jnp.concatenate([local, spread_out(self._images(obs), components)], axis=-1)
 
     def seen_size(self, local: int | None) -> int:
-        """Return numbers that a component sees; `local` of them are its local observation, if it has one."""
+        """Return the input size of a component, given the size of its local observation (None if there is none)."""
         return self.size if local is None else local + self._image_size

@@ -1,6 +1,7 @@
 """Layers: a multilayer perceptron, its activation, its normalisation and its initialisation."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -19,6 +20,12 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+@partial(jax.jit, static_argnums=2)
+def _orthogonal(key: jax.Array, gain: float, shape: tuple[int, ...]) -> jax.Array:
+    """Return an orthogonal matrix times the gain: one program for each shape, not one for each operation."""
+    return gain * jax.nn.initializers.orthogonal()(key, shape, jnp.float32)
+
+
 def _scaled(initialiser: Any) -> Callable[[float], Any]:
     return lambda gain: lambda key, shape: gain / 2**0.5 * initialiser(key, shape, jnp.float32)
 
@@ -35,7 +42,7 @@ def _normc(gain: float) -> Any:
 
 
 INITIALISERS: dict[str, Callable[[float], Any]] = {
-    "orthogonal": lambda gain: lambda key, shape: jax.nn.initializers.orthogonal(gain)(key, shape, jnp.float32),
+    "orthogonal": lambda gain: lambda key, shape: _orthogonal(key, gain, tuple(shape)),
     "lecun": _scaled(jax.nn.initializers.lecun_normal()),
     "he": _scaled(jax.nn.initializers.he_normal()),
     "normc": _normc,

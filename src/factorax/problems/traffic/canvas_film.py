@@ -42,7 +42,7 @@ _PAGE = """<!doctype html>
 
 
 def encode_film(grid: Grid, scenes: Mapping[str, tuple[TrafficEpisode, Lanes]]) -> dict[str, Any]:
-    """Return episodes as JSON: the map once, and per second the positions and speeds of cars and the colours of lights.
+    """Return episodes as JSON: the map, and for each second the positions and speeds of cars and the colours of lights.
 
     - `scenes`: the results of `play`, by title.
     """

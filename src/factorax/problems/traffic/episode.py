@@ -33,7 +33,7 @@ def play(
     >>> from factorax.problems.traffic import LaneSimulator, Traffic
     >>> from factorax.problems.traffic.controllers import always
     >>> simulator = LaneSimulator(Traffic(1, 1, horizon=20))
-    >>> episode, states = play(simulator, always(simulator.grid), jax.random.key(0))
+    >>> episode, states = jax.jit(lambda key: play(simulator, always(simulator.grid), key))(jax.random.key(0))
     >>> episode.psi.shape, states.place.shape[0]
     ((20, 8), 20)
     """

@@ -131,8 +131,7 @@ def collect(
 
 
 def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
-    """Return the runs grouped by problem and settings, those with a K of their own first; includes runs without
-    metrics."""
+    """Return the runs grouped by problem and settings, those with their own K first; includes runs without metrics."""
     by_problem: dict[str, list[RunSource]] = {}
     for run in runs:
         by_problem.setdefault(run.config["problem"], []).append(run)

@@ -1,4 +1,4 @@
-"""Episodes in a city as data for the canvas that plays films of traffic."""
+"""Encoding of city episodes as data for the HTML canvas that shows films of traffic."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,8 @@ LETTERS = {"red": 0, "yellow": 1, "green": 2}
 
 
 def encode_city_film(scenes: Mapping[str, CityScene]) -> dict[str, Any]:
-    """Return episodes as JSON: the map once, and per second the places, directions and speeds of cars and the colours
-    of lights; see `factorax.problems.traffic.canvas_film`."""
+    """Return episodes as JSON: the map, and for each second the positions, directions and speeds of cars and the
+    colours of lights; see `factorax.problems.traffic.canvas_film`."""
     roads = next(iter(scenes.values())).roads
     low, high = extent(roads)
     width, height = (high - low).tolist()

@@ -57,8 +57,8 @@ class Detectors:
 
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """For each lane of the network, the first of its cells and their number; then for each cell its column, the
-        metres from the start of the lane to the stop line, and the share: ``(first, many)``, ….
+        """Return for each lane the index of its first cell and the number of cells, and for each cell its column, the
+        metres from the start of the lane to the stop line, and its share: ``(first, many)``, ….
 
         A lane belongs to no cell, or to one for each lane of a light that it leads to within reach.
         """
@@ -90,8 +90,8 @@ class Detectors:
 
     @cached_property
     def _ahead(self) -> np.ndarray:
-        """Weights of lanes that leave a light for each lane that leads to it, ``(lights · width, lanes)``, by which
-        queued cars are counted."""
+        """Return the weights with which queued cars on lanes behind a light count for each lane that leads to it,
+        ``(lights · width, lanes)``."""
         matrix = np.zeros((len(self.roads.lights) * self.n_lanes, len(self.roads.lanes)))
         for i, light in enumerate(self.roads.lights):
             for j, lane in enumerate(light.lanes):
@@ -107,7 +107,7 @@ class Detectors:
 
     @cached_property
     def _row_of(self) -> np.ndarray:
-        """Row of each lane that leads to a light, and the number of rows for the others, ``(lanes,)``."""
+        """Return the row of each lane that leads to a light, and the number of rows for other lanes, ``(lanes,)``."""
         rows = np.full(len(self.roads.lanes), len(self.roads.lights) * self.n_lanes)
         for i, light in enumerate(self.roads.lights):
             rows[list(light.lanes)] = i * self.n_lanes + np.arange(len(light.lanes))

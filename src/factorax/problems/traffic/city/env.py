@@ -35,7 +35,7 @@ class Score(NamedTuple):
     trips: int
     arrived: int
     waiting: int
-    """Number of cars that found no room to depart."""
+    """Number of cars that could not depart for lack of room."""
     collisions: int
     teleports: int
 
@@ -122,13 +122,13 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         names = self.roads.streets if targets == "street" else self.roads.lanes
         m = self.reward_dim = len(names)
         self.weights = np.ones(m)
-        # Numbers of lanes; internal lanes of junctions have that of the lane before them, plus the number of lanes.
+        # Indices of lanes; an internal lane of a junction has the index of the lane before it plus the number of lanes.
         count = len(self.roads.lanes)
         inside = {name: lane + count for name, lane in self.roads.crossed_from.items()}
         self._lane = inside | {name: i for i, name in enumerate(self.roads.lanes)}
         of_street = range(len(self.roads.streets)) if targets == "street" else _first_lanes(self.roads)
         of_lane = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
-        self._target_of_lane: list[int] = [*of_lane, *of_lane, -1]  # the last one for lanes that are not known
+        self._target_of_lane: list[int] = [*of_lane, *of_lane, -1]  # the last index stands for unknown lanes
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
         self.clearing, self.patience = clearing, patience
         self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]

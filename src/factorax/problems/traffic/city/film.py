@@ -1,4 +1,4 @@
-"""Cars and lights of a city from above, second by second, drawn on the lanes of its network."""
+"""Films of cities: cars and lights from above, second by second, drawn on the lanes of the network."""
 
 import os
 import tempfile
@@ -25,7 +25,7 @@ def animate_city(scenes: Mapping[str, CityScene], path: Path, *, speed: int = 10
     """Write scenes side by side as a film: ``.gif``, ``.mp4``, or ``.html``, a page with a canvas and controls.
 
     - `speed`: seconds of traffic per second of film.
-    - `size`: of a scene, in inches; an inch has 100 pixels.
+    - `size`: size of a scene in inches, at 100 pixels per inch.
     """
     path = Path(path)
     writer, settings = film_writer(path, speed)
@@ -44,7 +44,7 @@ def animate_city(scenes: Mapping[str, CityScene], path: Path, *, speed: int = 10
 
 
 def _stage(scenes: Mapping[str, CityScene], size: float) -> tuple[Figure, Callable[[int], None]]:
-    """The figure, and what brings it to a second."""
+    """Return the figure, and a function that updates it to a given second."""
     low, high = extent(next(iter(scenes.values())).roads)
     width, height = (high - low) * size / (high - low).max()
     figure = Figure(figsize=(len(scenes) * (max(width, 2.5) + 0.15) + 0.8, height + 0.5), layout="constrained")

@@ -12,7 +12,7 @@ LEAST_GREEN, MOST_GREEN = 5, 50
 
 
 def write_programmes(net: Path, kind: Literal["actuated", "delay_based"], to: Path, yellow: int) -> None:
-    """Write the programmes of a network as those of SUMO's actuated or delay-based lights, with `yellow` seconds of
+    """Write the programmes of a network as actuated or delay-based programmes of SUMO, with `yellow` seconds of
     yellow."""
     additional = Xml.Element("additional")
     for logic in parse(net, "net").iter("tlLogic"):

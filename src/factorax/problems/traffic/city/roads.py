@@ -195,7 +195,8 @@ def _lights(path: Path, root: Xml.Element, links: dict[str, list[Link]]) -> tupl
 
 
 def _followed(root: Xml.Element, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the known value of each lane for the internal lanes it leads to; a way through may have several parts."""
+    """Return the values of lanes also for the internal lanes they lead to; a path through a junction may have several
+    parts."""
     found = {lane: value for lane, value in known.items() if lane.startswith(":")}
     ways = [(f"{c.get('from')}_{c.get('fromLane')}", c.get("via", "")) for c in root.iter("connection") if c.get("via")]
     for _ in range(3):
@@ -206,7 +207,7 @@ def _followed(root: Xml.Element, known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _behind_lights(root: Xml.Element, lights: tuple[Light, ...]) -> dict[str, tuple[int, int]]:
-    """Light and link of the first internal lane of every link."""
+    """Return light and link index of the first internal lane of each link."""
     number = {light.name: i for i, light in enumerate(lights)}
     return {
         c.get("via", ""): (number[c.get("tl", "")], int(c.get("linkIndex", "0")))

@@ -1,4 +1,4 @@
-"""What there is to see of an episode in a city, second by second."""
+"""Recordings of episodes in a city, second by second, for films."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,27 +10,27 @@ from .env import CityEnv, Score
 from .roads import Roads
 
 MARGIN = 60.0
-"""Metres around the lights that are shown."""
+"""Metres shown around the lights."""
 FASTEST = 15.0
-"""Metres a second at the end of the colours of cars."""
+"""Speed in m/s at the upper end of the colour scale of cars."""
 
 
 class CityScene(NamedTuple):
-    """An episode for a film; a row or an entry for every second."""
+    """A recorded episode, with one row or entry per second."""
 
     roads: Roads
     cars: list[np.ndarray]
-    """Places of the cars, metres ``(cars, 2)``."""
+    """Positions of the cars in metres, ``(cars, 2)``."""
     speeds: list[np.ndarray]
     directions: list[np.ndarray]
-    """Where they go, degrees clockwise from the north."""
+    """Directions of the cars, in degrees clockwise from north."""
     signals: list[tuple[str, ...]]
-    """What every light shows, one letter per link."""
+    """State of each light, one letter per link."""
     score: Score
 
 
 def record(env: CityEnv, controller: str | Callable[[CityEnv], Controller], seed: int, seconds: int) -> CityScene:
-    """Play the first seconds of an episode and return what there is to see of them."""
+    """Play the first seconds of an episode and record them."""
     if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds < env.interval:
         raise ValueError(f"seconds: got {seconds!r}, want at least {env.interval}, the seconds between decisions")
     scene = CityScene(env.roads, [], [], [], [], Score(0.0, 0, 0, 0, 0, 0))
@@ -53,13 +53,14 @@ def record(env: CityEnv, controller: str | Callable[[CityEnv], Controller], seed
 
 
 def shown(scene: CityScene, second: int, light: int, lane: int) -> str:
-    """Return the colour that a light shows a lane: green if any of its links has green, else yellow if any has it."""
+    """Return the colour that a light shows to a lane: green if any of its links has green, otherwise yellow if any has
+    yellow."""
     state = scene.signals[second][light]
     letters = {state[link.index].lower() for link in scene.roads.lights[light].links if link.origin == lane}
     return "green" if "g" in letters else "yellow" if "y" in letters else "red"
 
 
 def extent(roads: Roads) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corners of what is shown: the lanes that lead to lights, up to 200 m before them, and a margin."""
+    """Return the corners of the visible area: the lanes that lead to lights, up to 200 m before them, with a margin."""
     ends = np.array([roads.shapes[lane][-1] for light in roads.lights for lane in light.lanes])
     return ends.min(axis=0) - 200 - MARGIN, ends.max(axis=0) + 200 + MARGIN

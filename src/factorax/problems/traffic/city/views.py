@@ -63,18 +63,18 @@ class PhaseView:
 
     @property
     def width(self) -> int:
-        """Numbers in the observation that are a light's."""
+        """Number of entries of the observation per light."""
         _, phases, lanes = self.shape
         return lanes * self.n_features + phases + 1
 
     @property
     def n_inputs(self) -> int:
-        """Numbers in a joint observation."""
+        """Number of entries of a joint observation."""
         return self.shape[0] * self.width
 
     @property
     def n_seen(self) -> int:
-        """Numbers that a light sees of each phase."""
+        """Number of features of each phase in a local observation."""
         return 6 * self.n_features + 4
 
     def observation(self, readings: np.ndarray, phase: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
@@ -87,7 +87,8 @@ class PhaseView:
         return rows.ravel()
 
     def local(self, obs: Any) -> Any:
-        """Return what lights see, ``(..., n, phases · seen)``, from joint observations ``(..., d)`` of NumPy or JAX."""
+        """Return local observations ``(..., n, phases · seen)`` from joint observations ``(..., d)`` of NumPy or
+        JAX."""
         n, phases, lanes = self.shape
         xp = np if isinstance(obs, np.ndarray) else _jax_numpy()
         lead = obs.shape[:-1]
@@ -107,13 +108,13 @@ class PhaseView:
         longest = (self.served[..., None] * readings[..., None, :, :]).max(axis=-2)
         sums = xp.log1p(
             SPREAD * xp.concatenate([strong, weak, longest, *wide], axis=-1)
-        )  # a jam is not a hundred queues
+        )  # a jam should not count like a hundred queues
         present = xp.matmul(self.served, readings[..., :-OTHERS]).sum(axis=-1, keepdims=True)
         features = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
         return features.reshape(*lead, n, phases * self.n_seen)
 
     def _local_of_numpy(self, readings: np.ndarray, current: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
-        """The same in NumPy, without intermediate arrays: workers call it at every decision."""
+        """Return the same in NumPy, without intermediate arrays, because workers call it at every decision."""
         f = self.n_features
         seen = np.empty((*current.shape, self.n_seen), np.float32)
         strong, weak, longest, now, most, total = (seen[..., 1 + i * f : 1 + (i + 1) * f] for i in range(6))
