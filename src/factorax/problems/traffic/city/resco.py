@@ -18,7 +18,7 @@ NAMES = {
     "ingolstadt21": 57600,
 }
 """Names of the networks, with the second at which the hour of their demand starts."""
-DETECTORS = {"reach": 400.0, "zones": 8}
+DETECTORS: dict[str, Any] = {"reach": 400.0, "zones": 8}
 """Settings of `CityEnv` with which the preset ``resco`` was tuned."""
 
 
@@ -45,7 +45,8 @@ def resco(name: str, **settings: Any) -> CityEnv:
     Detectors reach 400 m in 8 zones, unless the settings say otherwise.
     """
     net, routes = resco_files(name)
-    return CityEnv(net, routes, **{"begin": NAMES[name]} | DETECTORS | settings)
+    defaults: dict[str, Any] = {"begin": NAMES[name], **DETECTORS}
+    return CityEnv(net, routes, **defaults | settings)
 
 
 def maker(name: str, **settings: Any) -> partial[CityEnv]:
