@@ -29,7 +29,7 @@ from factorax.learning import learner as learner_module  # noqa: E402
 from factorax.learning import step_samples  # noqa: E402
 from factorax.learning.epochs import shuffled  # noqa: E402
 
-from .gpu_tuning import evaluation, make_learner  # noqa: E402
+from .gpu_tuning import evaluation, make_learner, use_half_precision  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -115,6 +115,7 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={})
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
+    parser.add_argument("--half", action="store_true", help="keep hidden activations of minibatches in bfloat16")
     parser.add_argument("--stored", action="store_true", help="store local observations even if they are large")
     parser.add_argument("--parts", action="store_true", help="also time the parts separately")
     parser.add_argument("--trace", action="store_true", help="count kernels")
@@ -122,12 +123,16 @@ def main():
     parser.add_argument("--lock")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
+    if args.half:
+        use_half_precision()
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
     if args.stored:
         learner_module.LARGEST_SEEN = 2**60
     result = {"name": args.name, "problem": args.problem, "settings": args.settings, "seeds": args.seeds}
     result |= {"flags": os.environ.get("XLA_FLAGS", ""), "plain": args.plain, "seconds_import": time.time() - BEGAN}
+
+    result["half"] = args.half
 
     def write():
         (args.out / f"parts_{args.name}.json").write_text(json.dumps(result) + "\n", encoding="utf-8")

@@ -41,6 +41,21 @@ def make_learner(problem, settings):
     return Learner.of(made, find_network(made, preset.network or "own", steps=1), config)
 
 
+def use_half_precision():
+    """Keep hidden activations of minibatches in bfloat16; products are summed in single precision, as all else is."""
+    from factorax.learning import twin_networks
+
+    def forward(self, x, activation):
+        x, last = x.astype(jnp.bfloat16), len(self.kernels) - 1
+        for kernel, bias in zip(self.kernels[:last], self.biases[:last], strict=True):
+            x = x @ kernel.astype(jnp.bfloat16) + bias.astype(jnp.bfloat16)
+            x = twin_networks.ACTIVATIONS[activation](x)
+        product = jnp.matmul(x, self.kernels[last].astype(jnp.bfloat16), preferred_element_type=jnp.float32)
+        return product + self.biases[last]
+
+    twin_networks.Twins.__call__ = forward
+
+
 def evaluation(learner, episodes):
     """Return a compiled function from states of several runs to returns, ``(runs, episodes)``."""
     problem = learner.spec.problem
@@ -70,12 +85,15 @@ def main():
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which training stops")
     parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
+    parser.add_argument("--half", action="store_true", help="keep hidden activations of minibatches in bfloat16")
     parser.add_argument(
         "--every", type=int, default=0, help="number of updates between evaluations, in addition to the final ones"
     )
     parser.add_argument("--save", action="store_true", help="save the parameters of all runs")
     parser.add_argument("--out", type=Path, default=Path("."))
     args = parser.parse_args()
+    if args.half:
+        use_half_precision()
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
     began = time.time()

@@ -17,8 +17,11 @@ import factorax
 TABLES = (structure, networks, gradients, problems, markets, learning, discovery, runs)
 ROWS = [row for table in TABLES for row in table.ROWS]
 ROWS += [row for package, rows in runs.ROWS_OF_EXTRAS.items() if find_spec(package) for row in rows]
-OF_EXTRAS = {row.covers for rows in runs.ROWS_OF_EXTRAS.values() for row in rows}
-"""Calls that need one of the packages in the extra jax-envs."""
+MARKS = {"pettingzoo": pytest.mark.marl, "stable_baselines3": pytest.mark.sb3}
+MARKS_OF_CALLS = {
+    row.covers: MARKS.get(package, pytest.mark.jaxenvs) for package, rows in runs.ROWS_OF_EXTRAS.items() for row in rows
+}
+"""Markers of the calls that need an optional package."""
 ALL_ROWS = [row for table in TABLES for row in table.ROWS] + [
     row for rows in runs.ROWS_OF_EXTRAS.values() for row in rows
 ]
@@ -68,10 +71,7 @@ def fault_of(row):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.jaxenvs) if name in OF_EXTRAS else name
-        for name in dict.fromkeys(row.covers for row in ROWS)
-    ],
+    [pytest.param(name, marks=MARKS_OF_CALLS.get(name, ())) for name in dict.fromkeys(row.covers for row in ROWS)],
 )
 def test_bad_calls_are_refused_by_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,6 @@ import numpy as np
 import factorax as fx
 from factorax.learning import Config, Learner, TrainingBatch
 from factorax.problems import Problem, Step
-from learning.helping import random_network
 
 H = 3
 LAM = np.array([1.0, -2.0])
@@ -75,18 +74,9 @@ def learner(net=RETURNS, **settings):
 @cache
 def start():
     """A state whose policy is not uniform."""
-    this, rng = learner(), np.random.default_rng(9)
-    agent = random_network(lambda: this.init(0).agent)
-    noisy = lambda x: jax.device_put(np.asarray(x) + np.float32(0.7 * rng.normal(size=x.shape)))  # noqa: E731
-    net = jax.tree.map(noisy, agent.policy.net)
-    agent = eqx.tree_at(lambda a: a.policy.net, agent, net)
-
-    @eqx.filter_jit
-    def begun(agent):
-        optimiser = this.rule.optimiser().init(eqx.filter(agent, eqx.is_inexact_array))
-        return this.init(0)._replace(agent=None, optimiser=optimiser)  # without drawing another agent
-
-    return begun(agent)._replace(agent=agent)
+    state = learner().init(0)
+    net = jax.tree.map(lambda x: x + 0.7 * jax.random.normal(jax.random.key(9), x.shape), state.agent.policy.net)
+    return state._replace(agent=eqx.tree_at(lambda a: a.policy.net, state.agent, net))
 
 
 @cache

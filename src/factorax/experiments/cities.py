@@ -45,7 +45,7 @@ class Settings:
     networks: tuple[str, ...] = (NEAR, GLOBAL)
     transfer: tuple[str, ...] = ("cologne3", "cologne8")
     """City to train on, with near streets, and city to evaluate in without further training; empty for none."""
-    episodes: tuple[int, ...] = (60, 110, 120, 50)
+    episodes: tuple[int, ...] = (80, 100, 160, 40)
     """Number of training episodes in each city."""
     seeds: int = 5
     evaluations: int = 10
@@ -159,6 +159,7 @@ def _scores(table: Table, city: str, method: str, kind: str) -> dict[str, Any]:
     return {
         "seeds": [float(delays.mean()) for delays in by_seed],
         "delay": _interval(np.array([delays.mean() for delays in by_seed])),
+        "median": float(np.median(rows["delay"])),
         "worst": float(rows["delay"].max()),
         "gridlock": int((rows["delay"] > GRIDLOCK).sum()),
         "played": len(rows["delay"]),
@@ -192,7 +193,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     if rows:
         near = {city: entry["methods"][NEAR] for city, entry in rows.items()}
         said = "; ".join(
-            f"{city} {_shown(row['delay'])} s (want {TARGETS[city]:g}), "
+            f"{city} {_shown(row['delay'])} s (want {TARGETS[city]:g}), median {row['median']:.1f}, "
             f"{row['gridlock']} of {row['played']} episodes in gridlock"
             for city, row in near.items()
         )
@@ -260,7 +261,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             handles.append(ax.axhline(level, color="#555555", linestyle=style, linewidth=1, label=name))
         legend = max(legend, handles, key=len)
         ax.set_yscale("log")
-        plots.plain_log_ticks(ax.yaxis)
+        plots.plain_log_ticks(ax.yaxis, (1, 2, 3, 5))
         ax.set(title=f"{city}, {LIGHTS[city]} light{'s' * (LIGHTS[city] > 1)}", xlabel="training episode")
         ax.set_ylabel("mean delay per trip (s)")
     figure.legend(handles=legend, loc="outside lower center", ncols=len(legend), frameon=False)

@@ -204,7 +204,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="curriculum",
-    title="Networks of increasing connectedness in turn, against each of them alone",
+    title="Networks of increasing connectedness in turn, compared with each network alone",
     paper="Sec. 4.1",
     budgets={"quick": Settings(("parcels",), seeds=5, share=0.5), "paper": Settings()},
     parts=trainings.trainings(plan),

@@ -186,7 +186,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="discover-exact",
-    title="Networks recovered by intervention: the paper's own, delayed chains, traffic lights",
+    title="Networks recovered by intervention: those of the paper, delayed chains, traffic lights",
     paper="–",
     budgets={"quick": Settings(traffic_trials=20), "paper": Settings()},
     parts=parts,

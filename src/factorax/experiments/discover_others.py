@@ -181,7 +181,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="discover-others",
-    title="Networks of UAV and EV2Gym found by intervention, next to those read from the models",
+    title="Networks of UAV and EV2Gym found by intervention, compared with those read from the models",
     paper="–",
     budgets={"quick": Settings(instances=("2", "3"), horizon=10, trials=5, days=0), "paper": Settings()},
     parts=parts,

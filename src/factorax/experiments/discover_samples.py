@@ -297,7 +297,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="discover-samples",
-    title="Precision and recall of tests on data, against samples; false discoveries; models for comparison",
+    title="Precision and recall of tests on data by number of samples; false discoveries; models for comparison",
     paper="–",
     budgets={
         "quick": Settings(

@@ -282,7 +282,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="market",
-    title="A dealer's quotes as factors: singletons, pairs and all of them, as percent of the optimum",
+    title="A dealer's quotes as factors: singletons, pairs or one joint action, in percent of the optimum",
     paper="Sec. 4.2",
     budgets={"quick": Settings((1, 10), (), seeds=3, updates=200), "paper": Settings()},
     parts=parts,

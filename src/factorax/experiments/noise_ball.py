@@ -205,7 +205,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="noise-ball",
-    title="The distance from the optimum that noise keeps up, against the variance of the gradient",
+    title="The distance from the optimum that noise causes, by the variance of the gradient",
     paper="Sec. 5.2",
     budgets={"quick": Settings((10, 30), (0.1, 0.5), seeds=16), "paper": Settings()},
     parts=parts,

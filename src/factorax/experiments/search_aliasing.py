@@ -133,7 +133,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="search-aliasing",
-    title="Squared error of the one action that has no part in the penalty",
+    title="Squared error of the one action that is not part of the penalty",
     paper="Fig. 4b",
     budgets={"quick": Settings(steps=800_000, every=8000), "paper": Settings()},
     parts=sweeps(jobs),

@@ -305,7 +305,7 @@ def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 EXPERIMENT = Experiment(
     name="traffic-better",
-    title="The preset traffic-full on 3×3 and 2×6 lights against the best controller, in SUMO",
+    title="The preset traffic-full on 3×3 and 2×6 lights, compared with the best controller in SUMO",
     paper="Beyond the paper",
     budgets={
         "quick": Settings(

@@ -160,7 +160,7 @@ def _claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="traffic-city",
-    title="Grids of more and more traffic lights, by what a light is credited with",
+    title="Grids with increasing numbers of traffic lights, by what a light is credited with",
     paper="Beyond the paper",
     budgets={
         "quick": Settings(sizes=(3, 6), iterations=10, n_envs=4, seeds=1),

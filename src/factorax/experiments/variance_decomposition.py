@@ -293,7 +293,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="variance-decomposition",
-    title="The terms of the variance that factoring removes, against the number of actions",
+    title="The terms of the variance that factoring removes, by number of actions",
     paper="Fig. 3",
     budgets={"quick": Settings((2, 4, 16, 64), 20_000), "paper": Settings()},
     parts=parts,

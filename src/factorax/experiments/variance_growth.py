@@ -265,7 +265,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="variance-growth",
-    title="The variance of the gradient against the number of actions and the density of the network",
+    title="The variance of the gradient by number of actions and density of the network",
     paper="Abstract, Secs. 4.1 and 4.2",
     budgets={
         "quick": Settings((10, 30, 100, 300, 1000), 2_000, dense_n=100, widths=(1, 3, 10, 30, 90, 100)),

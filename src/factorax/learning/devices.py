@@ -127,17 +127,25 @@ def saves_launches(config: Config, devices: Mesh | None) -> bool:
 
 
 def compiled_in_parts(
-    collect: Callable[..., Any], learn: Callable[..., Any], state: TrainState, config: Config, seeds: int | None
+    collect: Callable[..., Any],
+    learn: Callable[..., Any],
+    state: TrainState,
+    config: Config,
+    seeds: int | None,
+    meanwhile: Callable[[], Any] = lambda: None,
 ) -> Callable[[TrainState], Any]:
     """Return an update as two programs that are compiled at the same time: the rollout, and the learning.
 
-    XLA compiles one program mostly in one thread, and takes as long for the lane simulator as for ten epochs.
+    XLA compiles one program mostly in one thread, and takes as long for the lane simulator as for ten epochs. The
+    second program is traced while the first is compiled; then `meanwhile` is called, while both are compiled.
     """
     over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
     first, second = OwnJit(over(collect)), OwnJit(over(learn))
-    lowered = first.lower(state), second.lower(*first.shapes(state))
     with ThreadPoolExecutor(2) as threads:
-        collected, learnt = (OwnCompiled(program) for program in threads.map(lambda each: each.compile(), lowered))
+        rollout = threads.submit(first.lower(state).compile)
+        passes = threads.submit(second.lower(*first.shapes(state)).compile)
+        meanwhile()
+        collected, learnt = OwnCompiled(rollout.result()), OwnCompiled(passes.result())
     sizes = learnt.compiled.memory_analysis()
     if sizes is not None:
         parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes

@@ -37,14 +37,17 @@ class _Programs:
         self.updates: Recent[Callable[[TrainState], Any]] = Recent(4)
         self.evaluations: Recent[SeedsEvaluation] = Recent(4)
 
-    def update(self, state: TrainState, seeds: int | None) -> Callable[[TrainState], Any]:
-        """Return the compiled update of one state, or of several seeds."""
+    def update(
+        self, state: TrainState, seeds: int | None, meanwhile: Callable[[], Any] = lambda: None
+    ) -> Callable[[TrainState], Any]:
+        """Return the compiled update of one state, or of several seeds; on a GPU, `meanwhile` is called during
+        compilation."""
 
         def make() -> Callable[[TrainState], Any]:
             learner = self.learner
             if devices.saves_launches(learner.config, learner.devices):
                 return devices.compiled_in_parts(
-                    learner.collect, learner.learn_from_traced, state, learner.config, seeds
+                    learner.collect, learner.learn_from_traced, state, learner.config, seeds, meanwhile
                 )
             update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
@@ -125,10 +128,14 @@ class Program:
         states: with the most probable actions, and with sampled ones."""
         return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
 
-    def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
-        """Compile `evaluate_seeds` in the background; does nothing on a CPU, which is busy with training."""
-        if devices.saves_launches(self.learner.config, self.learner.devices):
-            self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
+    def prepare_seeds(self, states: TrainState, episodes: int) -> None:
+        """Compile `update_seeds`, and `evaluate_seeds` in the background; does nothing on a CPU, which is busy with
+        training."""
+        if not devices.saves_launches(self.learner.config, self.learner.devices):
+            return
+        count, evaluation, acts = len(states.timesteps), self._evaluation(states, episodes), self._acts(states)
+        placed = devices.place(self.learner.devices, states, self.learner.config, lead=1)
+        self._programs.update(placed, count, meanwhile=lambda: evaluation.prepare(acts, count))
 
     def _evaluation(self, states: TrainState, episodes: int) -> SeedsEvaluation:
         environments = cast(JaxCollector, self._programs.learner.collector).environments

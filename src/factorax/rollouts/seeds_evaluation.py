@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._programs import OwnCompiled, OwnJit, note_new_program
+from .._programs import OwnCompiled, OwnJit, compilation_settings, note_new_program
 from .in_jax import CHUNK, LONGEST, JaxEnvironments, check_finite, keep_first
 
 KINDS = (True, False)
@@ -35,41 +35,59 @@ class SeedsEvaluation:
             state, transitions = environments.collect(state, chosen, key, CHUNK)
             return state, (transitions.episode_length, transitions.episode_psi)
 
-        kinds = eqx.filter_vmap(play, in_axes=(None, 0, eqx.if_array(0), None))
-        policies: Any = eqx.filter_vmap(kinds, in_axes=(eqx.if_array(0), None, eqx.if_array(0), None))
+        each: Any = eqx.filter_vmap(play, in_axes=(eqx.if_array(0), 0, eqx.if_array(0), None))
+
+        def policies(acts: Any, state: Any, key: jax.Array) -> Any:
+            """One axis of policies and kinds: two would be traced one inside the other."""
+            arrays, rest = eqx.partition(acts, eqx.is_array)
+            twice = eqx.combine(jax.tree.map(lambda x: jnp.repeat(x, len(KINDS), axis=0), arrays), rest)
+            return each(twice, jnp.tile(jnp.array(KINDS), len(jax.tree.leaves(arrays)[0])), state, key)
 
         def start(key: jax.Array, count: int) -> Any:
             state = environments.init(key)
-            spread = lambda x: jnp.broadcast_to(x, (count, len(KINDS), *x.shape))  # noqa: E731
+            spread = lambda x: jnp.broadcast_to(x, (count * len(KINDS), *x.shape))  # noqa: E731
             return jax.tree.map(spread, state)
 
         self.environments = environments
         self._start, self._play = OwnJit(start), OwnJit(policies)
-        self._compiled: Future[OwnCompiled] | None = None
+        self._compiled: Future[OwnCompiled | None] | None = None
+
+    def _compile(self, acts: Any, count: int) -> OwnCompiled:
+        key = jax.random.key(0)
+        return self._play.compile(acts, self._start.shapes(key, count), key)
 
     def prepare(self, acts: Any, count: int) -> None:
-        """Start compiling for policies like these, in another thread."""
-        key = jax.random.key(0)
-        lowered = self._play.lower(acts, jnp.array(KINDS), self._start.shapes(key, count), key)
+        """Start tracing and compiling for policies like these, in another thread."""
+        wanted = compilation_settings()
+
+        def work() -> OwnCompiled | None:
+            if compilation_settings() != wanted:  # settings of JAX within a `with` statement are those of one thread
+                return None
+            program = self._compile(acts, count)
+            self._start(jax.random.key(0), count)  # compiles it
+            return program
+
         threads = ThreadPoolExecutor(1)
-        self._compiled = threads.submit(lambda: OwnCompiled(lowered.compile()))
+        self._compiled = threads.submit(work)
         threads.shutdown(wait=False)
 
     def play(self, acts: Any, count: int, seed: int = 0) -> np.ndarray:
         """Return targets summed over whole episodes, ``(count, 2, episodes, m)``, with the most probable actions and
         with sampled ones. The policies are ``act`` of `Behaviour` with a leading axis of policies."""
-        if self._compiled is None:
-            self.prepare(acts, count)
-        assert self._compiled is not None
-        program, environments = self._compiled.result(), self.environments
+        prepared = None if self._compiled is None else self._compiled.result()
+        if prepared is None:
+            prepared = self._compile(acts, count)
+            self._compiled = Future()
+            self._compiled.set_result(prepared)
+        environments = self.environments
         state, key = self._start(jax.random.key(seed), count), jax.random.key(seed + 1)
-        kinds, episodes = jnp.array(KINDS), environments.n_envs
+        episodes = environments.n_envs
         returns = np.zeros((count, len(KINDS), episodes, environments.n_targets))
         ended = np.zeros((count, len(KINDS), episodes), bool)
         for _ in range(LONGEST):
             key, for_chunk = jax.random.split(key)
-            state, finished = program(acts, kinds, state, for_chunk)
-            lengths, sums = jax.device_get(finished)
+            state, finished = prepared(acts, state, for_chunk)
+            lengths, sums = (x.reshape(count, len(KINDS), *x.shape[1:]) for x in jax.device_get(finished))
             for where in np.ndindex(count, len(KINDS)):
                 keep_first(returns[where], ended[where], lengths[where], sums[where])
             if ended.all():

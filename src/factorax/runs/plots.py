@@ -98,8 +98,12 @@ def log_norm(values: np.ndarray) -> LogNorm:
     return LogNorm(low, high if high > low else low * 10)
 
 
-def plain_log_ticks(axis: Any) -> None:
-    """Label a logarithmic axis with numbers such as 0.1 and 1000 instead of powers of ten."""
+def plain_log_ticks(axis: Any, multiples: Sequence[int] = (1,)) -> None:
+    """Label a logarithmic axis with numbers such as 0.1 and 1000 instead of powers of ten.
+
+    - `multiples`: which multiples of powers of ten are labelled; more than 1 for an axis of less than two decades.
+    """
+    axis.set_major_locator(ticker.LogLocator(subs=list(multiples)))
     axis.set_major_formatter(ticker.FuncFormatter(lambda x, _: f"{x:g}"))
     axis.set_minor_formatter(ticker.NullFormatter())
 

@@ -203,8 +203,8 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
         warn_if_actors_respond(spec, config.policy)
     states, steps = seeds.stack(), first.num_timesteps
     rollout = config.n_envs * config.n_steps
-    seeds.program.prepare_evaluation(states, EPISODES)
     began = last = time.perf_counter()
+    seeds.program.prepare_seeds(states, EPISODES)
     warned, pending = False, None
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)

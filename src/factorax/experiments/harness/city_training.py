@@ -60,6 +60,8 @@ class CityTraining:
     """First evaluation seed; the others follow it."""
     seconds: float = 0.0
     """Stop training after this many seconds and keep the results so far; 0 for no limit."""
+    patience: int = 300
+    """Seconds without movement of a car after which a training episode ends; 0 for never."""
     workers: int = 1
     transfer: tuple[str, ...] = ()
     """Networks on which the trained policy is evaluated without further training."""
@@ -72,7 +74,8 @@ class Result:
     training: dict[str, Any]
     trips: int = 0
     episodes: list[float] = field(default_factory=list)
-    """Mean delay of the training episodes, seconds, from the sum of targets."""
+    """Mean delay of the training episodes, seconds, from the sum of targets; one that was ended early counts with what
+    it had."""
     evaluated: list[dict[str, Any]] = field(default_factory=list)
     """Evaluations: the number of training episodes before each, and delays, collisions and teleports by seed."""
     transfer: dict[str, list[float]] = field(default_factory=dict)
@@ -132,7 +135,8 @@ def main(training: CityTraining) -> Result:
     settings = preset | sizes | own
     seeds = evaluation_seeds(t.first_seed, max(t.seeds, 10))
     last_ones = {t.episodes - i * t.every for i in range(t.evaluations)}
-    without_trips = partial(make, trips=False)  # the score of an episode in training is the sum of its targets
+    # The score of an episode in training is the sum of its targets.
+    without_trips = partial(make, trips=False, patience=t.patience)
     model = FactoredPPO(without_trips, rollouts="processes", workers=t.workers, seed=t.seed, **settings)
     result = Result({**asdict(t), "out": t.out.name, "settings": own, "environment": json.loads(t.environment)})
     if (t.out / "model.safetensors").exists():

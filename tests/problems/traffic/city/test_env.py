@@ -69,6 +69,24 @@ def test_a_junction_is_cleared_before_other_traffic_starts(env):
     assert env._clearing(request).tolist() == request.tolist()
 
 
+def test_a_car_that_does_not_move_ends_an_episode(network_files):
+    """Lights that never change hold cars back for ever."""
+    ends = {}
+    for patience in (0, 60):
+        env = CityEnv(*network_files, horizon=300, patience=patience)
+        env.reset(seed=0)
+        truncated = False
+        while not truncated:
+            _, _, _, truncated, info = env.step(np.array([0, 0, 0]))
+        assert "score" in info
+        ends[patience] = env.time
+        longest = max(map(env.simulation.api.vehicle.getWaitingTime, env.simulation.api.vehicle.getIDList()))
+        assert longest >= 60
+        env.close()
+    assert ends[0] == 300
+    assert 60 <= ends[60] < 300
+
+
 def test_targets_add_up_to_the_delay(env):
     env.reset(seed=0)
     total, rng = np.zeros(env.reward_dim), np.random.default_rng(0)

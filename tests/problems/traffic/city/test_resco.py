@@ -26,6 +26,10 @@ def test_a_network_by_name(installed):
     assert resco_files("grid4x4") == (installed / "grid4x4.net.xml", installed / "grid4x4_1.rou.xml")
     env = find_problem("resco:grid4x4,interval=5,network=in")()
     assert (env.interval, env.begin, env.horizon) == (5, NAMES["grid4x4"], 3600)
+    assert (env.detectors.reach, env.detectors.zones) == (400.0, 8)
+    env.close()
+    env = find_problem("resco:grid4x4,reach=200")()
+    assert (env.detectors.reach, env.detectors.zones) == (200.0, 8)
     env.close()
     with pytest.raises(ValueError, match=r"got 'cologne8', but sumo-rl is installed in .*, without that network"):
         find_problem("resco:cologne8")

@@ -51,9 +51,9 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
       seconds of delay of its cars since the last decision, times `scale`. Cars that wait to depart count on the street
       of their departure. The sum over targets and steps is `scale` times the total delay, except for the last seconds
       of each trip (less than a decision interval), which SUMO does not report.
-    - **End**: truncated after `horizon` seconds. ``info["score"]`` of the last step is a `Score`. Collisions and
-      teleports are counted in ``info["collisions"]`` and ``info["teleports"]``. Cars are never teleported out of a
-      jam.
+    - **End**: truncated after `horizon` seconds, or once a car has not moved for `patience` seconds. ``info["score"]``
+      of the last step is a `Score`. Collisions and teleports are counted in ``info["collisions"]`` and
+      ``info["teleports"]``. Cars are never teleported out of a jam.
 
     **Arguments**
 
@@ -70,6 +70,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
     - `travel_time`: seconds of free-flow travel that presets of `network` cover up- and downstream.
     - `programme`: ``"chosen"`` by actions, the network's own ``"fixed"`` one, or SUMO's ``"actuated"`` and
       ``"delay_based"`` lights. Actions are then ignored.
+    - `patience`: seconds after which a car that has not moved ends the episode; 0 for never. For training: decisions
+      in a permanent jam teach nothing. The score of an episode that was ended so is that of its first part.
     - `trips`: whether SUMO keeps a record of each trip, which `score` needs. Without it there is no ``info["score"]``,
       and SUMO takes about a tenth less time.
     """
@@ -95,12 +97,13 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         scale: float = 0.01,
         travel_time: float = 30.0,
         programme: Programme = "chosen",
+        patience: int = 0,
         trips: bool = True,
         backend: SumoBackend = "libsumo",
         gui: bool = False,
     ):
         _check(interval=interval, yellow=yellow, min_green=min_green, clearing=clearing, horizon=horizon, reach=reach,
-               zones=zones, targets=targets, scale=scale, programme=programme)  # fmt: skip
+               zones=zones, targets=targets, scale=scale, programme=programme, patience=patience)  # fmt: skip
         net, routes = Path(net).expanduser(), Path(routes).expanduser()
         self.roads = Roads.read(net)
         self.demand = Demand.read(routes, self.roads)
@@ -127,7 +130,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         of_lane = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
         self._target_of_lane: list[int] = [*of_lane, *of_lane, -1]  # the last index stands for unknown lanes
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
-        self.clearing = clearing
+        self.clearing, self.patience = clearing, patience
         self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]
         self.view = PhaseView.of(self.detectors)
         self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
@@ -184,7 +187,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             self._run(self.interval)
         self.time += self.interval
         self.cars, psi = self._read()
-        truncated = self.time >= self.horizon
+        truncated = self.time >= self.horizon or self._longest_stop >= (self.patience or math.inf)
         info: dict[str, Any] = {
             "vector_reward": psi,
             "cars": len(self._before),
@@ -261,6 +264,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
                 lost.append(self.interval)
         at = np.array(place, int)
         psi = np.bincount(np.maximum(at, 0), np.array(lost), self.reward_dim) if len(at) else np.zeros(self.reward_dim)
+        self._longest_stop = float(waiting.max(initial=0.0))
         on_lane = np.array(numbers, int)
         there = (on_lane >= 0) & (on_lane < count)
         standing = ((on_lane >= count) & (speed <= STANDING)).nonzero()[0]
@@ -311,7 +315,7 @@ def _neighbours(roads: Roads) -> np.ndarray:
 
 def _check(**settings: Any) -> None:
     """Raise ValueError for an invalid setting."""
-    whole = {"interval": 1, "yellow": 0, "min_green": 0, "clearing": 0, "horizon": 1, "zones": 1}
+    whole = {"interval": 1, "yellow": 0, "min_green": 0, "clearing": 0, "horizon": 1, "zones": 1, "patience": 0}
     for name, least in whole.items():
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -18,6 +18,8 @@ NAMES = {
     "ingolstadt21": 57600,
 }
 """Names of the networks, with the second at which the hour of their demand starts."""
+DETECTORS: dict[str, Any] = {"reach": 400.0, "zones": 8}
+"""Settings of `CityEnv` with which the preset ``resco`` was tuned."""
 
 
 def resco_files(name: str) -> tuple[Path, Path]:
@@ -38,10 +40,13 @@ def resco_files(name: str) -> tuple[Path, Path]:
 
 
 def resco(name: str, **settings: Any) -> CityEnv:
-    """Return the environment of a RESCO network with its protocol: one hour, a decision every 10 s, 3 s of yellow."""
+    """Return the environment of a RESCO network with its protocol: one hour, a decision every 10 s, 3 s of yellow.
+
+    Detectors reach 400 m in 8 zones, unless the settings say otherwise.
+    """
     net, routes = resco_files(name)
-    settings.setdefault("begin", NAMES[name])
-    return CityEnv(net, routes, **settings)
+    defaults: dict[str, Any] = {"begin": NAMES[name], **DETECTORS}
+    return CityEnv(net, routes, **defaults | settings)
 
 
 def maker(name: str, **settings: Any) -> partial[CityEnv]:
