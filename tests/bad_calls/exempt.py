@@ -84,6 +84,7 @@ EXEMPT |= {
     "spec.check_callable": _CALLED,
     "spec.declared_network": _CALLED,
     "spec.is_jax": _ANY,
+    "spec.observed_places": _CALLED,
     "spec.opened": _CALLED,
 }
 EXEMPT_METHODS = {
