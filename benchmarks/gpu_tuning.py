@@ -136,7 +136,9 @@ def main():
         if count % 20 == 0:
             row = np.where(np.asarray(metrics["rollout/episodes"]) > 0, returns, np.nan)
             mean = np.nanmean(row.reshape(len(grid), -1), axis=1)
-            result["curve"].append([steps, round(time.time() - training, 3), [round(float(x), 2) for x in mean]])
+            result["curve"].append(
+                [steps, round(time.time() - training, 3), [None if np.isnan(x) else round(float(x), 2) for x in mean]]
+            )
             write()
         ended = (ends <= steps) & (ends > steps - c.n_envs * c.n_steps)
         if ended.any() or (args.every and count % args.every == 0) or time.time() - began >= args.limit:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from .affine import affine
 from .arrangements import embedding, with_identity
-from .mlp import ACTIVATIONS, LayerSettings
+from .mlp import ACTIVATIONS, INITIALISERS, LayerSettings
 
 
 class Cell(eqx.Module):
@@ -34,10 +34,10 @@ class Cell(eqx.Module):
     def __init__(self, key: jax.Array, inputs: int, size: int, kind: str):
         first, second = jax.random.split(key)
         gates = 3 if kind == "gru" else 4
-        orthogonal = jax.nn.initializers.orthogonal()
+        orthogonal = INITIALISERS["orthogonal"](1.0)
         split = lambda key: jax.random.split(key, gates)  # noqa: E731
-        self.kernel = jnp.concatenate([orthogonal(k, (inputs, size), jnp.float32) for k in split(first)], axis=1)
-        self.recurrent = jnp.concatenate([orthogonal(k, (size, size), jnp.float32) for k in split(second)], axis=1)
+        self.kernel = jnp.concatenate([orthogonal(k, (inputs, size)) for k in split(first)], axis=1)
+        self.recurrent = jnp.concatenate([orthogonal(k, (size, size)) for k in split(second)], axis=1)
         self.bias = jnp.zeros(gates * size)
         if kind == "lstm":  # positive forget bias (Jozefowicz et al., 2015)
             self.bias = self.bias.at[size : 2 * size].set(1.0)
