@@ -78,6 +78,25 @@ def test_an_environment_gets_the_same_output_in_any_batch(policy):
             np.testing.assert_array_equal(part, whole[first:end])
 
 
+@pytest.mark.parametrize("policy", ["shared", "independent"])
+def test_local_observations_written_to_the_inputs_give_the_same_outputs(policy):
+    class Written:
+        def __call__(self, obs):
+            raise AssertionError("is not called")
+
+        def writer(self, out):
+            def write(obs):
+                out[...] = Drift.local(obs)
+
+            return write
+
+    plan = plan_of(factory(Drift, size=5), policy)
+    arrays, obs = parameters(plan, 0, 8), np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
+    plain, written = (replace(plan.policy, local=local).network(arrays, 3, 1) for local in (Drift.local, Written()))
+    for rows in obs:
+        np.testing.assert_array_equal(written(rows), plain(rows))
+
+
 @pytest.mark.slow
 def test_actions_have_the_distribution_of_the_policy():
     """Frequencies of choices within five standard errors; of Gaussians mean and deviation."""

@@ -52,7 +52,7 @@ class NumpyPolicy:
     """The factor of each component, ``(c,)``; None if each component is a factor."""
     local: Callable[[np.ndarray], Any] | None = None
     """Maps observations ``(B, d)`` to local observations of the factors or components, ``(B, n or c, l)``; None if all
-    observe everything."""
+    observe everything. A method ``writer(out)`` may return a function that writes them to an array instead."""
     observations: ObservationSpace | None = None
     """The encoding of rows of observations for the network; None if the network receives the rows."""
     activation: Literal["tanh", "relu"] = "tanh"
@@ -99,11 +99,15 @@ class NumpyPolicy:
         see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
         centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
         measured = None if self.observations is None else self.observations.measured
+        write = self._writer(layers.inputs)
 
         def network(obs: np.ndarray) -> np.ndarray:
             if centre is not None:
                 normalised = np.clip((obs - centre) / scale, -clip, clip)
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
+            if write is not None:
+                write(obs)
+                return layers.forward()
             inputs = obs if see is None else see(obs)
             if not self.by_choice:
                 return layers(inputs)
@@ -112,6 +116,14 @@ class NumpyPolicy:
         if self.mask is None:
             return network
         return lambda obs: self.mask.applied(network(obs), obs, np)  # pyright: ignore[reportOptionalMemberAccess]
+
+    def _writer(self, inputs: np.ndarray) -> Callable[[np.ndarray], None] | None:
+        """Return the function by which `local` writes to the inputs of the network, ``(B, c, l)``, if it has one."""
+        writer = getattr(self.local, "writer", None)
+        own_rows = self.factors is None or np.array_equal(self.factors, np.arange(len(self.space)))
+        if writer is None or self.kind == "joint" or self.by_choice or self.observations is not None or not own_rows:
+            return None
+        return writer(inputs)
 
     def see(self, obs: np.ndarray) -> np.ndarray:
         """Return the observation of each component, ``(B, c, l)``."""
@@ -172,7 +184,8 @@ class _Layers:
         if matrices[0].ndim == 2 and leading[0] == 1:  # the same product with less NumPy overhead
             self.product, buffers = np.dot, [buffer[0] for buffer in buffers]
         following = [buffer[..., :-1] for buffer in buffers[1:]]
-        self.hidden = list(zip(buffers, matrices, following, strict=False))
+        products = [self.product(*pair) for pair in zip(buffers, matrices, strict=True)]
+        self.hidden = list(zip(buffers, matrices, products, following, strict=False))
         self.last = buffers[-1], matrices[-1]
 
     def _of_environments(self, rows: np.ndarray) -> np.ndarray:
@@ -185,9 +198,14 @@ class _Layers:
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         self.inputs[:] = x
-        for buffer, matrix, following in self.hidden:
-            self.activation(self.product(buffer, matrix), following)
-        out = self.product(*self.last)
+        return self.forward()
+
+    def forward(self) -> np.ndarray:
+        """Return the outputs ``(B, c, width)`` for the current contents of `inputs`."""
+        product, activation = self.product, self.activation
+        for buffer, matrix, out, following in self.hidden:
+            activation(product(buffer, matrix, out), following)
+        out = product(*self.last)
         if self.rows is not None:
             out = self._of_environments(out[None] if self.product is np.dot else out)
         return out.reshape(self.shape)

@@ -7,6 +7,7 @@ import pytest
 from problems.traffic.readings_cases import draw_readings, draw_signals
 
 from factorax.problems.traffic import Grid, Readings, Signals, Traffic, local_observations, observe
+from factorax.problems.traffic.observations import LocalObservations
 
 
 @pytest.mark.parametrize(("size", "length"), [((3, 3), 339), ((2, 6), 452)])
@@ -98,3 +99,16 @@ def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(obs, before)
     assert ours.dtype == np.float32
+
+
+def test_local_observations_are_written_to_an_array_again_and_again():
+    grid, rng = Grid(2, 3), np.random.default_rng(0)
+    width = 27 * grid.n_lights + 2 * grid.n_edges
+    local = LocalObservations(grid)
+    out = np.zeros((2, grid.n_lights, 50), np.float32)
+    write = local.writer(out[..., :42])
+    for present in (0.9, 0.1, 0.5):
+        obs = (rng.normal(size=(2, width)) * (rng.random((2, width)) < present)).astype(np.float32)
+        write(obs)
+        np.testing.assert_array_equal(out[..., :42], local(obs))
+    assert not out[..., 42:].any()

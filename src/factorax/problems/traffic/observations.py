@@ -1,5 +1,7 @@
 """Observations of traffic: those of Flow, computed from readings that either simulator provides."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ SEEN = 2
 MAX_DISTANCE = 300.0
 CAR = 5.0
 """Length of a car in metres."""
+_OUTSIDE = 0.0, 1.0  # direction and yellow of a light outside the grid
 
 
 class Readings(NamedTuple):
@@ -71,11 +74,10 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     if there is none). `by_name` reproduces a defect of Flow, which matters from eleven lights on: cars and streets are
     those of the light at the same position in the alphabetical order of names.
     """
-    # called in each step of a NumPy rollout, where two gathers are faster than thirty operations
     if isinstance(obs, np.ndarray):
-        places, told_by, if_this, outside, instead = _places(grid, by_name)
-        missing = (obs.take(told_by, axis=-1) == if_this) | outside
-        return np.where(missing, instead, obs.take(places, axis=-1))
+        out = np.empty((*obs.shape[:-1], grid.n_lights, 42), obs.dtype)
+        LocalObservations(grid, by_name).writer(out)(obs)
+        return out
     xp = _jax_numpy()
     n, m = grid.n_lights, grid.n_edges
     cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 8)
@@ -91,6 +93,39 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
     _, direction, yellow = (obs[..., 24 * n + 2 * m + i * n :][..., :n] for i in range(3))
     parts += [xp.where(around >= 0, direction[..., around], 0), xp.where(around >= 0, yellow[..., around], 1)]
     return xp.concatenate([part.astype(obs.dtype) for part in parts], axis=-1)
+
+
+@dataclass(frozen=True)
+class LocalObservations:
+    """The function `local_observations` of a grid, which NumPy rollouts can call without allocating memory."""
+
+    grid: Grid
+    by_name: bool = False
+
+    def __call__(self, obs: Any) -> Any:
+        """Return the local observations ``(..., n, 42)``."""
+        return local_observations(self.grid, obs, by_name=self.by_name)
+
+    def writer(self, out: np.ndarray) -> Callable[[np.ndarray], None]:
+        """Return a function that writes the local observations of rows ``(..., d)`` to `out`, ``(..., n, 42)``.
+
+        It is called in each step of a rollout, where one gather from preallocated memory is several times as fast as
+        thirty operations.
+        """
+        lead, size = out.shape[:-2], observation_size(self.grid)
+        extended = np.empty((*lead, size + len(_OUTSIDE)), out.dtype)
+        extended[..., size:] = _OUTSIDE
+        rows = extended[..., :size]
+        cars = extended[..., : 24 * self.grid.n_lights].reshape(*lead, 3, -1)
+        speed_and_distance, identity = cars[..., :2, :], cars[..., 2:, :]
+        copy, take, places, one = np.copyto, extended.take, _places(self.grid, self.by_name), out.dtype.type(1)
+
+        def write(obs: np.ndarray) -> None:
+            rows[...] = obs
+            copy(speed_and_distance, one, where=identity == 0)  # missing cars
+            out[...] = take(places, -1)
+
+        return write
 
 
 def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
@@ -109,25 +144,18 @@ def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
-    """Return the indices that assemble local observations from the joint one, each ``(n, 42)``.
-
-    They are: the index of each number; the index of the number that tells whether it is missing, and its value then;
-    the mask of numbers that are always missing; and the fill values. A missing car has street 0.
-    """
+def _places(grid: Grid, by_name: bool) -> np.ndarray:
+    """Return the index of each number of the local observations in the joint one, followed by `_OUTSIDE`,
+    ``(n, 42)``."""
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]
     if by_name:
         parts = [part[grid.sorted_by_name] for part in parts]
     around = np.concatenate([np.arange(n)[:, None], grid.neighbours], axis=1)
-    parts += [24 * n + 2 * m + i * n + np.maximum(around, 0) for i in (1, 2)]
-    told_by = [parts[2]] * 2 + parts[2:]
-    if_this, outside = np.full((n, 42), np.nan, np.float32), np.zeros((n, 42), bool)
-    if_this[:, :16], outside[:, 32:37], outside[:, 37:] = 0, around < 0, around < 0
-    instead = np.zeros((n, 42), np.float32)
-    instead[:, :16] = instead[:, 37:] = 1  # speed and distance of a missing car, yellow of a missing light
-    return *(np.concatenate(each, axis=1) for each in (parts, told_by)), if_this, outside, instead
+    size = observation_size(grid)
+    parts += [np.where(around >= 0, 24 * n + 2 * m + i * n + around, size + i - 1) for i in (1, 2)]
+    return np.concatenate(parts, axis=1)
 
 
 def _jax_numpy() -> Any:

@@ -72,3 +72,15 @@ def test_cars_that_stand_inside_a_junction_count_on_the_lane_they_came_from(road
 def test_an_empty_network(roads):
     empty = Cars(np.zeros(0, int), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, int))
     assert not Detectors(roads).read(empty).any()
+
+
+def test_lanes_with_one_cell_need_no_repetition(roads):
+    """Both ways to find the cells of cars give the same numbers, bit for bit."""
+    rng = np.random.default_rng(0)
+    number = rng.integers(len(roads.lanes), size=80)
+    speed = rng.choice([0.0, 0.1, 5.0, 13.9], 80)
+    traffic = Cars(number, roads.lengths[number] * rng.random(80), speed, 40.0 * (speed <= 0.1), number[:5])
+    general, simple = (Detectors(roads, reach=90.0, extended=False) for _ in range(2))
+    assert simple._is_simple
+    general.__dict__["_is_simple"] = False
+    np.testing.assert_array_equal(general.read(traffic), simple.read(traffic))

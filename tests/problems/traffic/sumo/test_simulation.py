@@ -51,3 +51,16 @@ def test_a_collision_loses_the_episode(sumo, monkeypatch):
             env.step(np.zeros(1))
     env.reset(seed=5)
     env.step(np.zeros(1))
+
+
+def test_cars_that_move_have_not_waited(sumo):
+    """`delays` asks only cars that stand for their waiting time; SUMO has 0 for all others."""
+    env = sumo(1, 1)
+    env.reset(seed=0)
+    longest = 0.0
+    for _ in range(60):
+        env.step(np.zeros(1))
+        names, *_, waiting = env.simulation.delays()
+        assert waiting.tolist() == [env.simulation.api.vehicle.getWaitingTime(name) for name in names]
+        longest = max(longest, *waiting)
+    assert longest > 10

@@ -56,9 +56,9 @@ class Detectors:
         return 1 + self.zones + OTHERS
 
     @cached_property
-    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _cells(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return for each lane the index of its first cell and the number of cells, and for each cell its column, the
-        metres from the start of the lane to the stop line, and its share: ``(first, many)``, ….
+        metres from the start of the lane to the stop line, its share and its speed limit: ``(first, many)``, ….
 
         A lane belongs to no cell, or to one for each lane of a light that it leads to within reach.
         """
@@ -86,7 +86,18 @@ class Detectors:
         first = np.cumsum(many) - many
         rows = [cell for lane in range(len(roads.lanes)) for cell in cells.get(lane, ())]
         column, metres, share = (np.array(part) for part in zip(*rows, strict=True))
-        return np.stack([first, many]), column.astype(int), metres, share
+        limits = np.repeat(roads.speeds, many)
+        return np.stack([first, many]), column.astype(int), metres, share, limits
+
+    @cached_property
+    def _is_simple(self) -> bool:
+        """Whether no lane has several cells."""
+        return bool((self._cells[0][1] <= 1).all())
+
+    @cached_property
+    def _columns(self) -> np.ndarray:
+        """Return the columns of the sums in `read`: queued, the first zone, waiting, speed, all cars; ``(5, 1)``."""
+        return np.array([0, 1, 1 + self.zones, 2 + self.zones, 3 + self.zones])[:, None]
 
     @cached_property
     def _ahead(self) -> np.ndarray:
@@ -123,29 +134,39 @@ class Detectors:
         Cars are in units of ten, seconds of a hundred, cars inside the junction of two. Left turns that wait there for
         the oncoming traffic of two crossing streets block each other permanently, which no other reading can predict.
         """
-        size = len(self.roads.lights) * self.n_lanes
-        (first, many), column, metres, share = self._cells
+        size, zones = len(self.roads.lights) * self.n_lanes, self.zones
+        (first, many), column, metres, share, limits = self._cells
+        standing_cars = cars.speed <= STANDING
         of_car = many[cars.lane]
-        index = np.repeat(np.arange(len(cars.lane)), of_car)
-        start = np.repeat(first[cars.lane] - np.cumsum(of_car) + of_car, of_car)
-        cell = start + np.arange(len(index))
+        if self._is_simple:
+            index = of_car.nonzero()[0]
+            cell = first[cars.lane[index]]
+        else:
+            index = np.repeat(np.arange(len(cars.lane)), of_car)
+            cell = np.repeat(first[cars.lane] - np.cumsum(of_car) + of_car, of_car) + np.arange(len(index))
         distance = metres[cell] - cars.position[index]
         near = distance <= self.reach
         index, cell, distance = index[near], cell[near], distance[near]
-        at, weight, speed = column[cell], share[cell], cars.speed[index]
-        queued = speed <= STANDING
+        weight, speed, queued = share[cell], cars.speed[index], standing_cars[index]
+        # The sums of all readings in one call: queued, approaching in each zone, waiting, speed, all cars.
+        part, place = np.empty((5, len(cell))), np.empty((5, len(cell)), int)
+        np.multiply(weight, queued, out=part[0])
+        np.multiply(weight, ~queued, out=part[1])
+        np.multiply(part[0], cars.waiting[index], out=part[2])
+        np.divide(weight * speed, limits[cell], out=part[3])
+        part[4] = weight
+        np.add(column[cell] * (zones + 4), self._columns, out=place)
+        zone = np.minimum((distance * (zones / self.reach)).astype(int), zones - 1)
+        place[1] += np.maximum(zone, 0)
+        sums = np.bincount(place.ravel(), part.ravel(), size * (zones + 4)).reshape(size, zones + 4)
         out = np.empty((size, self.n_features))
-        standing = weight * queued
-        out[:, 0] = CARS * np.bincount(at, standing, size)
-        zone = np.minimum((distance * (self.zones / self.reach)).astype(int), self.zones - 1)
-        moving = np.bincount(at * self.zones + np.maximum(zone, 0), weight * ~queued, size * self.zones)
-        out[:, 1 : 1 + self.zones] = CARS * moving.reshape(size, self.zones)
-        out[:, -4] = SECONDS * np.bincount(at, standing * cars.waiting[index], size)
-        total = np.bincount(at, weight, size)
-        limit = self.roads.speeds[cars.lane[index]]
-        out[:, -3] = np.bincount(at, weight * speed / limit, size) / np.maximum(total, 1e-6)
-        row, lane, part = self._ahead_entries
-        standing_on = np.bincount(cars.lane, cars.speed <= STANDING, len(self.roads.lanes))
-        out[:, -2] = CARS * np.bincount(row, part * standing_on[lane], size)
-        out[:, -1] = INSIDE * np.bincount(self._row_of[cars.inside], minlength=size + 1)[:size]
+        np.multiply(CARS, sums[:, : 1 + zones], out=out[:, : 1 + zones])
+        np.multiply(SECONDS, sums[:, 1 + zones], out=out[:, -4])
+        np.divide(sums[:, 2 + zones], np.maximum(sums[:, 3 + zones], 1e-6), out=out[:, -3])
+        row, lane, fraction = self._ahead_entries
+        standing_on = np.bincount(cars.lane, standing_cars, len(self.roads.lanes))
+        out[:, -2] = CARS * np.bincount(row, fraction * standing_on[lane], size)
+        out[:, -1] = 0.0
+        if len(cars.inside):
+            out[:, -1] = INSIDE * np.bincount(self._row_of[cars.inside], minlength=size + 1)[:size]
         return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)

@@ -17,6 +17,8 @@ from ...failures import EpisodeLost
 from .network import MISSING, program
 
 SumoBackend = Literal["libsumo", "traci"]
+HALTING = 0.1
+"""Speed in m/s at or below which SUMO counts a car as waiting."""
 _running: "weakref.ref[Simulation] | None" = None
 _QUIET = ["--no-step-log", "--no-warnings", "--duration-log.disable", "--xml-validation", "never"]
 _WINDOW = ["--start", "--quit-on-end", "--delay", "100"]
@@ -77,15 +79,18 @@ class Simulation:
         else:
             module.start(["sumo", *arguments])
             self.api, _running = module, weakref.ref(self)
-        self._asked = _asked(self.api.vehicle, ("getRoadID", "getLanePosition", "getSpeed"))
+        self._asked = _asked(self.api.vehicle, "vehicle", ("getRoadID", "getLanePosition", "getSpeed"))
         # libsumo's own step asks in Python whether anyone listens to steps: nobody does.
         compiled = getattr(sys.modules.get(self.api.vehicle.__module__), "_libsumo", None)
         self._step = self.api.simulationStep if compiled is None else partial(compiled.simulation_step, 0.0)
-        counts = "getCollidingVehiclesNumber", "getStartingTeleportNumber"
-        self.counts = [getattr(compiled, f"simulation_{x}", None) or getattr(self.api.simulation, x) for x in counts]
-        """Functions that return how many cars collided, and how many were teleported, in the last second."""
+        counts = "getCollidingVehiclesNumber", "getStartingTeleportNumber", "getPendingVehicles"
+        *self.counts, self.pending = _asked(self.api.simulation, "simulation", counts)
+        """Functions that return how many cars collided, and how many were teleported, in the last second; and one that
+        returns the names of cars that wait to depart."""
+        (self.show,) = _asked(self.api.trafficlight, "trafficlight", ["setRedYellowGreenState"])
+        """Function of the name of a light and of the colours that it shows from now on."""
         delays = "getLaneID", "getLanePosition", "getSpeed", "getTimeLoss", "getWaitingTime"
-        self._asked_of_delays = _asked(self.api.vehicle, delays)
+        self._asked_of_delays = _asked(self.api.vehicle, "vehicle", delays)
 
     def step(self) -> None:
         """Simulate one second."""
@@ -113,12 +118,16 @@ class Simulation:
         """Return name, lane, position on the lane, speed, time loss so far and waiting time of each car."""
         if self.subscribes:
             cars = self.api.vehicle.getAllSubscriptionResults()
-            parts = [[car[want] for car in cars.values()] for want in self._wanted_of_delays]
+            lane, position, speed, loss, waiting = (
+                [car[want] for car in cars.values()] for want in self._wanted_of_delays
+            )
         else:
             cars = self.api.vehicle.getIDList()
-            parts = [list(map(get, cars)) for get in self._asked_of_delays]
-        lane, position, speed, loss, waiting = parts
-        return list(cars), lane, np.array(position, float), np.array(speed, float), loss, np.array(waiting, float)
+            *asked, waited = self._asked_of_delays
+            lane, position, speed, loss = (list(map(get, cars)) for get in asked)
+            # SUMO sets the waiting time to 0 whenever a car is faster than this, so most cars need not be asked.
+            waiting = [waited(car) if v <= HALTING else 0.0 for car, v in zip(cars, speed, strict=True)]
+        return cars, lane, np.array(position, float), np.array(speed, float), loss, np.array(waiting, float)
 
     @property
     def where(self) -> str:
@@ -189,11 +198,11 @@ def version() -> str:
     return str(_import("libsumo").__version__)
 
 
-def _asked(vehicle: Any, names: Sequence[str]) -> list[Callable[[str], Any]]:
-    """Return functions that read the properties of a car.
+def _asked(domain: Any, name: str, functions: Sequence[str]) -> list[Callable[..., Any]]:
+    """Return functions of a domain of the interface, such as `vehicle`.
 
-    For libsumo these are the compiled functions without their Python wrappers, since they are called for each car in
+    For libsumo these are the compiled functions without their Python wrappers, since they are called for each car or in
     each second.
     """
-    compiled = getattr(sys.modules.get(vehicle.__module__), "_libsumo", None)
-    return [getattr(compiled, f"vehicle_{name}", None) or getattr(vehicle, name) for name in names]
+    compiled = getattr(sys.modules.get(domain.__module__), "_libsumo", None)
+    return [getattr(compiled, f"{name}_{function}", None) or getattr(domain, function) for function in functions]
