@@ -64,7 +64,8 @@ def row(net: Path, routes: Path) -> Row:
         nonlocal before
         updates.append(time.process_time() + _workers_cpu(loops.pids) - before)
         bare.append(loops.play())
-        before = time.process_time() + _workers_cpu(loops.pids)
+        before = _workers_cpu(loops.pids)
+        before += time.process_time()  # after the search for processes, which takes milliseconds
 
     try:
         model.learn((ROUNDS + 1) * WORKERS * steps, callback=measure, progress_bar=False)

@@ -200,23 +200,28 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
 
     def _choose(self, requested: np.ndarray) -> None:
         """Show yellow, then green, if the requested phase differs and green has lasted long enough."""
-        if (requested < 0).any() or (requested >= self.roads.n_phases).any():
+        n_phases, lights = self.roads.n_phases, self.roads.lights
+        if not all(0 <= phase < count for phase, count in zip(requested.tolist(), n_phases, strict=True)):
             raise ValueError(
-                f"action: got {requested.tolist()}, want for each light a phase from 0 to below {self.roads.n_phases}"
+                f"action: got {requested.tolist()}, want for each light a phase from 0 to below {n_phases}"
             )
-        requested = self._clearing(requested)
-        switching = ((requested != self.phase) & ((self.since >= self.min_green) | (self.time == 0))).nonzero()[0]
-        for i in switching.tolist():
-            light = self.roads.lights[i]
-            self._show(i, yellow_between(light.greens[self.phase[i]], light.greens[requested[i]]))
-        self.phase[switching] = requested[switching]
-        if len(switching):
+        # Lists, because the few lights of a city take less time than a dozen operations on short arrays.
+        wanted = (self._clearing(requested) if self.clearing else requested).tolist()
+        current, since = self.phase.tolist(), self.since.tolist()
+        may = [self.time == 0 or seconds >= self.min_green for seconds in since]
+        switching = [i for i, phase in enumerate(wanted) if may[i] and phase != current[i]]
+        for i in switching:
+            greens = lights[i].greens
+            self._show(i, yellow_between(greens[current[i]], greens[wanted[i]]))
+            self.phase[i] = wanted[i]
+        if switching:
             self._run(self.yellow)
-            for i in switching.tolist():
-                self._show(i, self.roads.lights[i].greens[self.phase[i]])
-        self._run(self.interval - (self.yellow if len(switching) else 0))
+            for i in switching:
+                self._show(i, lights[i].greens[wanted[i]])
+        self._run(self.interval - (self.yellow if switching else 0))
         self.since += self.interval
-        self.since[switching] = self.interval - self.yellow
+        for i in switching:
+            self.since[i] = self.interval - self.yellow
 
     def _clearing(self, requested: np.ndarray) -> np.ndarray:
         """Return the requests, with those replaced that would start other traffic before a junction is clear."""

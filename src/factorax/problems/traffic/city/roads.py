@@ -124,7 +124,7 @@ class Roads:
         first = np.unique(self.street_of, return_index=True)[1]
         return self.lengths[first] / self.speeds[first]
 
-    @property
+    @cached_property
     def n_phases(self) -> tuple[int, ...]:
         """Number of green phases of each light."""
         return tuple(len(light.greens) for light in self.lights)
