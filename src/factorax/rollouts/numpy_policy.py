@@ -52,7 +52,8 @@ class NumpyPolicy:
     """The factor of each component, ``(c,)``; None if each component is a factor."""
     local: Callable[[np.ndarray], Any] | None = None
     """Maps observations ``(B, d)`` to local observations of the factors or components, ``(B, n or c, l)``; None if all
-    observe everything. A method ``writer(out)`` may return a function that writes them to an array instead."""
+    observe everything. A method ``writer(out)``, or ``choice_writer(out)`` for `by_choice`, may return a function
+    that writes them to an array instead."""
     observations: ObservationSpace | None = None
     """The encoding of rows of observations for the network; None if the network receives the rows."""
     activation: Literal["tanh", "relu"] = "tanh"
@@ -99,7 +100,7 @@ class NumpyPolicy:
         see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
         centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
         measured = None if self.observations is None else self.observations.measured
-        write = self._writer(layers.inputs)
+        write = self._writer(layers.inputs.reshape(*shape, -1) if self.by_choice else layers.inputs)
 
         def network(obs: np.ndarray) -> np.ndarray:
             if centre is not None:
@@ -107,7 +108,7 @@ class NumpyPolicy:
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
             if write is not None:
                 write(obs)
-                return layers.forward()
+                return layers.forward().reshape(shape)
             inputs = obs if see is None else see(obs)
             if not self.by_choice:
                 return layers(inputs)
@@ -118,12 +119,15 @@ class NumpyPolicy:
         return lambda obs: self.mask.applied(network(obs), obs, np)  # pyright: ignore[reportOptionalMemberAccess]
 
     def _writer(self, inputs: np.ndarray) -> Callable[[np.ndarray], None] | None:
-        """Return the function by which `local` writes to the inputs of the network, ``(B, c, l)``, if it has one."""
-        writer = getattr(self.local, "writer", None)
+        """Return the function by which `local` writes to the inputs of the network, if it has one.
+
+        Inputs have the shape ``(B, c, l)``, or ``(B, c, width, l / width)`` with `by_choice`.
+        """
         own_rows = self.factors is None or np.array_equal(self.factors, np.arange(len(self.space)))
-        if writer is None or self.kind == "joint" or self.by_choice or self.observations is not None or not own_rows:
+        if self.kind == "joint" or self.observations is not None or not own_rows:
             return None
-        return writer(inputs)
+        writer = getattr(self.local, "choice_writer" if self.by_choice else "writer", None)
+        return None if writer is None else writer(inputs)
 
     def see(self, obs: np.ndarray) -> np.ndarray:
         """Return the observation of each component, ``(B, c, l)``."""

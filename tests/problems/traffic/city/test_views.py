@@ -23,10 +23,10 @@ def test_numpy_and_jax_see_the_same(view):
     obs = view.observation(readings, rng.integers(0, 2, n), rng.uniform(0, 60, n))
     assert obs.shape == (view.n_inputs,)
     batch = np.stack([obs, 2 * obs])
-    seen = view.local(batch)
+    seen = view(batch)
     assert seen.shape == (2, n, phases * view.n_seen)
-    assert np.allclose(seen, view.local(jnp.asarray(batch)), atol=1e-5)
-    assert np.allclose(seen[0], view.local(obs), atol=1e-6)
+    assert np.allclose(seen, view(jnp.asarray(batch)), atol=1e-5)
+    assert np.allclose(seen[0], view(obs), atol=1e-6)
 
 
 def test_a_phase_is_described_by_the_lanes_with_green(view):
@@ -34,7 +34,7 @@ def test_a_phase_is_described_by_the_lanes_with_green(view):
     readings = np.zeros((n, lanes, view.n_features))
     readings[1, 2, 0] = 0.3
     phase = np.array([0, 1, 0])
-    parts = view.local(view.observation(readings, phase, np.full(n, 30.0))).reshape(n, phases, view.n_seen)
+    parts = view(view.observation(readings, phase, np.full(n, 30.0))).reshape(n, phases, view.n_seen)
     assert np.allclose(parts[1, :, 0], 0.3 * view.served[1, :, 2])
     assert not parts[[0, 2], :, :-3].any()
     assert np.array_equal(parts[1, :, -3], np.eye(phases)[1])

@@ -132,7 +132,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
         self.clearing, self.patience = clearing, patience
         self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]
-        self.view = PhaseView.of(self.detectors)
+        self.view = self.local = PhaseView.of(self.detectors)
         self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
         self.observation_space = gym.spaces.Box(0.0, np.inf, (self.view.n_inputs,), np.float32)
         self.reward_space = gym.spaces.Box(-np.inf, 0.0, (m,), np.float32)
@@ -154,10 +154,6 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         """Return the influence network of a preset; see `factorax.problems.traffic.city.influence`."""
         return influence(self.roads, self.demand, preset, n=n, targets=self.targets, travel_time=self.travel_time,
                          interval=self.interval)  # fmt: skip
-
-    def local(self, obs: Any) -> Any:
-        """Return the local observation of each light, ``(..., n, l)``, from joint observations."""
-        return self.view.local(obs)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -1,5 +1,7 @@
 """The observation of each phase of a light: readings of the lanes with and without green in it."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -95,18 +97,20 @@ class PhaseView:
         rows[:, -1] = elapsed * ELAPSED
         return rows.ravel()
 
-    def local(self, obs: Any) -> Any:
+    def __call__(self, obs: Any) -> Any:
         """Return local observations ``(..., n, phases · seen)`` from joint observations ``(..., d)`` of NumPy or
         JAX."""
         n, phases, lanes = self.shape
         xp = np if isinstance(obs, np.ndarray) else _jax_numpy()
         lead = obs.shape[:-1]
+        if xp is np:
+            seen = np.empty((math.prod(lead), n, phases, self.n_seen), np.float32)
+            self.choice_writer(seen)(obs)
+            return seen.reshape(*lead, n, phases * self.n_seen)
         rows = obs.reshape(*lead, n, self.width)
         readings = rows[..., : lanes * self.n_features].reshape(*lead, n, lanes, self.n_features)
         current = rows[..., lanes * self.n_features : -1]
         elapsed = rows[..., -1:]
-        if xp is np:
-            return self._local_of_numpy(readings, current, elapsed).reshape(*lead, n, phases * self.n_seen)
         strong, weak = xp.matmul(self.protected, readings), xp.matmul(self.permissive, readings)  # (..., n, p, f)
         now = xp.matmul(current[..., None, :], strong)
         shape = strong.shape
@@ -122,28 +126,38 @@ class PhaseView:
         features = xp.concatenate([present, sums, is_current, is_current * seconds, seconds], axis=-1)
         return features.reshape(*lead, n, phases * self.n_seen)
 
-    def _local_of_numpy(self, readings: np.ndarray, current: np.ndarray, elapsed: np.ndarray) -> np.ndarray:
-        """Return the same in NumPy, without intermediate arrays, because workers call it at every decision."""
-        f = self.n_features
-        seen = np.empty((*current.shape, self.n_seen), np.float32)
-        n, _, lanes = self.shape
-        # NumPy reduces the first axis of an array several times as fast as one in the middle, in the same order.
-        by_lane = readings.reshape(-1, n, lanes, f).transpose(2, 0, 1, 3)
-        strong, weak, longest, now, most, total = (seen[..., 1 + i * f : 1 + (i + 1) * f] for i in range(6))
-        np.matmul(self.protected, readings, out=strong)
-        np.matmul(self.permissive, readings, out=weak)
-        longest[...] = (self._served_by_lane * by_lane[..., None, :]).max(axis=0).reshape(longest.shape)
-        now[...] = np.matmul(current[..., None, :], strong)
-        most[...] = strong.max(axis=-2, keepdims=True)
-        total[...] = by_lane.sum(axis=0).reshape(*current.shape[:-1], 1, f)
-        sums = seen[..., 1 : 1 + 6 * f]
-        sums *= SPREAD
-        np.log1p(sums, out=sums)
-        seen[..., 0] = np.matmul(self.served, readings[..., :-OTHERS].sum(axis=-1, keepdims=True))[..., 0]
-        seen[..., -3] = current
-        np.multiply(current, elapsed, out=seen[..., -2])
-        seen[..., -1] = elapsed
-        return seen
+    def choice_writer(self, out: np.ndarray) -> Callable[[np.ndarray], None]:
+        """Return a function that writes the local observations of rows ``(B, d)`` to `out`, ``(B, n, phases, seen)``.
+
+        Workers call it at every decision, so it makes as few calls of NumPy as possible.
+        """
+        f, (n, _, lanes), width = self.n_features, self.shape, self.width
+        strong, weak, longest, now, most, total = (out[..., 1 + i * f : 1 + (i + 1) * f] for i in range(6))
+        sums, present = out[..., 1 : 1 + 6 * f], out[..., :1]
+        is_current, seconds_if_current, seconds = (out[..., i] for i in (-3, -2, -1))
+        served, protected, permissive, of_lanes = self.served, self.protected, self.permissive, self._served_by_lane
+        largest, add, product = np.maximum.reduce, np.add.reduce, np.matmul
+
+        def write(obs: np.ndarray) -> None:
+            rows = obs.reshape(-1, n, width)
+            readings = rows[..., : lanes * f].reshape(-1, n, lanes, f)
+            current, elapsed = rows[..., lanes * f : -1], rows[..., -1:]
+            # NumPy reduces the first axis of an array several times as fast as one in the middle, in the same order.
+            by_lane = readings.transpose(2, 0, 1, 3)
+            product(protected, readings, out=strong)
+            product(permissive, readings, out=weak)
+            longest[...] = largest(of_lanes * by_lane[..., None, :], 0)
+            now[...] = product(current[..., None, :], strong)
+            most[...] = largest(strong, -2, keepdims=True)
+            total[...] = add(by_lane, 0)[..., None, :]
+            np.multiply(sums, SPREAD, out=sums)
+            np.log1p(sums, out=sums)
+            present[...] = product(served, add(readings[..., :-OTHERS], -1, keepdims=True))
+            is_current[...] = current
+            np.multiply(current, elapsed, out=seconds_if_current)
+            seconds[...] = elapsed
+
+        return write
 
 
 def _jax_numpy() -> Any:
