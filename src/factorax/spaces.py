@@ -247,7 +247,7 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
         return lambda rows: rows[:, start].astype(np.int64) + first, start + 1
     shape, dtype = space.shape or (), space.dtype
     end = start + math.prod(shape)
-    offset = space.start if isinstance(space, spaces.MultiDiscrete) else None
+    offset = space.start if isinstance(space, spaces.MultiDiscrete) and np.any(space.start) else None
     # A float64 bound may not be representable in float32.
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
 

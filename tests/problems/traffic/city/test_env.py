@@ -33,8 +33,7 @@ def shown(env, light):
 def test_yellow_is_inserted_and_green_lasts(env):
     env.reset(seed=0)
     greens, states = env.roads.lights[0].greens, []
-    run = env.simulation.step
-    env.simulation.step = lambda: (run(), states.append(shown(env, "A0")))[0]
+    env.every_second = lambda: states.append(shown(env, "A0"))
     env.step(np.array([0, 0, 0]))
     assert set(states) == {greens[0]}
     states.clear()

@@ -95,6 +95,20 @@ class Detectors:
         return bool((self._cells[0][1] <= 1).all())
 
     @cached_property
+    def _cell_of_lane(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return column, metres, share and speed limit of the only cell of each lane, ``(lanes,)``.
+
+        A lane without cells is infinitely far away.
+        """
+        (_, many), *tables = self._cells
+        of_lanes = [np.zeros(len(many), table.dtype) for table in tables]
+        of_lanes[1][:] = np.inf
+        for of_lane, table in zip(of_lanes, tables, strict=True):
+            of_lane[many == 1] = table
+        column, metres, share, limits = of_lanes
+        return column, metres, share, limits
+
+    @cached_property
     def _columns(self) -> np.ndarray:
         """Return the columns of the sums in `read`: queued, the first zone, waiting, speed, all cars; ``(5, 1)``."""
         return np.array([0, 1, 1 + self.zones, 2 + self.zones, 3 + self.zones])[:, None]
@@ -135,18 +149,20 @@ class Detectors:
         the oncoming traffic of two crossing streets block each other permanently, which no other reading can predict.
         """
         size, zones = len(self.roads.lights) * self.n_lanes, self.zones
-        (first, many), column, metres, share, limits = self._cells
         standing_cars = cars.speed <= STANDING
-        of_car = many[cars.lane]
         if self._is_simple:
-            index = of_car.nonzero()[0]
-            cell = first[cars.lane[index]]
+            column, metres, share, limits = self._cell_of_lane
+            distance = metres[cars.lane] - cars.position
+            index = (distance <= self.reach).nonzero()[0]
+            cell, distance = cars.lane[index], distance[index]
         else:
+            (first, many), column, metres, share, limits = self._cells
+            of_car = many[cars.lane]
             index = np.repeat(np.arange(len(cars.lane)), of_car)
             cell = np.repeat(first[cars.lane] - np.cumsum(of_car) + of_car, of_car) + np.arange(len(index))
-        distance = metres[cell] - cars.position[index]
-        near = distance <= self.reach
-        index, cell, distance = index[near], cell[near], distance[near]
+            distance = metres[cell] - cars.position[index]
+            near = distance <= self.reach
+            index, cell, distance = index[near], cell[near], distance[near]
         weight, speed, queued = share[cell], cars.speed[index], standing_cars[index]
         # The sums of all readings in one call: queued, approaching in each zone, waiting, speed, all cars.
         part, place = np.empty((5, len(cell))), np.empty((5, len(cell)), int)

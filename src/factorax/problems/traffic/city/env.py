@@ -230,12 +230,11 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         return chosen
 
     def _run(self, seconds: int) -> None:
-        step, look = self.simulation.step, self.every_second
-        colliding, teleporting = self.simulation.counts
-        for _ in range(seconds):
-            step()
-            self.collisions += colliding()
-            self.teleports += teleporting()
+        look = self.every_second
+        for part in [seconds] if look is None else [1] * seconds:
+            collisions, teleports = self.simulation.run(part)
+            self.collisions += collisions
+            self.teleports += teleports
             if look is not None:
                 look()
 
@@ -263,8 +262,9 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
             for name in pending:
                 place.append(self._target_of_street.get(first(name)[0], -1))
                 lost.append(self.interval)
-        at = np.array(place, int)
-        psi = np.bincount(np.maximum(at, 0), np.array(lost), self.reward_dim) if len(at) else np.zeros(self.reward_dim)
+        if -1 in place:
+            place = [max(target, 0) for target in place]
+        psi = np.bincount(place, lost, self.reward_dim) if place else np.zeros(self.reward_dim)
         self._longest_stop = float(waiting.max(initial=0.0))
         # Few cars are inside junctions: lists are faster than a dozen operations on short arrays.
         standing = [i for i, number in enumerate(numbers) if number >= count and speed[i] <= STANDING]

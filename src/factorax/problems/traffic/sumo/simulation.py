@@ -100,8 +100,28 @@ class Simulation:
             self._fail(error)
         self.step_count += 1
         if self.subscribes:
-            for car in self.api.simulation.getDepartedIDList():
-                self.api.vehicle.subscribe(car, {*self._wanted, *self._wanted_of_delays})
+            self._subscribe()
+
+    def _subscribe(self) -> None:
+        """Subscribe to the cars that have departed in the last second."""
+        for car in self.api.simulation.getDepartedIDList():
+            self.api.vehicle.subscribe(car, {*self._wanted, *self._wanted_of_delays})
+
+    def run(self, seconds: int) -> tuple[int, int]:
+        """Simulate some seconds; return how many cars collided in them, and how many were teleported."""
+        step, (colliding, teleporting) = self._step, self.counts
+        collisions = teleports = 0
+        try:
+            for _ in range(seconds):
+                step()
+                self.step_count += 1
+                collisions += colliding()
+                teleports += teleporting()
+                if self.subscribes:
+                    self._subscribe()
+        except Exception as error:
+            self._fail(error)
+        return collisions, teleports
 
     def cars(self) -> tuple[Sequence[str], list[str], np.ndarray, np.ndarray]:
         """Return name, street, position on the street and speed of each car."""
