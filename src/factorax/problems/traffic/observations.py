@@ -118,11 +118,12 @@ class LocalObservations:
         rows = extended[..., :size]
         cars = extended[..., : 24 * self.grid.n_lights].reshape(*lead, 3, -1)
         speed_and_distance, identity = cars[..., :2, :], cars[..., 2:, :]
-        copy, take, places, one = np.copyto, extended.take, _places(self.grid, self.by_name), out.dtype.type(1)
+        copy, take, places = np.copyto, extended.take, _places(self.grid, self.by_name)
+        missing, (zero, one) = np.empty(identity.shape, bool), np.array([0, 1], out.dtype)
 
         def write(obs: np.ndarray) -> None:
             rows[...] = obs
-            copy(speed_and_distance, one, where=identity == 0)  # missing cars
+            copy(speed_and_distance, one, where=np.equal(identity, zero, missing))
             out[...] = take(places, -1)
 
         return write

@@ -9,7 +9,7 @@ import numpy as np
 from ..._checks import Count, NotNegative, checked
 from .grid import Grid
 from .influence import influence, travel_times
-from .observations import local_observations, observation_size
+from .observations import LocalObservations, observation_size
 from .targets import STANDSTILL_SPEED, Kind, Norm, targets
 
 _KINDS = {
@@ -101,9 +101,10 @@ class Traffic:
         """Return the targets ψ with this norm and kind."""
         return targets(self.grid, readings, xp, norm=self.norm, kind=self.kind)
 
-    def local(self, obs: Any) -> Any:
-        """Return the local observation of each light, ``(..., n, 42)``, from joint observations."""
-        return local_observations(self.grid, obs, by_name=self.flow_order)
+    @property
+    def local(self) -> LocalObservations:
+        """Function that returns the local observation of each light, ``(..., n, 42)``, from joint observations."""
+        return LocalObservations(self.grid, self.flow_order)
 
     @property
     def inflows(self) -> np.ndarray:

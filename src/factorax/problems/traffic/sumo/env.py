@@ -11,7 +11,7 @@ from ....structure import InfluenceNetwork
 from ....structure.checks import as_network
 from ...failures import EpisodeLost
 from ..grid import SPEED_LIMIT, Grid
-from ..observations import SEEN, LocalObservations, Readings, observe
+from ..observations import SEEN, Readings, observe
 from ..settings import Traffic
 from ..signals import Signals, colours, switch
 from ..targets import global_reward
@@ -59,8 +59,7 @@ class TrafficEnv(gym.Env[np.ndarray, np.ndarray]):
         self.traffic = traffic or Traffic()
         self.grid = self.traffic.grid
         self.network = self.traffic.influence(network) if isinstance(network, str) else as_network(network, "network")
-        self.weights, self.influence = self.traffic.weights, self.traffic.influence
-        self.local = LocalObservations(self.grid, self.traffic.flow_order)
+        self.weights, self.local, self.influence = self.traffic.weights, self.traffic.local, self.traffic.influence
         self.program, self.flow_persist = program, flow_persist
         self.observation_space = self.traffic.observation_space
         self.action_space = self.traffic.action_space
