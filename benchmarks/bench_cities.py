@@ -2,9 +2,9 @@
 
 The city is synthetic and has nine lights, because the RESCO networks are not a dependency. Both rates count CPU seconds
 of all processes, so all work outside SUMO counts as overhead: observations, targets, the policy, learning, and
-communication between processes. The bare loops also run in two processes at the same time: on a machine whose cores
-share caches or are threads of one core, a simulation takes more CPU seconds while another one runs. Updates and bare
-loops alternate. The row is left out if SUMO is not installed.
+communication between processes. The bare loops also run in two processes at the same time, so that both sides share the
+caches and cores of the machine in the same way. Updates and bare loops alternate. The row is left out if SUMO is not
+installed.
 """
 
 import multiprocessing
