@@ -1,5 +1,6 @@
 """Observations of traffic: those of Flow, computed from readings that either simulator provides."""
 
+import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,6 +14,8 @@ SEEN = 2
 MAX_DISTANCE = 300.0
 CAR = 5.0
 """Length of a car in metres."""
+MANY = 1024
+"""Number of lights from which local observations are gathered on a GPU."""
 
 
 class Readings(NamedTuple):
@@ -78,6 +81,9 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
         return np.where(missing, instead, obs.take(places, axis=-1))
     xp = _jax_numpy()
     n, m = grid.n_lights, grid.n_edges
+    # A GPU computes a concatenation more slowly, because every number decides from which part it comes.
+    if n >= MANY and obs.size < 2**31 and _is_on_one_gpu():
+        return _gathered(grid, obs, by_name)
     cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 8)
     speed, distance, identity = cars[..., 0, :, :], cars[..., 1, :, :], cars[..., 2, :, :]
     missing = identity == 0
@@ -128,6 +134,26 @@ def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
     instead = np.zeros((n, 42), np.float32)
     instead[:, :16] = instead[:, 37:] = 1  # speed and distance of a missing car, yellow of a missing light
     return *(np.concatenate(each, axis=1) for each in (parts, told_by)), if_this, outside, instead
+
+
+def _gathered(grid: Grid, obs: Any, by_name: bool) -> Any:
+    """Return local observations as two gathers of JAX; −1 marks numbers that are missing, and those always present."""
+    xp = _jax_numpy()
+    places, told_by, if_this, outside, instead = _places(grid, by_name)
+    places = np.where(outside, -1, places).astype(np.int32)
+    told_by = np.where(np.isnan(if_this), -1, told_by).astype(np.int32)
+    # All observations as one row: XLA would transpose the result of a gather from several.
+    first = xp.arange(math.prod(obs.shape[:-1]), dtype=np.int32).reshape(*obs.shape[:-1], 1, 1) * obs.shape[-1]
+    row = obs.reshape(-1)
+    value, told = (row.at[first + np.maximum(each, 0)].get(mode="promise_in_bounds") for each in (places, told_by))
+    missing = (places < 0) | ((told_by >= 0) & (told == 0))
+    return xp.where(missing, instead[0].astype(obs.dtype), value)
+
+
+def _is_on_one_gpu() -> bool:
+    import jax
+
+    return jax.default_backend() == "gpu" and jax.local_device_count() == 1
 
 
 def _jax_numpy() -> Any:
