@@ -34,6 +34,8 @@ PUBLISHED = {
     "grid4x4": ("33.3 / 34.2", "32.9 / 34.1", "44.0 / 45.9", "99.8 / 107"),
 }
 """Published delays of RESCO with SUMO 1.9, best epoch / mean of the last ten: greedy, IDQN, IPPO and FMA2C."""
+BY_LANE = {"turns": False, "all_red": 0}
+"""Settings of `CityEnv` in `Settings.by_lane`."""
 CONTROLLERS: tuple[str, ...] = get_args(Named)
 
 
@@ -55,6 +57,9 @@ class Settings:
     """Number of episodes per evaluation; evaluations cycle through the evaluation seeds."""
     horizon: int = 3600
     """Seconds per episode."""
+    by_lane: tuple[str, ...] = ("grid4x4",)
+    """Cities whose detectors count cars by lane, not by their turn, and whose lights do not wait for a clear
+    junction."""
 
 
 def plan(settings: Settings, seed: int) -> list[CityRun]:
@@ -75,6 +80,7 @@ def plan(settings: Settings, seed: int) -> list[CityRun]:
             evaluation_seeds=s.evaluation_seeds,
             played=s.played,
             horizon=s.horizon,
+            environment=BY_LANE if city in s.by_lane else {},
             moved_to=other if (city, network) == (origin, NEAR) else "",
         )
 
