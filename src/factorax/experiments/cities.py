@@ -25,6 +25,8 @@ from .harness.parts import Arrays, Part
 from .harness.table import Table, from_rows, where
 
 NEAR, GLOBAL = "section", "complete"
+NAMED = {NEAR: "near streets", GLOBAL: "global reward"}
+"""What the figure calls the networks."""
 TARGETS = {"cologne1": 16.0, "cologne3": 18.0, "cologne8": 16.0, "grid4x4": 29.0}
 """Delays to reach in seconds, about 0.9 of the delay of the greedy controller."""
 LIGHTS = {"cologne1": 1, "cologne3": 3, "cologne8": 8, "grid4x4": 16}
@@ -271,7 +273,9 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
             curves = [where(rows, seed=seed)["delay"] for seed in np.unique(rows["seed"])]
             together = np.stack([curve[: min(map(len, curves))] for curve in curves])
             episodes = np.arange(1, together.shape[1] + 1)
-            handles += ax.plot(episodes, np.median(together, axis=0), color=colour, label=network, linewidth=1)
+            handles += ax.plot(
+                episodes, np.median(together, axis=0), color=colour, label=NAMED.get(network, network), linewidth=1
+            )
             ax.fill_between(episodes, together.min(axis=0), together.max(axis=0), color=colour, alpha=0.15, linewidth=0)
         for name, style in (("fixed", ":"), ("greedy", "--")):
             level = summary["cities"][city]["controllers"][name]["median"]
