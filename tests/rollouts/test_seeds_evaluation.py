@@ -11,7 +11,8 @@ from factorax.runs.seeds import evaluate_seeds
 SIZES = {"n_envs": 4, "n_steps": 8, "batch_size": 16, "n_epochs": 1, "hidden": (8,)}
 
 
-@pytest.mark.parametrize("on_gpu", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("on_gpu", [False, True])
 def test_the_same_returns_as_one_after_the_other(monkeypatch, on_gpu):
     # As on a GPU: states, rollouts and updates are programs of their own, and the evaluation is compiled in a thread
     # while updates are.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .roads import Roads
+from .roads import Link, Roads
 
 STANDING = 0.1
 """Speed in m/s at or below which cars are queued, as SUMO counts halting cars."""
@@ -19,6 +19,20 @@ CARS, SECONDS, INSIDE = 0.1, 0.01, 0.5
 """Units of observations: ten cars, a hundred seconds, and two cars inside a junction."""
 OTHERS = 4
 """Number of readings that do not count cars on the lane: waiting, speed, queued ahead, inside the junction."""
+
+
+class Approach(NamedTuple):
+    """Cars that approach lights, an entry for each car and column: parts of a car may count in several columns."""
+
+    column: np.ndarray
+    """Number of the light times the number of columns, plus the column."""
+    share: np.ndarray
+    distance: np.ndarray
+    """Metres to the stop line."""
+    speed: np.ndarray
+    limit: np.ndarray
+    """Speed limit where the car is."""
+    waiting: np.ndarray
 
 
 class Cars(NamedTuple):
@@ -30,6 +44,10 @@ class Cars(NamedTuple):
     waiting: np.ndarray
     inside: np.ndarray
     """Origin lanes of cars that stand inside a junction, one entry per car."""
+    approach: Approach | None = None
+    """Cars by their way through the next light, if detectors know it (`TurnDetectors`)."""
+    inside_columns: np.ndarray | None = None
+    """Columns of the cars that stand inside a junction, likewise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +64,17 @@ class Detectors:
     """Whether they reach beyond the start of the lane, up to the previous light."""
 
     @cached_property
+    def columns(self) -> tuple[tuple[tuple[Link, ...], ...], ...]:
+        """Links of each column of each light: those of a lane."""
+        return tuple(
+            tuple(tuple(link for link in light.links if link.origin == lane) for lane in light.lanes)
+            for light in self.roads.lights
+        )
+
+    @cached_property
     def n_lanes(self) -> int:
         """Number of columns: the largest number of lanes of a light."""
-        return max(len(light.lanes) for light in self.roads.lights)
+        return max(map(len, self.columns))
 
     @cached_property
     def n_features(self) -> int:
@@ -93,11 +119,10 @@ class Detectors:
         """Return the weights with which queued cars on lanes behind a light count for each lane that leads to it,
         ``(lights · width, lanes)``."""
         matrix = np.zeros((len(self.roads.lights) * self.n_lanes, len(self.roads.lanes)))
-        for i, light in enumerate(self.roads.lights):
-            for j, lane in enumerate(light.lanes):
-                exits = [link.destination for link in light.links if link.origin == lane]
-                for destination in exits:
-                    matrix[i * self.n_lanes + j, destination] += 1 / len(exits)
+        for i, columns in enumerate(self.columns):
+            for j, links in enumerate(columns):
+                for link in links:
+                    matrix[i * self.n_lanes + j, link.destination] += 1 / len(links)
         return matrix
 
     @cached_property
@@ -124,6 +149,25 @@ class Detectors:
         the oncoming traffic of two crossing streets block each other permanently, which no other reading can predict.
         """
         size = len(self.roads.lights) * self.n_lanes
+        at, weight, distance, speed, limit, waiting = self._approach(cars)
+        queued = speed <= STANDING
+        out = np.empty((size, self.n_features))
+        standing = weight * queued
+        out[:, 0] = CARS * np.bincount(at, standing, size)
+        zone = np.minimum((distance * (self.zones / self.reach)).astype(int), self.zones - 1)
+        moving = np.bincount(at * self.zones + np.maximum(zone, 0), weight * ~queued, size * self.zones)
+        out[:, 1 : 1 + self.zones] = CARS * moving.reshape(size, self.zones)
+        out[:, -4] = SECONDS * np.bincount(at, standing * waiting, size)
+        total = np.bincount(at, weight, size)
+        out[:, -3] = np.bincount(at, weight * speed / limit, size) / np.maximum(total, 1e-6)
+        row, lane, part = self._ahead_entries
+        standing_on = np.bincount(cars.lane, cars.speed <= STANDING, len(self.roads.lanes))
+        out[:, -2] = CARS * np.bincount(row, part * standing_on[lane], size)
+        out[:, -1] = INSIDE * np.bincount(self._inside(cars), minlength=size + 1)[:size]
+        return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)
+
+    def _approach(self, cars: Cars) -> Approach:
+        """Return the cars within reach."""
         (first, many), column, metres, share = self._cells
         of_car = many[cars.lane]
         index = np.repeat(np.arange(len(cars.lane)), of_car)
@@ -132,20 +176,10 @@ class Detectors:
         distance = metres[cell] - cars.position[index]
         near = distance <= self.reach
         index, cell, distance = index[near], cell[near], distance[near]
-        at, weight, speed = column[cell], share[cell], cars.speed[index]
-        queued = speed <= STANDING
-        out = np.empty((size, self.n_features))
-        standing = weight * queued
-        out[:, 0] = CARS * np.bincount(at, standing, size)
-        zone = np.minimum((distance * (self.zones / self.reach)).astype(int), self.zones - 1)
-        moving = np.bincount(at * self.zones + np.maximum(zone, 0), weight * ~queued, size * self.zones)
-        out[:, 1 : 1 + self.zones] = CARS * moving.reshape(size, self.zones)
-        out[:, -4] = SECONDS * np.bincount(at, standing * cars.waiting[index], size)
-        total = np.bincount(at, weight, size)
         limit = self.roads.speeds[cars.lane[index]]
-        out[:, -3] = np.bincount(at, weight * speed / limit, size) / np.maximum(total, 1e-6)
-        row, lane, part = self._ahead_entries
-        standing_on = np.bincount(cars.lane, cars.speed <= STANDING, len(self.roads.lanes))
-        out[:, -2] = CARS * np.bincount(row, part * standing_on[lane], size)
-        out[:, -1] = INSIDE * np.bincount(self._row_of[cars.inside], minlength=size + 1)[:size]
-        return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)
+        return Approach(column[cell], share[cell], distance, cars.speed[index], limit, cars.waiting[index])
+
+    def _inside(self, cars: Cars) -> np.ndarray:
+        """Return the columns of cars that stand inside junctions; the number of columns for junctions without
+        lights."""
+        return self._row_of[cars.inside]
