@@ -28,7 +28,7 @@ from .driving import (
     nearest,
     next_speed,
 )
-from .flat_gather import take
+from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .observations import Readings
 from .settings import Traffic
@@ -189,16 +189,11 @@ class LaneSimulator:
     def _pick(self, table: jax.Array, index: jax.Array) -> jax.Array:
         """Return table[index[s, i], i] for each slot s and route i."""
         if self.longest > FEW:
-            return self._at(table, index)
+            return pick(table, index)
         picked = table[-1]
         for k in range(len(table) - 1):
             picked = jnp.where(index == k, table[k], picked)
         return picked
-
-    def _at(self, table: jax.Array, index: jax.Array) -> jax.Array:
-        """Return table[index[..., i], i] for each route i, by a table lookup."""
-        routes = self.grid.n_routes
-        return take(table.reshape(-1), index.astype(jnp.int32) * routes + np.arange(routes))
 
     # ---- driving ------------------------------------------------------------------------------------------
 
@@ -281,7 +276,7 @@ class LaneSimulator:
 
     def _looked_up(self, state: Lanes, slot: jax.Array) -> tuple[jax.Array, ...]:
         """Return section, place (FAR if there is none) and speed of cars by slot, ``(K + 1, L)``; −1 is no slot."""
-        section, place, v = (self._at(x, jnp.maximum(slot, 0)) for x in (state.section, state.place, state.speed))
+        section, place, v = (pick(x, jnp.maximum(slot, 0)) for x in (state.section, state.place, state.speed))
         return section, jnp.where(slot < 0, FAR, place), v
 
     def _count_from(self, location: jax.Array, past: int) -> jax.Array:
@@ -326,7 +321,7 @@ class LaneSimulator:
 
         def of_last(x: jax.Array) -> jax.Array:
             if self.longest > FEW:
-                return jnp.where(state.cars > 0, self._at(x, jnp.maximum(state.cars - 1, 0)), 0)
+                return jnp.where(state.cars > 0, pick(x, jnp.maximum(state.cars - 1, 0)), 0)
             return _total(jnp.where(state.cars - 1 == s, row, 0) for s, row in enumerate(x))
 
         position, v = _once(
