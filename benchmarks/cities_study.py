@@ -5,9 +5,10 @@
     python benchmarks/cities_study.py controllers --workers 14 --out study
 
 Each training is a process with its own folder. The results of all trainings are in OUT/results-ROUND.json, which is
-updated whenever one ends and every half minute. `tune` and `tune2` try the configurations in `CONFIGURATIONS` and
-`CONFIGURATIONS_2` in short trainings. `final` trains five seeds on each network with the configuration in `FINAL`. With
---limit N, only the first N jobs are run. A training that was stopped continues when the same command is run again.
+updated whenever one ends and every half minute. `tune`, `tune2`, `tune4` and `tune5` try the configurations in
+`CONFIGURATIONS`, `CONFIGURATIONS_2` and so on in short trainings. `final` trains five seeds on each network with the
+configuration in `FINAL`. With --limit N, only the first N jobs are run. A training that was stopped continues when the
+same command is run again.
 """
 
 import json
@@ -55,6 +56,50 @@ CONFIGURATIONS_2: list[dict[str, Any]] = [
 ]
 """Configurations of the second round, `tune2`: with that reading, more passes, and a tenth of the reward scale."""
 EPISODES_2 = {"cologne3": 180, "cologne8": 200}
+TURNS: dict[str, Any] = {"turns": True, "all_red": 20}
+LANES: dict[str, Any] = {"turns": False, "all_red": 20}
+CONFIGURATIONS_4: list[dict[str, Any]] = [
+    {"city": "cologne8", "name": "turns", "environment": TURNS},
+    {"city": "cologne8", "name": "turns gamma 0.9", "environment": TURNS, "gamma": 0.9},
+    {"city": "cologne8", "name": "turns gamma 0.93", "environment": TURNS, "gamma": 0.93},
+    {"city": "cologne8", "name": "turns identity 4", "environment": TURNS, "identity": 4},
+    {"city": "cologne8", "name": "turns zones 12", "environment": TURNS | {"zones": 12}},
+    {"city": "cologne8", "name": "lanes", "environment": LANES},
+    {"city": "cologne3", "name": "turns", "environment": TURNS},
+    {"city": "cologne3", "name": "turns gamma 0.9", "environment": TURNS, "gamma": 0.9},
+    {"city": "cologne3", "name": "turns clearing 0", "environment": TURNS | {"clearing": 0}},
+    {"city": "cologne3", "name": "turns reach 200", "environment": TURNS | {"reach": 200.0, "zones": 4}},
+    {"city": "cologne3", "name": "lanes gamma 0.9", "environment": LANES, "gamma": 0.9},
+    {"city": "cologne3", "name": "turns complete", "environment": TURNS, "network": "complete"},
+    {"city": "cologne1", "name": "turns", "environment": TURNS},
+    {"city": "cologne1", "name": "turns gamma 0.92", "environment": TURNS, "gamma": 0.92},
+    {"city": "cologne1", "name": "lanes", "environment": LANES},
+    {"city": "cologne1", "name": "turns ent 0.003", "environment": TURNS, "ent_coef": 0.003},
+]
+"""Configurations of the fourth round, `tune4`: cars by turns or by lanes, and lights that wait for a clear junction."""
+NINE: dict[str, Any] = {"gamma": 0.9, "environment": TURNS}
+CONFIGURATIONS_5: list[dict[str, Any]] = [
+    {"city": "cologne8", "name": "base"},
+    {"city": "cologne8", "name": "base", "seed": 1},
+    {"city": "cologne8", "name": "ent 0.003", "ent_coef": 0.003},
+    {"city": "cologne8", "name": "ent 0.003 gamma 0.93", "ent_coef": 0.003, "gamma": 0.93},
+    {"city": "cologne8", "name": "lr 2e-3", "learning_rate": 2e-3},
+    {"city": "cologne8", "name": "lambda 0.95", "gae_lambda": 0.95},
+    {"city": "cologne8", "name": "hidden 128 128 lr 2e-3", "hidden": [128, 128], "learning_rate": 2e-3},
+    {"city": "cologne8", "name": "identity 4", "identity": 4},
+    {"city": "cologne8", "name": "8 epochs", "n_epochs": 8},
+    {"city": "cologne3", "name": "base", "seed": 1},
+    {"city": "cologne3", "name": "base", "seed": 2},
+    {"city": "cologne3", "name": "ent 0.003", "ent_coef": 0.003},
+    {"city": "cologne3", "name": "hidden 128 128 lr 2e-3", "hidden": [128, 128], "learning_rate": 2e-3},
+    {"city": "cologne1", "name": "base"},
+    {"city": "cologne1", "name": "ent 0.003", "ent_coef": 0.003},
+    {"city": "grid4x4", "name": "base"},
+]
+"""Configurations of the fifth round, `tune5`: `gamma=0.9`, and green waits for slow cars too, not only for standing
+ones."""
+EPISODES_4 = {"cologne1": 200, "cologne3": 110, "cologne8": 130}
+EPISODES_5 = {"cologne1": 120, "cologne3": 90, "cologne8": 90, "grid4x4": 35}
 CONTROLLERS = "max-pressure", "greedy", "fixed", "actuated", "delay-based"
 FINAL: dict[str, dict[str, Any]] = {name: {"episodes": 200} for name in EPISODES}
 _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
@@ -64,7 +109,7 @@ _OTHERS = ("city", "name", "network", "environment", "transfer", "episodes")
 class Options:
     """Command-line options."""
 
-    round: tyro.conf.Positional[Literal["tune", "tune2", "final", "controllers"]]
+    round: tyro.conf.Positional[Literal["tune", "tune2", "tune4", "tune5", "final", "controllers"]]
     out: Path = Path("study")
     """Folder for results."""
     workers: int = 2
@@ -96,6 +141,11 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
     elif options.round == "tune2":
         rows = [AGAIN | row | {"episodes": EPISODES_2[row["city"]], "seed": 0} for row in CONFIGURATIONS_2]
         evaluation = ["--evaluations", "2", "--every", "5", "--seeds", "10", "--early", "15"]
+    elif options.round in ("tune4", "tune5"):
+        fourth = options.round == "tune4"
+        episodes, tried = (EPISODES_4, CONFIGURATIONS_4) if fourth else (EPISODES_5, CONFIGURATIONS_5)
+        rows = [{"seed": 0} | ({} if fourth else NINE) | row | {"episodes": episodes[row["city"]]} for row in tried]
+        evaluation = ["--evaluations", "1", "--seeds", "10"]
     else:
         rows = [
             BASE | row | {"city": city, "name": "final", "seed": s} for s in range(5) for city, row in FINAL.items()

@@ -20,7 +20,7 @@ LINKS = {MATHEMATICS: "[Counter-examples](departures.md)", "ev2gym_chargers": "[
 FIGURES = Path(__file__).parent / "guides"
 FIGURE_PAGES = {
     name: f"../guides/{page}"
-    for page in ("experiments_bandits.md", "experiments_training.md")
+    for page in ("experiments_bandits.md", "experiments_training.md", "experiments_discovery.md")
     for name in re.findall(r"^## ([a-z0-9-]+)$", (FIGURES / page).read_text(encoding="utf-8"), re.MULTILINE)
 }
 """The page of each experiment, from its headings."""

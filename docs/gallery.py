@@ -43,7 +43,7 @@ def _drawn_by(page: str, name: str, title: str) -> Picture:
 
 
 ARCHITECTURE = "python docs/architecture_figures.py"
-BANDITS, TRAINING = "experiments_bandits", "experiments_training"
+BANDITS, TRAINING, DISCOVERY = "experiments_bandits", "experiments_training", "experiments_discovery"
 GROUPS: dict[str, tuple[Picture, ...]] = {
     "The idea": (
         Picture("images/idea.png", "Credit for every action", "explanation/idea", "python docs/idea_figure.py"),
@@ -58,7 +58,12 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         _experiment("traffic-better", "Better than the paper's PPO", TRAINING),
         _experiment("traffic-gradients", "Bias and variance of a light's gradient", TRAINING),
         _experiment("traffic-city", "Up to ten thousand lights", TRAINING),
-        Picture("images/experiments/cities.png", "Lights of four cities", "guides/cities", "factorax reproduce cities"),
+        Picture(
+            "images/experiments/cities.png",
+            "Lights of four cities",
+            "guides/cities",
+            "factorax reproduce cities --budget paper",
+        ),
         _large_minibatches("traffic-3x3", "3×3 lights, larger minibatches"),
         _large_minibatches("traffic-2x6", "2×6 lights, larger minibatches"),
         _drawn_by("guides/traffic", "traffic-networks.png", "Streets that a light influences"),
@@ -85,7 +90,12 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         _drawn_by("guides/market", "market-quotes.png", "Learned and exact quotes"),
         _experiment("learning-networks", "Networks that adapt", TRAINING),
         _experiment("curriculum", "A curriculum of networks", TRAINING),
-        Picture("images/relatives.png", "Related methods", "explanation/relatives", "factorax reproduce relatives"),
+        Picture(
+            "images/relatives.png",
+            "Related methods",
+            "explanation/relatives",
+            "factorax reproduce relatives --budget paper",
+        ),
         Picture(
             "images/jaxmarl_study.png", "JaxMARL tasks", "guides/jax_environments", "python -m benchmarks.jaxmarl_study"
         ),
@@ -111,9 +121,9 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
         _report("phone", "A report on a phone"),
     ),
     "Discovery": (
-        _experiment("discover-exact", "By intervention", TRAINING),
-        _experiment("discover-samples", "From samples", TRAINING),
-        _experiment("discover-others", "In other people's models", TRAINING),
+        _experiment("discover-exact", "By intervention", DISCOVERY),
+        _experiment("discover-samples", "From samples", DISCOVERY),
+        _experiment("discover-others", "In other people's models", DISCOVERY),
     ),
     "Networks": (
         Picture(

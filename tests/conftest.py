@@ -46,7 +46,7 @@ def pytest_configure(config):
             # Kept for the next run: JAX keys cached programs by its version and their source.
             settings |= {
                 "jax_compilation_cache_dir": str(config.cache.mkdir("compiled")),
-                "jax_persistent_cache_min_compile_time_secs": 0.1,
+                "jax_persistent_cache_min_compile_time_secs": 0.0,
                 "jax_persistent_cache_min_entry_size_bytes": -1,
             }
         for name, value in settings.items():

@@ -11,7 +11,8 @@ import difflib
 import math
 import numbers
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -263,3 +264,10 @@ def check_finite(name: str, array: Any) -> None:
         where = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
         at = f" at index {', '.join(map(str, where))}" if where else ""
         raise ValueError(f"{name}: got {values[where]:g}{at}, want finite numbers")
+
+
+def check_different(argument: str, names: Sequence[str]) -> None:
+    """Raise ValueError if a name occurs twice."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{argument}: got {twice[0]!r} more than once, want each once")

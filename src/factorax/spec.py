@@ -311,7 +311,13 @@ class Spec:
     def _local_rows(self, obs: Any, xp: Any = jnp) -> Any:
         """Return the result of `local` for observations ``(..., d)``."""
         assert self.local is not None
-        local = self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
+        try:
+            local = self.local(obs if self.observations.is_plain else self.observations.structured(obs, xp))
+        except jax.errors.TracerArrayConversionError as error:
+            raise TypeError(
+                "local: applies a NumPy function to observations, but training compiles it with JAX; use the function "
+                "of the same name in jax.numpy, for example jnp.concatenate for np.concatenate"
+            ) from error
         shape = np.shape(local)
         if len(shape) != obs.ndim + 1 or shape[-2] not in (self.n_factors, len(self.components)):
             raise ValueError(

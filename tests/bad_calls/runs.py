@@ -261,7 +261,6 @@ NOT_NETWORKS_OF_ONE = (3, "net", Given([[7.0]], "7"), Given(InfluenceNetwork.ide
 OF_PHYSICS = {
     "episode_length": [value for value in NOT_COUNTS if value is not None],
     "terms": ("yes", 1),
-    "network": NOT_NETWORKS_OF_ONE,
 }
 ROWS_OF_EXTRAS = {
     "gymnax": [
@@ -283,10 +282,24 @@ ROWS_OF_EXTRAS = {
     "brax": [
         *bad("integrations.from_brax", integrations.from_brax, env=NOT_NAMES),
         *bad("integrations.from_brax", integrations.from_brax, {"env": "reacher"}, **OF_PHYSICS),
+        # Without looking for terms, which is a simulation.
+        *bad(
+            "integrations.from_brax",
+            integrations.from_brax,
+            {"env": "reacher", "terms": False},
+            network=NOT_NETWORKS_OF_ONE,
+        ),
     ],
     "mujoco_playground": [
         *bad("integrations.from_playground", integrations.from_playground, env=NOT_NAMES),
         *bad("integrations.from_playground", integrations.from_playground, {"env": "CartpoleBalance"}, **OF_PHYSICS),
+        # Without looking for terms, which is a simulation.
+        *bad(
+            "integrations.from_playground",
+            integrations.from_playground,
+            {"env": "CartpoleBalance", "terms": False},
+            network=NOT_NETWORKS_OF_ONE,
+        ),
     ],
     "jumanji": [
         *bad("integrations.from_jumanji", integrations.from_jumanji, env=NOT_NAMES),

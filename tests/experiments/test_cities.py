@@ -70,6 +70,13 @@ def test_the_paper_budget_is_that_of_the_study():
     assert [(run.city, run.method) for run in runs if run.moved_to == "cologne8"] == [("cologne3", NEAR)] * 5
     assert {run.method for run in runs if run.city == "cologne1"} == {NEAR}
     assert read_preset("resco").settings["identity"] == 0  # so that policies can move
+    assert all("identity" not in run.settings for run in runs if run.moved_to)
+    assert {run.city: (run.settings, run.environment) for run in runs} == {
+        "cologne1": ({}, {}),
+        "cologne3": ({}, {}),
+        "cologne8": ({"identity": 4}, {}),
+        "grid4x4": ({"gamma": 0.87}, {"turns": False, "all_red": 0}),
+    }
 
 
 def test_all_claims_hold():

@@ -114,15 +114,6 @@ def test_two_seeds_train_side_by_side(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_learns_to_balance():
-    """From about 22 steps an episode to more than 60: the standard error of the mean of 64 episodes is below 5."""
-    model = fx.FactoredPPO(
-        from_gymnax(CARTPOLE), n_envs=16, n_steps=64, batch_size=256, n_epochs=4, learning_rate=3e-3, hidden=(32,)
-    )
-    assert model.evaluate(64)["return"] < 40
-    assert model.learn(20_480, progress_bar=False).evaluate(64)["return"] > 60
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -227,6 +227,11 @@ MISTAKES = {
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork.complete(3, 2)},
         r"network: got shape \(3, 2\), want 2 × 2: the action space has 2 components; want one row per component$",
     ),
+    "a row a machine": (
+        {"action_space": gym.spaces.Box(-1.0, 1.0, (2, 2), np.float32)},
+        {"reward": "info:a,b.c"},
+        r"want one row per component; if a row stands for 2 actions, pass np.repeat\(matrix, 2, axis=0\) and factors=",
+    ),
     "targets' labels": (
         {},
         {"reward": "info:a,b.c", "network": fx.InfluenceNetwork([[1, 0], [0, 1]], targets=["a", "c"])},

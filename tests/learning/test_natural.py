@@ -22,7 +22,7 @@ def test_a_natural_step_solves_its_equation(estimator):
     )
     rule, state = learner.rule, learner.init()
     batch = rollout(learner, state)
-    samples = rule.samples(state.agent, batch)
+    samples = eqx.filter_jit(rule.samples)(state.agent, batch)
     params, rest = eqx.partition(state.agent.policy, eqx.is_array)
     flat, unflatten = jax.flatten_util.ravel_pytree(params)
     old = state.agent.policy.spread
@@ -33,13 +33,16 @@ def test_a_natural_step_solves_its_equation(estimator):
     def kl(x):
         return rule.divergence(samples, old, policy(x)(samples.obs, None)).sum(axis=-1).mean()
 
-    g = jax.grad(
-        lambda x: rule.policy_loss(policy(x)(samples.obs, samples.local), samples, old, 0.0, learner.config.hyper)[0]
-    )(flat)
-    F = np.asarray(jax.hessian(kl)(flat), float)
+    def loss(x):
+        return rule.policy_loss(policy(x)(samples.obs, samples.local), samples, old, 0.0, learner.config.hyper)[0]
+
+    g, hessian = jax.jit(lambda x: (jax.grad(loss)(x), jax.hessian(kl)(x)))(flat)
+    F = np.asarray(hessian, float)
     x = -np.linalg.solve(F + learner.config.damping * np.eye(len(F)), np.asarray(g, float))
     want = x * np.sqrt(2 * 3 * 1e-4 / (x @ F @ x))
-    new, *_ = rule.learn(state.agent, state.optimiser, batch, kl_coef=state.kl_coef, key=jax.random.key(0))
+    new, *_ = eqx.filter_jit(rule.learn)(
+        state.agent, state.optimiser, batch, kl_coef=state.kl_coef, key=jax.random.key(0)
+    )
     got = np.asarray(jax.flatten_util.ravel_pytree(eqx.filter(new.policy, eqx.is_array))[0] - flat, float)
     np.testing.assert_allclose(got, want, rtol=2e-2, atol=2e-5)
-    np.testing.assert_allclose(kl(flat + got), 3 * 1e-4, rtol=0.05)  # its length
+    np.testing.assert_allclose(jax.jit(kl)(flat + got), 3 * 1e-4, rtol=0.05)  # its length

@@ -23,7 +23,8 @@ _plainly_updated = functools.cache(_updated)
 """The update of a CPU, compiled once for all tests."""
 
 
-@pytest.mark.parametrize("own", [{"critic": "factor"}, pytest.param({"critic": "target"}, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [{"critic": "factor"}, {"critic": "target"}])
 def test_fewer_kernels_learn_the_same(monkeypatch, own):
     # With a critic of factors both networks become twins; with one of targets only samples are packed.
     config = Config(**SIZES, policy="shared", identity=0, **own)
@@ -42,7 +43,8 @@ def test_a_cpu_keeps_arrays_apart():
     assert not step_samples.saves_kernels(learner.rule)
 
 
-@pytest.mark.parametrize("saves_kernels", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("saves_kernels", [False, True])
 def test_large_local_observations_are_computed_where_needed(monkeypatch, saves_kernels):
     config = Config(**SIZES, policy="shared", identity=0, critic="factor")
     kept, kept_metrics = _plainly_updated(config)

@@ -116,3 +116,26 @@ def test_observations_of_several_parts_are_checked():
     fx.check_problem(Parts, network)
     with pytest.raises(ProblemError, match="observation: entry 1 is not finite in step 0"):
         fx.check_problem(lambda: Parts(np.nan), network)
+
+
+@pytest.mark.parametrize(
+    ("local", "message"),
+    [
+        (lambda obs: obs["speed"], r"local: got shape \(2, 2\) for observations .*, want \(\.\.\., 1, l\)"),
+        (lambda obs: obs["velocity"], r"local: raised KeyError: 'velocity'"),
+        (
+            lambda obs: np.concatenate([obs["speed"][..., None, :]], axis=-1),
+            r"local: applies a NumPy function .*jax\.numpy",
+        ),
+    ],
+)
+def test_mistakes_of_local_are_found(local, message):
+    """They would otherwise be found when training starts, in a compiled function."""
+
+    def one(obs, action, reward, info):
+        return [reward]
+
+    net = fx.InfluenceNetwork.complete(1, 1)
+    fx.check_problem(fx.wrap(Parts, net, reward=one, local=lambda obs: obs["speed"][..., None, :]), steps=2)
+    with pytest.raises(ProblemError, match=message):
+        fx.check_problem(fx.wrap(Parts, net, reward=one, local=local), steps=2)

@@ -1,8 +1,9 @@
 """`factorax train`: train one run, or several seeds or networks at once."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from statistics import stdev
@@ -89,6 +90,8 @@ def train(
         tensorboard: Also write TensorBoard events, to the folder logs of the run.
         wandb: Also log to Weights & Biases (offline unless WANDB_MODE is set), in the same folder.
     """
+    if seeds > 1 or networks:
+        _find_devices()
     from .. import runs
 
     config = settings.config
@@ -130,6 +133,17 @@ def train(
     with _hint_at_presets(problem, used):
         models = runs.train_seeds(problem, config, outs, **options)
     _score_all(console, models, outs, [""] * len(outs))
+
+
+def _find_devices() -> None:
+    """Let JAX find its devices in another thread, while this one imports the library: a GPU takes most of a second."""
+    import jax
+
+    def find() -> None:
+        with suppress(Exception):  # raised again where devices are used
+            jax.devices()
+
+    threading.Thread(target=find, daemon=True).start()
 
 
 def _own_size(problem: str) -> int | None:

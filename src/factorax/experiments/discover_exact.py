@@ -120,13 +120,13 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     left.barh(at + 0.2, [r["found"] for r in rows], 0.36, color="#0072B2", label="found")
     for y, r in enumerate(rows):
         left.text(
-            1.1 * r["edges"], y, f"{r['edges'] - r['found']} missed, {r['spurious']} too many", va="center", fontsize=8
+            1.1 * r["edges"], y, f"{r['edges'] - r['found']} missed, {r['spurious']} false", va="center", fontsize=8
         )
-    left.set(xscale="log", xlabel="edges of the network of returns", xlim=(0.7, 40 * max(r["edges"] for r in rows)))
+    left.set(xscale="log", xlabel="number of edges", xlim=(0.7, 40 * max(r["edges"] for r in rows)))
     ratio = [r["one_at_a_time"] / r["steps"] for r in rows]
     right.barh(at, ratio, 0.6, color="#009E73")
     right.axvline(1, color="black", linewidth=0.8)
-    right.set(xlabel="steps of one factor at a time / steps taken")
+    right.set(xlabel="steps for one factor at a time, relative to steps taken")
     for ax, labels in ((left, names), (right, [""] * len(names))):
         ax.set_yticks(at, labels)
         ax.invert_yaxis()

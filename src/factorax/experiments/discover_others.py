@@ -134,7 +134,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
         if name == "EV2Gym":
             ax.set_xticks([12, 37, 52], ["profits", "satisfaction", "overloads"])
         ax.set_xlabel("target")
-        ax.set_title(f"{name}\n{row['found']} of {row['edges']} found, {row['outside']} besides", fontsize=9)
+        ax.set_title(f"{name}\n{row['found']} of {row['edges']} found, {row['outside']} false", fontsize=9)
     axes[0].set_ylabel("action")
     handles = [Patch(facecolor=colour, edgecolor="#888888", label=label) for label, colour in COLOURS.items()]
     plots.legend_beside(axes[-1], handles=handles, fontsize=8)

@@ -195,7 +195,9 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
                 ax.axhline(0.95, color="black", linewidth=0.8, linestyle=":")
             else:
                 ax.set_xlabel("samples")
-    axes[0, -1].text(settings.samples[-1], 0.88, "dotted: 0.95, as an FDR of 0.05 promises", fontsize=8, ha="right")
+    axes[0, -1].text(
+        settings.samples[-1], 0.88, "dotted: 0.95, from the allowed share of false edges, 0.05", fontsize=8, ha="right"
+    )
     plots.legend_beside(axes[0, 0] if len(settings.dimensions) == 1 else axes[0, -1])
     if len(settings.dimensions) > 1:
         handles, labels = axes[0, 0].get_legend_handles_labels()

@@ -174,7 +174,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     for cell in summary["cells"]:
         first = cell["discount"] == settings.discounts[0]
         look: dict[str, Any] = {"color": colours[cell["coupling"]], "marker": "o" if first else "s", "markersize": 4}
-        label = f"J = {cell['coupling']}, γ = {cell['discount']}: × {cell['rate']:.2f} a hop"
+        label = f"J = {cell['coupling']}, γ = {cell['discount']}: × {cell['rate']:.2f} per hop"
         left.plot(kappa[:-1], cell["bias"][:-1], linestyle="none", **look)
         left.plot(kappa[:-1], cell["level"] * cell["rate"] ** kappa[:-1], color=look["color"], linewidth=1,
                   linestyle="-" if first else "--")  # fmt: skip

@@ -218,6 +218,11 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     return figure
 
 
+def _shown(name: str) -> str:
+    """Return the name of a market in claims; tables of earlier runs have "tied"."""
+    return name.replace(" tied ", " coupled ")
+
+
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims on factored policies, joint policies and the covariance."""
     budget = f"{settings.seeds} seeds, interquartile means with 95 % intervals"
@@ -225,7 +230,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
 
     def said(score: str, *methods: str) -> str:
         return "; ".join(
-            f"{name}: " + ", ".join(f"{m} {trainings.shown(rows[m][score])}" for m in methods)
+            f"{_shown(name)}: " + ", ".join(f"{m} {trainings.shown(rows[m][score])}" for m in methods)
             for name, rows in summary.items()
         )
 
@@ -238,23 +243,23 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     joint = [lead(name, "joint", "final").low > 0 for name in several]
     full = [lead(name, "minimum, full", "training").high < 0 for name in summary]
     rates = "; ".join(
-        f"{name}: " + ", ".join(f"{m} {rows[m]['rate']:g}" for m in ("minimum, diagonal", "joint"))
+        f"{_shown(name)}: " + ", ".join(f"{m} {rows[m]['rate']:g}" for m in ("minimum, diagonal", "joint"))
         for name, rows in summary.items()
     )
     common: dict[str, Any] = {"chosen_by": chosen, "where": "not in the paper"}
     return [
         Claim(
-            claim="With the minimum factorisation PPO reaches 95 % of the optimal value of a market of any size.",
+            claim="With the minimum factorisation, PPO reaches 95 % of the optimal value of a market of any size.",
             **common,
             paper="–",
             ours=f"percent of the optimum, {budget}: {said('final', 'singletons', 'minimum, diagonal')}",
             verdict=verdict(*near),
             source="ours",
             would_settle="more steps where it falls short",
-            note="Tied assets are compared with a closed form, not with the optimum, and do not count for the verdict.",
+            note="Coupled assets are compared with a closed form, not the optimum, and do not count for the verdict.",
         ),
         Claim(
-            claim="On ten assets and more a joint policy ends behind the minimum factorisation.",
+            claim="With ten assets or more, a joint policy ends below the minimum factorisation.",
             **common,
             paper="–",
             ours=f"percent of the optimum, {budget}: {said('final', 'minimum, diagonal', 'joint')}",
@@ -264,7 +269,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
             note=f"A lead counts if its interval is above 0. Policy networks and steps are the same. Every method has "
             f"the best of {len(settings.rates)} learning rates on each market, by {settings.tuning} seeds that are not "
             f"reported: {rates}. Joint policies have one value of all inventories as critic, others one for each "
-            "factor; which of the differences makes the lead was not taken apart.",
+            "factor; which of the differences makes the lead was not tested.",
         ),
         Claim(
             claim="A full covariance within the groups of the minimum factorisation learns faster than a diagonal one.",

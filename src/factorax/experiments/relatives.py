@@ -285,7 +285,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: factoring compared with each related method, per problem and over all problems."""
-    rows, budget = [], f"{settings.seeds} seeds, {settings.trials} trials of {settings.tuning} seeds for each method"
+    rows, budget = [], f"{settings.seeds} seeds, {settings.trials} tuning trials of {settings.tuning} seeds per method"
     head: dict[str, Any] = {
         "where": "not in the paper",
         "paper": "–",
@@ -298,13 +298,12 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         ties = [m for m in leads if m not in wins + losses]
         rows.append(
             Claim(
-                claim=f"On {p} ({CASES[p].problem}), factored PPO ends better than every relative.",
+                claim=f"On {p} ({CASES[p].problem}), factored PPO ends better than every related method.",
                 ours=f"{budget}; interquartile mean of returns at the end: "
                 + ", ".join(f"{m} {Interval(**row['iqm'])}" for m, row in methods.items())
-                + f". Better than {_listed(wins)}; no difference seen from {_listed(ties)}; "
-                + f"worse than {_listed(losses)}",
+                + f". Factored is {_compared(wins, ties, losses)}",
                 verdict="holds" if len(wins) == len(leads) else "holds in part" if wins else "does not hold",
-                would_settle="more seeds, where no difference is seen" if ties else "",
+                would_settle="more seeds, where methods are not clearly different" if ties else "",
                 note=_reason(p, wins, losses),
                 **head,
             )
@@ -316,7 +315,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         rows.append(
             Claim(
                 claim="Over all problems, a run of factored PPO is more likely than not to end better than one of each "
-                "relative.",
+                "related method.",
                 ours=f"{budget}; interquartile mean of normalised returns: "
                 + ", ".join(f"{m} {Interval(**row['iqm'])}" for m, row in over.items())
                 + "; probability of improvement: "
@@ -330,8 +329,10 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     return rows
 
 
-def _listed(methods: Sequence[str]) -> str:
-    return ", ".join(methods) or "none"
+def _compared(wins: Sequence[str], ties: Sequence[str], losses: Sequence[str]) -> str:
+    """Return with which methods factoring was compared, by result."""
+    results = {"better than": wins, "not clearly different from": ties, "worse than": losses}
+    return "; ".join(f"{result} {', '.join(methods)}" for result, methods in results.items() if methods)
 
 
 def _reason(problem: str, wins: Sequence[str], losses: Sequence[str]) -> str:
@@ -339,8 +340,8 @@ def _reason(problem: str, wins: Sequence[str], losses: Sequence[str]) -> str:
     if problem == "spread":
         return "The problem's network is complete, so that factored and complete are the same method."
     if losses:
-        return f"{_listed(losses)} did better with the same budget."
-    return "" if wins else "No difference from any relative is seen with this budget."
+        return f"{', '.join(losses)} did better with the same budget."
+    return "" if wins else "With this budget, no related method is clearly different."
 
 
 EXPERIMENT = Experiment(

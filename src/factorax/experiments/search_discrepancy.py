@@ -105,7 +105,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     )
     plots.plain_log_ticks(bar.ax.yaxis)
     figure.suptitle(
-        f"Search bandit with penalty {settings.penalty:g} after {settings.steps:,} steps, {settings.seeds} seeds a cell"
+        f"Search bandit with penalty {settings.penalty:g} after {settings.steps:,} steps, {settings.seeds} seeds"
         "\nbelow 1: FPG is nearer the optimum; grey: V, VPG diverges; F, FPG does",
         fontsize=10,
     )

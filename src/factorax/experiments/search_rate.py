@@ -62,7 +62,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     )
     plots.count_ticks(bar.ax.yaxis)
     figure.suptitle(
-        f"Search bandit: steps to a gap of {settings.tolerance:g}, {settings.seeds} seeds a cell; "
+        f"Search bandit: steps to a gap of {settings.tolerance:g}, {settings.seeds} seeds per cell; "
         f"grey: how many of them did not get there within {settings.steps:,} steps",
         fontsize=10,
     )

@@ -54,7 +54,7 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     )
     plots.plain_log_ticks(bar.ax.yaxis)
     figure.suptitle(
-        f"Search bandit after {settings.steps:,} steps, {settings.seeds} seeds a cell; grey: how many of them diverged",
+        f"Search bandit after {settings.steps:,} steps, {settings.seeds} seeds per cell; grey: how many diverged",
         fontsize=10,
     )
     return figure

@@ -116,10 +116,10 @@ def _draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
     row = summary[NEAR]
     left.plot(row["lights"], row["before"], "o:", color="#999999", label="before training")
     left.set(
-        xscale="log", ylabel="return of an episode, a light", title=f"at the end of training, {settings.seeds} seeds"
+        xscale="log", ylabel="return per episode and light", title=f"at the end of training, {settings.seeds} seeds"
     )
-    middle.set(xscale="log", yscale="log", ylabel="nanoseconds", title="training, for a second of a light")
-    right.set(xscale="log", yscale="log", ylabel="GiB", title="most memory in use")
+    middle.set(xscale="log", yscale="log", ylabel="nanoseconds", title="training time per light and simulated second")
+    right.set(xscale="log", yscale="log", ylabel="GiB", title="peak memory")
     for ax in (left, middle, right):
         ax.set(xlabel="traffic lights")
     plots.legend_beside(right, handles=left.get_legend_handles_labels()[0])

@@ -101,6 +101,11 @@ def fit(network: Any, rows: Rows, factors: FactorRule, m: int, targets: tuple[st
     else:
         also = f", or {len(rows.sizes)}, one per leaf" if factors != "elements" else ""
         hint = '; with factors="leaves" it may have one per leaf' if n == len(rows.sizes) and not also else ""
+        if not hint and n > 1 and rows.n_components % n == 0:
+            times = rows.n_components // n
+            hint = (
+                f'; if a row stands for {times} actions, pass np.repeat(matrix, {times}, axis=0) and factors="minimum"'
+            )
         raise ValueError(
             f"network: got shape {network.shape}, want {rows.n_components} × {m}: the action space has "
             f"{counted(rows.n_components, 'component')}; want one row per component{also}{hint}"

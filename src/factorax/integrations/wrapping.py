@@ -55,7 +55,8 @@ def wrap(
       `factorax.learning.ActionSpace`. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent. ``"minimum"``:
       the minimum factorisation of the network. The default is elements, or agents for PettingZoo.
     - `local`: maps observations ``(..., d)`` to local observations of the factors, ``(..., n, l)``; by default that of
-      the environment, or for PettingZoo the observation of each agent.
+      the environment, or for PettingZoo the observation of each agent. It is compiled with JAX, so it must use
+      `jax.numpy` and not NumPy.
     - `observe`: dotted paths into `info` to numbers that become part of the observation, for policies, critics and a
       `StateNetwork`, which finds them by these names. They are appended to vectors. If the observation is a Dict, they
       are further entries of it; if it is an image or a Tuple, or if one of them is an image, the observation becomes a

@@ -6,7 +6,7 @@ up to rounding.
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from .state import TrainState
 
 AXIS = "environments"
 GIB = 2**30
+LONGEST_LOAD = 3.0
+"""Seconds after which a program is not on disk, but being compiled."""
 
 
 def local_devices(config: Config) -> list[Any]:
@@ -137,14 +139,16 @@ def compiled_in_parts(
     """Return an update as two programs that are compiled at the same time: the rollout, and the learning.
 
     XLA compiles one program mostly in one thread, and takes as long for the lane simulator as for ten epochs. The
-    second program is traced while the first is compiled; then `meanwhile` is called, while both are compiled.
+    second program is traced while the first is compiled; then `meanwhile` is called, while both are compiled. It is not
+    called if both are on disk: tracing in Python would only delay the threads that load them.
     """
     over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
     first, second = OwnJit(over(collect)), OwnJit(over(learn))
     with ThreadPoolExecutor(2) as threads:
         rollout = threads.submit(first.lower(state).compile)
         passes = threads.submit(second.lower(*first.shapes(state)).compile)
-        meanwhile()
+        if wait((rollout, passes), timeout=LONGEST_LOAD).not_done:
+            meanwhile()
         collected, learnt = OwnCompiled(rollout.result()), OwnCompiled(passes.result())
     sizes = learnt.compiled.memory_analysis()
     if sizes is not None:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -105,17 +106,13 @@ class FactoredPPO:
         if isinstance(network, str):
             network = find_network(problem, network, steps=self.config.total_timesteps)
         self.learner = self._learner(problem, network, weights=weights, local=local, neighbours=neighbours, **modules)
-        self.config = self.learner.config
-        self.program = Program(self.learner)
+        self.config, self.program = self.learner.config, Program(self.learner)
         check_size(self.learner)
-        self.state: TrainState = self.program.init(self.config.seed)
         self.history: list[Metrics] = []
         """The metrics of the last updates, at most 10,000."""
-        self.logger = Logger()
+        self.logger, self._has_own_logger = Logger(), False
         self.last_timestep = self.config.total_timesteps
-        self._has_own_logger = False
         self._episodes: Sequence[episodes_.Episode] | None = None
-        self._predictions = jax.random.fold_in(jax.random.key(self.config.seed), 1)
 
     def _learner(self, problem: Any, network: Any, **options: Any) -> Learner:
         return Learner.of(problem, network, self.config, own_size=self._own_size, **options)
@@ -129,6 +126,15 @@ class FactoredPPO:
     def spec(self) -> Spec:
         """The fixed properties of the problem: spaces, components, factors, network, λ."""
         return self.learner.spec
+
+    @cached_property
+    def state(self) -> TrainState:
+        """Everything that changes during training. The initial state is computed when it is first needed."""
+        return self.program.init(self.config.seed)
+
+    @cached_property
+    def _predictions(self) -> jax.Array:
+        return jax.random.fold_in(jax.random.key(self.config.seed), 1)  # training uses another key
 
     @property
     def network(self) -> InfluenceNetwork:
@@ -277,7 +283,7 @@ class FactoredPPO:
             raise ValueError("observation: got a pair, as returned by env.reset(); want its first element")
         checked("deterministic", deterministic, bool)
         rows, is_one = self.spec.observations.batch(observation)
-        self._predictions, key = jax.random.split(self._predictions)  # training uses another key
+        self._predictions, key = jax.random.split(self._predictions)
         act = self.program.compiled_act(self.state, deterministic)
         size = self.state.agent.policy.memory
         if size:
@@ -294,12 +300,8 @@ class FactoredPPO:
         returns = collector.play_episodes(behaviour, episodes, deterministic=deterministic, seed=seed)
         objective = returns @ self.spec.weights
         error = float(objective.std(ddof=1) / np.sqrt(episodes)) if episodes > 1 else 0.0
-        return {
-            "return": float(objective.mean()),
-            "error": error,
-            "targets": returns.mean(axis=0),
-            "episodes": objective,
-        }
+        means = {"return": float(objective.mean()), "error": error, "targets": returns.mean(axis=0)}
+        return means | {"episodes": objective}
 
     def on(self, problem: Any, network: Any = None) -> "FactoredPPO":
         """Return this policy on another problem, for evaluation, with an untrained critic.

@@ -29,6 +29,7 @@ from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
 from .factor_samples import FactorUpdate
+from .fused_layers import without_gradients
 from .hints import warn_if_dense, warn_if_unscaled
 from .metrics import Metrics
 from .modules.custom import seen_shape
@@ -236,7 +237,8 @@ class Learner:
         deterministic: Any = False,
     ) -> Any:
         obs = self.normalised(moments, obs)
-        (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
+        with without_gradients():
+            (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
         components = self.spec.components
         if isinstance(deterministic, bool):
             actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)

@@ -27,6 +27,7 @@ from .config import Config, Hyper
 from .devices import shard_minibatch
 from .epochs import fixed_minibatches, run_epochs, run_until, sequence_order, shuffled
 from .flat_parameters import FlatParameters
+from .fused_layers import without_gradients
 from .natural import natural_step
 from .policies import Agent, Policy
 
@@ -93,8 +94,11 @@ class Update:
         see = self.see
         if see is None:
             return function(obs, local)
-        some = max(SEEN_AT_ONCE // jax.eval_shape(see, obs[0]).size, 1)
-        return jax.lax.map(lambda row: function(row, see(row)), obs, batch_size=min(some, len(obs)))
+        most = max(SEEN_AT_ONCE // jax.eval_shape(see, obs[0]).size, 1)
+        most = min(most, len(obs))
+        without_rest = next(n for n in range(most, 0, -1) if len(obs) % n == 0)  # all steps are copied if some remain
+        some = without_rest if 2 * without_rest > most else most
+        return jax.lax.map(lambda row: function(row, see(row)), obs, batch_size=some)
 
     def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
         """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""
@@ -163,7 +167,8 @@ class Update:
         - `hyper`: overrides the settings of the same names.
         """
         k, hyper = self.network.static if k is None else k, hyper or self.config.hyper
-        estimates = self.estimates(agent, batch, k, hyper)
+        with without_gradients(self.see is not None):
+            estimates = self.estimates(agent, batch, k, hyper)
         factor_credit, value, returns = estimates.advantage, estimates.value, estimates.returns
         if self.config.critic == "central":  # the same for all factors
             shape = (*factor_credit.shape[:-1], self.network.static.shape[0])
@@ -174,7 +179,8 @@ class Update:
         if self.see is None:
             out = agent.policy.at(batch.obs, batch.local, batch.memory)
         else:
-            parameters = self.over_steps(lambda obs, local: agent.policy(obs, local)[0], batch.obs, None)
+            with without_gradients():
+                parameters = self.over_steps(lambda obs, local: agent.policy(obs, local)[0], batch.obs, None)
             out = parameters, agent.policy.usable_spread
         old = self.log_prob(out, batch.action) if batch.log_prob is None else by_factor(self.spec, batch.log_prob)
         samples = Samples(

@@ -2,12 +2,12 @@
 
 import dataclasses
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._programs import OwnJit, Recent, compilation_settings, note_new_program
@@ -34,6 +34,7 @@ class _Programs:
         self.collector = learner.new_collector()
         self.learn_from = OwnJit(learner.learn_from)
         self.init = OwnJit(learner.init)
+        self.init_seeds = OwnJit(partial(_one_by_one, learner.init))
         self.updates: Recent[Callable[[TrainState], Any]] = Recent(4)
         self.evaluations: Recent[SeedsEvaluation] = Recent(4)
 
@@ -53,6 +54,18 @@ class _Programs:
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
 
         return self.updates.get(seeds, make)
+
+
+def _one_by_one(init: Callable[[jax.Array], TrainState], seeds: jax.Array) -> TrainState:
+    """Return the stacked states of several seeds. A loop, since a batch of QR decompositions is rounded differently."""
+    rest: Any = None
+
+    def one(seed: jax.Array) -> Any:
+        nonlocal rest
+        arrays, rest = eqx.partition(init(seed), eqx.is_array)
+        return arrays
+
+    return eqx.combine(jax.lax.map(one, seeds), rest)
 
 
 KEPT = 8
@@ -102,8 +115,17 @@ class Program:
         learner = self.learner
         if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
             return learner.init(seed)
-        hyper = jax.tree.map(jnp.float32, learner.config.hyper)
-        return self._programs.init(jnp.asarray(seed))._replace(hyper=hyper)
+        hyper = jax.tree.map(lambda x: jax.device_put(np.float32(x)), learner.config.hyper)
+        return self._programs.init(jax.device_put(np.uint32(seed)))._replace(hyper=hyper)
+
+    def init_seeds(self, seeds: Sequence[int]) -> TrainState | None:
+        """Return stacked states of several seeds, each as `init` returns it; on a GPU only, as one program."""
+        learner = self.learner
+        if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
+            return None
+        states = self._programs.init_seeds(jax.device_put(np.array(seeds, np.uint32)))
+        hyper = jax.tree.map(lambda x: jax.device_put(np.full(len(seeds), x, np.float32)), learner.config.hyper)
+        return states._replace(hyper=hyper)
 
     def behaviour(self, state: TrainState) -> Behaviour:
         """Return `Learner.behaviour` with functions shared by all models with these programs."""
@@ -129,13 +151,18 @@ class Program:
         return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
 
     def prepare_seeds(self, states: TrainState, episodes: int) -> None:
-        """Compile `update_seeds`, and `evaluate_seeds` in the background; does nothing on a CPU, which is busy with
-        training."""
+        """Compile `update_seeds`, and `evaluate_seeds` in the background unless the former is on disk; does nothing on
+        a CPU, which is busy with training."""
         if not devices.saves_launches(self.learner.config, self.learner.devices):
             return
-        count, evaluation, acts = len(states.timesteps), self._evaluation(states, episodes), self._acts(states)
         placed = devices.place(self.learner.devices, states, self.learner.config, lead=1)
-        self._programs.update(placed, count, meanwhile=lambda: evaluation.prepare(acts, count))
+        meanwhile = partial(self.prepare_evaluation, states, episodes)
+        self._programs.update(placed, len(states.timesteps), meanwhile)
+
+    def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
+        """Compile `evaluate_seeds` in the background, if this has not begun; does nothing on a CPU."""
+        if devices.saves_launches(self.learner.config, self.learner.devices):
+            self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
 
     def _evaluation(self, states: TrainState, episodes: int) -> SeedsEvaluation:
         environments = cast(JaxCollector, self._programs.learner.collector).environments

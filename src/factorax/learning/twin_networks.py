@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .fused_layers import can_fuse, fused
 from .modules.arrangements import Shared
 from .modules.mlp import ACTIVATIONS
 from .policies import Agent
@@ -67,7 +68,10 @@ class Twins(NamedTuple):
         return eqx.tree_at(where, like, (*arrays, self.spread))
 
     def __call__(self, x: jax.Array, activation: str) -> jax.Array:
-        """Map inputs ``(N, inputs)`` to the outputs of both networks, ``(2, N, width)``."""
+        """Map inputs ``(N, inputs)`` to the outputs of both networks, ``(2, N, width)``. Inputs have no gradient."""
+        x = jax.lax.stop_gradient(x)
+        if can_fuse(len(x), self.kernels, activation):
+            return fused(x, self.kernels, self.biases, activation)
         for i, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
             x = x @ kernel + bias
             if i < len(self.kernels) - 1:

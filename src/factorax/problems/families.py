@@ -1,7 +1,8 @@
 """The built-in families of problems: functions from the text after the colon to a problem.
 
 Each function takes that text, such as ``"3x3,slots=16"`` in ``traffic:3x3,slots=16``, and returns a `Problem` or a
-function that returns a Gymnasium environment. `factorax.problems.registry` finds them by their prefix.
+function that returns a Gymnasium environment. `factorax.problems.registry` finds them by their prefix. Families with
+many modules import them when they are called, so that a command loads only those of its problem.
 """
 
 import math
@@ -11,12 +12,7 @@ from typing import Any
 
 from . import toy_problems
 from . import traffic as traffic_lights
-from .market.market_problem import market as make_market
 from .problem import Problem
-from .traffic import sumo as sumo_simulator
-from .traffic.city import CityEnv
-from .traffic.city.resco import resco as make_resco
-from .traffic.city.resco import resco_files
 
 MOST_FACTORS = 4096
 MOST_STEPS = 100_000
@@ -42,6 +38,8 @@ def queues(text: str) -> Problem:
 
 def market(text: str) -> Problem:
     """Return the problem named ``market:10,risk_aversion=0.5``: a dealer who quotes on ten assets."""
+    from .market.market_problem import market as make_market
+
     _check_size("market", text, factors=MOST_FACTORS // 2, horizon=MOST_STEPS, largest_inventory=MOST_STEPS)
     return _in_jax(make_market, "market", text)
 
@@ -58,6 +56,9 @@ def sumo(text: str) -> Callable[[], Any]:
     In a network from files, each light chooses its next green phase; with ``actions=switch`` it decides every second
     whether to advance to its next phase.
     """
+    from .traffic import sumo as sumo_simulator
+    from .traffic.city import CityEnv
+
     _check_size("sumo", text, horizon=MOST_STEPS)
     first, *rest = text.split(",")
     if first.endswith(".xml"):
@@ -76,6 +77,9 @@ def sumo(text: str) -> Callable[[], Any]:
 
 def resco(text: str) -> Callable[[], Any]:
     """Return a factory of the environment named ``resco:cologne8``: a network of the RESCO benchmark."""
+    from .traffic.city.resco import resco as make_resco
+    from .traffic.city.resco import resco_files
+
     _check_size("resco", text, horizon=MOST_STEPS)
     name, *rest = text.split(",")
     resco_files(name)  # raises immediately for a wrong name or a missing package

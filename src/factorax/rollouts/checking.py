@@ -28,8 +28,9 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     - `steps`: the number of steps; `seed`: the seed of the first reset.
 
     Checks the shapes of observations and targets, that numbers are finite, that the scalar reward equals
-    ``weights @ vector_reward``, that flags are booleans, the lengths of masks, and that a JAX problem keeps the shapes
-    of its state. Issues a `SeedWarning` if an environment behaves differently after a reset with the same seed.
+    ``weights @ vector_reward``, that flags are booleans, the lengths of masks, that `local` can be compiled and returns
+    one row per factor, and that a JAX problem keeps the shapes of its state. Issues a
+    `SeedWarning` if an environment behaves differently after a reset with the same seed.
 
     >>> from factorax import check_problem
     >>> from factorax.problems import queues
@@ -44,7 +45,7 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     if spec.is_jax:
         faults = _check_jax(spec, steps, seed)
     else:
-        faults = (_check_host if spec.num_envs is None else check_vector)(spec, steps, seed)
+        faults = (_check_host if spec.num_envs is None else check_vector)(spec, steps, seed) + _check_local(spec)
     if faults:
         raise ProblemError("\n".join(f"{i}. {text}" for i, text in enumerate(dict.fromkeys(faults), 1)))
     if not spec.is_jax:
@@ -60,6 +61,18 @@ def _check_seed(problem: Any) -> None:
         pass
     finally:
         env.close()
+
+
+def _check_local(spec: Spec) -> list[str]:
+    """Return the faults of the function `local` of an environment, which training compiles with JAX."""
+    if spec.local is None:
+        return []
+    try:
+        jax.eval_shape(lambda obs: spec.see(obs, jnp), jax.ShapeDtypeStruct((2, spec.n_inputs), np.float32))
+    except Exception as error:  # any error of the user's function
+        text = str(error).partition("\n")[0]
+        return [text if text.startswith("local: ") else f"local: raised {type(error).__name__}: {text}"]
+    return []
 
 
 def _check_numbers(spec: Spec, obs: Any, psi: Any, where: str) -> list[str]:

@@ -57,7 +57,9 @@ class SeedsEvaluation:
         return self._play.compile(acts, self._start.shapes(key, count), key)
 
     def prepare(self, acts: Any, count: int) -> None:
-        """Start tracing and compiling for policies like these, in another thread."""
+        """Start tracing and compiling for policies like these, in another thread, unless this has begun already."""
+        if self._compiled is not None:
+            return
         wanted = compilation_settings()
 
         def work() -> OwnCompiled | None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -14,7 +13,7 @@ import numpy as np
 from matplotlib.colors import is_color_like
 from matplotlib.figure import Figure
 
-from .._checks import check_type, checked, listed, path_of, real_array, shown
+from .._checks import check_different, check_type, checked, listed, path_of, real_array, shown
 from ..learning.config import Config
 from ..structure.labels import counted
 from . import plots
@@ -125,13 +124,6 @@ def checked_groups(groups: Any) -> list[Group]:
         raise ValueError("groups: got an empty list, want at least one group of runs")
     check_different("groups", [group.name for group in checked])
     return checked
-
-
-def check_different(argument: str, names: Sequence[str]) -> None:
-    """Raise ValueError if a name occurs twice."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise ValueError(f"{argument}: got {twice[0]!r} more than once, want each once")
 
 
 def compare_groups(groups: Sequence[Group]) -> dict[str, Any]:

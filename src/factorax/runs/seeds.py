@@ -6,15 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import _progress
-from .._checks import check_type, listed, path_of
+from .._checks import check_different, check_type, listed, path_of
 from ..learning.chosen_network import ChosenNetwork
 from ..learning.config import Config
 from ..learning.devices import peak_memory
@@ -23,10 +20,10 @@ from ..learning.hints import warn_if_short
 from ..learning.metrics import checked_metrics
 from ..learning.missing_edges import warn_if_missing
 from ..learning.program import Program
+from ..learning.stacked_states import apart, stacked
 from ..learning.state import TrainState
 from ..rollouts.observability import warn_if_actors_respond
 from ..structure import InfluenceNetwork
-from .compare import check_different
 from .folder import check_training, make_model, opened
 from .interrupts import Interrupts
 from .provenance import WarningRecord
@@ -99,12 +96,14 @@ def _train(
             "one seed per command, without --seeds"
         )
     chosen = _chosen(firsts)
+    initial = None if chosen is not None else first.program.init_seeds([each.seed for _, _, each in runs])
+    states = [None] * len(runs) if initial is None else apart(initial, len(runs))
     with ExitStack() as stack:
         models, recorders = [], []
-        for network, out, config_of_seed in runs:
+        for (network, out, config_of_seed), state in zip(runs, states, strict=True):
             model = copy.copy(firsts[network])  # shares the learner, so that it is compiled only once
-            model.config, model.state = config_of_seed, model.program.init(config_of_seed.seed)
-            model.history = []
+            model.config, model.history = config_of_seed, []
+            model.state = model.program.init(config_of_seed.seed) if state is None else state
             models.append(model)
             run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)
             has_last = stack.enter_context(run)
@@ -113,6 +112,9 @@ def _train(
         _check_steps(models)
         with Interrupts() as interrupts:
             seeds = _Seeds(models, [network for network, _, _ in runs], chosen)
+            if all(model.state is state for model, state in zip(models, states, strict=True)):  # none was resumed
+                seeds.initial = initial
+            del initial, states  # their memory is that of the device
             try:
                 with interrupts.allowed:
                     _learn(seeds, recorders, progress_bar)
@@ -150,7 +152,7 @@ def evaluate_seeds(models: Sequence[FactoredPPO], episodes: int = EPISODES) -> l
 
     They are played side by side, with the results of `FactoredPPO.evaluate` up to rounding.
     """
-    returns = models[0].program.evaluate_seeds(_stacked([model.state for model in models]), episodes)
+    returns = models[0].program.evaluate_seeds(stacked([model.state for model in models]), episodes)
     return [tuple(each @ model.spec.weights) for each, model in zip(returns, models, strict=True)]
 
 
@@ -160,6 +162,7 @@ class _Seeds:
     def __init__(self, models: Sequence[FactoredPPO], networks: Sequence[str], chosen: ChosenNetwork | None):
         self.models, self.networks, self.chosen = models, networks, chosen
         self.states: TrainState | None = None
+        self.initial: TrainState | None = None
         first = models[0]
         self.program = first.program
         if chosen is not None:
@@ -168,17 +171,20 @@ class _Seeds:
 
     def stack(self) -> TrainState:
         """Return the states of all models stacked in one."""
+        initial, self.initial = self.initial, None
+        if initial is not None:
+            return initial
         states = [model.state for model in self.models]
         if self.chosen is not None:
             order = list(dict.fromkeys(self.networks))
             matrices = [self.chosen.matrix(i) for i in range(len(order))]
             by_name = dict(zip(order, matrices, strict=True))
             states = [s._replace(network=by_name[name]) for s, name in zip(states, self.networks, strict=True)]
-        return _stacked(states)
+        return stacked(states)
 
     def set_states(self) -> None:
         """Set the state of each model from the stacked state."""
-        states = [] if self.states is None else _apart(self.states, len(self.models))
+        states = [] if self.states is None else apart(self.states, len(self.models))
         for model, state in zip(self.models, states, strict=False):
             model.state = state if self.chosen is None else state._replace(network=None)
 
@@ -215,6 +221,8 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
                 states, metrics = seeds.program.update_seeds(states)
                 update = states, metrics, steps
                 steps += rollout
+                if steps >= config.total_timesteps / 4 > steps - rollout:  # not while the first updates are waited for
+                    seeds.program.prepare_evaluation(states, EPISODES)
             finished, pending = pending, update
             if finished is None:
                 continue
@@ -238,25 +246,3 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
                 seeds.set_states()
                 for recorder in recorders:
                     recorder.keep()
-
-
-def _stacked(states: Sequence[TrainState]) -> TrainState:
-    """Return states as one, each array with an axis of states in front.
-
-    On the host: on a device, every shape of an array would take a compilation of its own.
-    """
-    arrays = jax.device_get([eqx.filter(state, eqx.is_array) for state in states])
-
-    def stack(*leaves: Any) -> jax.Array:
-        if eqx.is_array(leaves[0]):  # keys stay on devices
-            return jnp.stack(leaves)
-        return jax.device_put(np.stack(leaves))  # recent versions of JAX compile a program for `jnp.asarray`
-
-    return eqx.combine(jax.tree.map(stack, *arrays), eqx.filter(states[0], eqx.is_array, inverse=True))
-
-
-def _apart(states: TrainState, count: int) -> list[TrainState]:
-    """Return the states that `_stacked` made one of."""
-    arrays, rest = eqx.partition(states, eqx.is_array)
-    arrays = jax.device_get(arrays)
-    return [eqx.combine(jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), arrays), rest) for i in range(count)]

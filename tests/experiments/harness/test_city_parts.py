@@ -14,11 +14,12 @@ from factorax.experiments.harness.experiment import reproduce
 
 
 def test_the_arguments_of_a_training():
-    run = CityRun("cologne3", "transfer", "section", 2, 4, 2, 3, 100, 1, {"identity": 0}, "cologne8")
+    run = CityRun("cologne3", "transfer", "section", 2, 4, 2, 3, 100, 1, {"identity": 0}, {"turns": True}, "cologne8")
     assert run.name == "cologne3-transfer-2"
     assert run.arguments[:6] == ["--city", "cologne3", "--network", "section", "--seed", "2"]
     assert run.arguments[-2:] == ["--transfer", "cologne8"]
     assert '{"identity": 0}' in run.arguments
+    assert '{"horizon": 100, "turns": true}' in run.arguments
 
 
 def test_settings_were_not_chosen_on_these_seeds():

@@ -19,9 +19,7 @@ pytestmark = [pytest.mark.rllib, pytest.mark.filterwarnings("ignore")]
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("ray.rllib", reason="RLlib is an extra, in an environment of its own", exc_type=ImportError)
-    from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments
-    from ray.tune import register_env
 
 SUMO = pytest.param("sumo:2x2", marks=pytest.mark.skipif(find_spec("libsumo") is None, reason="SUMO is an extra"))
 
@@ -66,26 +64,6 @@ def test_a_time_limit_is_no_end():
     for t in range(1, 4):
         _, _, terminated, truncated, _ = env.step(dict.fromkeys(env.possible_agents, np.zeros(1, np.float32)))
         assert (terminated["__all__"], truncated["__all__"]) == (False, t == 3)
-
-
-def test_stock_ppo_with_a_policy_for_all_agents_learns():
-    register_env("switches", lambda _: to_rllib("contextual-bandit:3", identity=True))
-    config = (
-        PPOConfig()
-        .environment("switches")
-        .env_runners(num_env_runners=0)
-        .multi_agent(policies={"all"}, policy_mapping_fn=lambda agent, episode: "all")
-        .training(lr=1e-2, train_batch_size_per_learner=256, minibatch_size=128, num_epochs=4)
-        .debugging(seed=0)
-    )
-    algorithm = config.build_algo()
-    best = 0.0
-    for _ in range(8):  # an iteration takes seconds, and most often fewer will do
-        best = max(best, algorithm.train()["env_runners"]["episode_return_mean"])
-        if best > 0.85 * 3:
-            break
-    algorithm.stop()
-    assert best > 0.85 * 3  # chance has half of it
 
 
 def test_what_is_wrong_is_said(monkeypatch):

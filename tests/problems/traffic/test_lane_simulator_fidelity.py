@@ -78,7 +78,7 @@ def test_equal_cars_are_equal_to_rounding(size, sumo):
             if name != "never":  # as the recorded one
                 close_to(pair, make(pair.grid), 1e-9, 1e-6)
         rng = np.random.default_rng(0)
-        for i in range(8):
+        for i in range(4):
             probability = 10 ** rng.uniform(-2.3, 0)
             requests = rng.random((400, pair.grid.n_lights if i % 2 else 1)) < probability
             asked = np.broadcast_to(requests, (400, pair.grid.n_lights))
@@ -91,7 +91,7 @@ def test_stock_cars_with_copied_wishes(size, sumo):
     """What every car wants, as SUMO drew it, is all that the simulators must share."""
     with jax.enable_x64(True):
         pair = Pair(sumo(*size))
-        for seed in range(3):
+        for seed in range(2):
             for controller in (always, gap_out):
                 close_to(pair, controller(pair.grid), 1e-9, 1e-6, seed=seed)
         asked = np.random.default_rng(0).random((400, pair.grid.n_lights)) < 0.1

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from problems.traffic.readings_cases import draw_readings, draw_signals
 
-from factorax.problems.traffic import Grid, Readings, Signals, Traffic, local_observations, observe
-from factorax.problems.traffic.observations import LocalObservations
+from factorax.problems.traffic import Grid, Readings, Signals, Traffic, local_observations, observations, observe
 
 
 @pytest.mark.parametrize(("size", "length"), [((3, 3), 339), ((2, 6), 452)])
@@ -101,10 +100,23 @@ def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
     assert ours.dtype == np.float32
 
 
+@pytest.mark.parametrize("by_name", [False, True])
+def test_gathered_as_on_a_gpu(by_name, monkeypatch):
+    grid = Grid(3, 4)
+    draws = [observe(grid, draw_readings(grid), draw_signals(grid.n_lights)) for _ in range(4)]
+    obs = jnp.asarray(np.reshape(draws, (2, 2, -1)), jnp.float32)
+    expected = local_observations(grid, obs, by_name=by_name)
+    monkeypatch.setattr(observations, "MANY", 1)
+    monkeypatch.setattr(observations, "_is_on_one_gpu", lambda: True)
+    see = lambda obs: local_observations(grid, obs, by_name=by_name)  # noqa: E731
+    for gathered in (see(obs), jax.vmap(see)(obs), see(obs[0, 0])):
+        np.testing.assert_array_equal(gathered, expected if gathered.ndim == 4 else expected[0, 0])
+
+
 def test_local_observations_are_written_to_an_array_again_and_again():
     grid, rng = Grid(2, 3), np.random.default_rng(0)
     width = 27 * grid.n_lights + 2 * grid.n_edges
-    local = LocalObservations(grid)
+    local = observations.LocalObservations(grid)
     out = np.zeros((2, grid.n_lights, 50), np.float32)
     write = local.writer(out[..., :42])
     for present in (0.9, 0.1, 0.5):

@@ -39,6 +39,8 @@ class CityRun:
     """Number of episodes per evaluation, which cycles through the evaluation seeds; 0 for all seeds."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `FactoredPPO` that differ from those of the preset."""
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `CityEnv` that differ from those of RESCO's names."""
     moved_to: str = ""
     """City on which the trained policy is also evaluated; empty for none."""
 
@@ -60,7 +62,7 @@ class CityRun:
             "played": self.played,
             "first-seed": FIRST_SEED,
             "settings": json.dumps(dict(self.settings)),
-            "environment": json.dumps({"horizon": self.horizon}),
+            "environment": json.dumps({"horizon": self.horizon, **self.environment}),
         }
         arguments = [text for name, value in values.items() for text in (f"--{name}", str(value))]
         return [*arguments, *(("--transfer", self.moved_to) if self.moved_to else ())]

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ..._checks import shown
+from ..fused_layers import forward_only
 from .affine import affine, product
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -110,6 +111,8 @@ class MLP(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Map ``(..., first size)`` to ``(..., last size)``."""
+        if not self.scales and (out := forward_only(x, self.kernels, self.biases, self.activation)) is not None:
+            return out
         return affine(self.features(x), self.kernels[-1], self.biases[-1])
 
     def features(self, x: jax.Array) -> jax.Array:

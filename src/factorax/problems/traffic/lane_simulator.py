@@ -28,6 +28,7 @@ from .driving import (
     nearest,
     next_speed,
 )
+from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .observations import Readings
 from .settings import Traffic
@@ -175,8 +176,7 @@ class LaneSimulator:
     # ---- lights -------------------------------------------------------------------------------------------
 
     def _lights_ahead(self, state: Lanes, signals: Signals) -> tuple[jax.Array, jax.Array]:
-        """Return the colours of the next light and of the one after it for each car, ``(S, L)``; green if there is
-        none."""
+        """Return the colours of the next light and of the one after it for each car, ``(S, L)``; GREEN if none."""
         green, yellow = green_and_yellow(Signals(*(x[self.lights] for x in signals)), self.axis)
         colour = jnp.where(green | ~self.has_light, GREEN, jnp.where(yellow, YELLOW, RED))
         colour = jnp.pad(colour, ((0, 3), (0, 0))).astype(self.dtype)  # (K + 3, L)
@@ -189,7 +189,7 @@ class LaneSimulator:
     def _pick(self, table: jax.Array, index: jax.Array) -> jax.Array:
         """Return table[index[s, i], i] for each slot s and route i."""
         if self.longest > FEW:
-            return jnp.take_along_axis(table, index.astype(jnp.int32), axis=0)
+            return pick(table, index)
         picked = table[-1]
         for k in range(len(table) - 1):
             picked = jnp.where(index == k, table[k], picked)
@@ -275,10 +275,8 @@ class LaneSimulator:
         return last
 
     def _looked_up(self, state: Lanes, slot: jax.Array) -> tuple[jax.Array, ...]:
-        """Return section, place (FAR if there is none) and speed of the cars in some slots, ``(K + 1, L)``; −1 is
-        none."""
-        at = jnp.maximum(slot, 0)
-        section, place, v = (jnp.take_along_axis(x, at, axis=0) for x in (state.section, state.place, state.speed))
+        """Return section, place (FAR if there is none) and speed of cars by slot, ``(K + 1, L)``; −1 is no slot."""
+        section, place, v = (pick(x, jnp.maximum(slot, 0)) for x in (state.section, state.place, state.speed))
         return section, jnp.where(slot < 0, FAR, place), v
 
     def _count_from(self, location: jax.Array, past: int) -> jax.Array:
@@ -322,6 +320,8 @@ class LaneSimulator:
         slot = jnp.arange(self.slots)[:, None]
 
         def of_last(x: jax.Array) -> jax.Array:
+            if self.longest > FEW:
+                return jnp.where(state.cars > 0, pick(x, jnp.maximum(state.cars - 1, 0)), 0)
             return _total(jnp.where(state.cars - 1 == s, row, 0) for s, row in enumerate(x))
 
         position, v = _once(
@@ -355,15 +355,15 @@ class LaneSimulator:
         parts = [(first, v), (second, v), (first, ahead), (second, ahead), (on_street, one), (on_street, v)]
         parts += [(occupied, one), (occupied, 1 - v / SPEED_LIMIT), (standing, one)]
         values = [jnp.where(mask, x, 0) for mask, x in parts]
-        sums = self._sums_by_section(state.section, values)
-        if jax.default_backend() != "cpu":  # where XLA would sum again for every number of the observation
+        sums = self._sums_by_section(state.section, occupied, values)
+        if jax.default_backend() != "cpu" and self.longest <= FEW:  # XLA would sum again for every number observed
             sums = jax.lax.optimization_barrier(sums)
         approach = [each[self.approach] for each in sums[:5]]  # (n, 4)
         present = approach[4][..., None] > np.arange(2)
         streets = [each[self.at] for each in sums[4:]]
         return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
 
-    def _sums_by_section(self, section: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
+    def _sums_by_section(self, section: jax.Array, occupied: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
         """Return sums of values ``(S, L)`` over the cars of each section, flat ``((K + 1) L,)``."""
         sections, routes = self.longest + 1, self.grid.n_routes
         if self.longest <= FEW:
@@ -371,7 +371,9 @@ class LaneSimulator:
             return [
                 _total(jnp.where(hit, row, 0) for hit, row in zip(hits, x, strict=True)).reshape(-1) for x in values
             ]
-        flat = (section.astype(jnp.int32) * routes + np.arange(routes)).reshape(-1)
+        flat = section.astype(jnp.int32) * routes + np.arange(routes)
+        # Zeros of empty slots are dropped: a GPU would add them to the same number, one after another.
+        flat = jnp.where(occupied, flat, sections * routes).reshape(-1)
         columns = jnp.stack([x.reshape(-1) for x in values], axis=-1)
         return list(jax.ops.segment_sum(columns, flat, sections * routes).T)
 

@@ -1,5 +1,6 @@
 """Observations of traffic: those of Flow, computed from readings that either simulator provides."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,8 @@ MAX_DISTANCE = 300.0
 CAR = 5.0
 """Length of a car in metres."""
 _OUTSIDE = 0.0, 1.0  # direction and yellow of a light outside the grid
+MANY = 1024
+"""Number of lights from which local observations are gathered on a GPU."""
 
 
 class Readings(NamedTuple):
@@ -80,6 +83,9 @@ def local_observations(grid: Grid, obs: Any, *, by_name: bool = False) -> Any:
         return out
     xp = _jax_numpy()
     n, m = grid.n_lights, grid.n_edges
+    # A GPU computes a concatenation more slowly, because every number decides from which part it comes.
+    if n >= MANY and obs.size < 2**31 and _is_on_one_gpu():
+        return _gathered(grid, obs, by_name)
     cars = obs[..., : 24 * n].reshape(*obs.shape[:-1], 3, n, 8)
     speed, distance, identity = cars[..., 0, :, :], cars[..., 1, :, :], cars[..., 2, :, :]
     missing = identity == 0
@@ -118,7 +124,7 @@ class LocalObservations:
         rows = extended[..., :size]
         cars = extended[..., : 24 * self.grid.n_lights].reshape(*lead, 3, -1)
         speed_and_distance, identity = cars[..., :2, :], cars[..., 2:, :]
-        copy, take, places = np.copyto, extended.take, _places(self.grid, self.by_name)
+        copy, take, places = np.copyto, extended.take, _gathered_places(self.grid, self.by_name)
         missing, (zero, one) = np.empty(identity.shape, bool), np.array([0, 1], out.dtype)
 
         def write(obs: np.ndarray) -> None:
@@ -145,18 +151,52 @@ def stop_line_detectors(grid: Grid, obs: Any, reach: float = 15.0) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _places(grid: Grid, by_name: bool) -> np.ndarray:
-    """Return the index of each number of the local observations in the joint one, followed by `_OUTSIDE`,
-    ``(n, 42)``."""
+def _places(grid: Grid, by_name: bool) -> tuple[np.ndarray, ...]:
+    """Return the indices that assemble local observations from the joint one, each ``(n, 42)``.
+
+    They are: the index of each number; the index of the number that tells whether it is missing, and its value then;
+    the mask of numbers that are always missing; and the fill values. A missing car has street 0.
+    """
     n, m = grid.n_lights, grid.n_edges
     cars = np.arange(24 * n).reshape(3, n, 8)
     parts = [*cars, *(24 * n + i * m + grid.incoming for i in range(2))]
     if by_name:
         parts = [part[grid.sorted_by_name] for part in parts]
     around = np.concatenate([np.arange(n)[:, None], grid.neighbours], axis=1)
-    size = observation_size(grid)
-    parts += [np.where(around >= 0, 24 * n + 2 * m + i * n + around, size + i - 1) for i in (1, 2)]
-    return np.concatenate(parts, axis=1)
+    parts += [24 * n + 2 * m + i * n + np.maximum(around, 0) for i in (1, 2)]
+    told_by = [parts[2]] * 2 + parts[2:]
+    if_this, outside = np.full((n, 42), np.nan, np.float32), np.zeros((n, 42), bool)
+    if_this[:, :16], outside[:, 32:37], outside[:, 37:] = 0, around < 0, around < 0
+    instead = np.zeros((n, 42), np.float32)
+    instead[:, :16] = instead[:, 37:] = 1  # speed and distance of a missing car, yellow of a missing light
+    return *(np.concatenate(each, axis=1) for each in (parts, told_by)), if_this, outside, instead
+
+
+@lru_cache(maxsize=8)
+def _gathered_places(grid: Grid, by_name: bool) -> np.ndarray:
+    """Return the index of each number in the joint observation followed by `_OUTSIDE`, ``(n, 42)``."""
+    places, _, _, outside, instead = _places(grid, by_name)
+    return np.where(outside, observation_size(grid) + instead.astype(int), places)
+
+
+def _gathered(grid: Grid, obs: Any, by_name: bool) -> Any:
+    """Return local observations as two gathers of JAX; −1 marks numbers that are missing, and those always present."""
+    xp = _jax_numpy()
+    places, told_by, if_this, outside, instead = _places(grid, by_name)
+    places = np.where(outside, -1, places).astype(np.int32)
+    told_by = np.where(np.isnan(if_this), -1, told_by).astype(np.int32)
+    # All observations as one row: XLA would transpose the result of a gather from several.
+    first = xp.arange(math.prod(obs.shape[:-1]), dtype=np.int32).reshape(*obs.shape[:-1], 1, 1) * obs.shape[-1]
+    row = obs.reshape(-1)
+    value, told = (row.at[first + np.maximum(each, 0)].get(mode="promise_in_bounds") for each in (places, told_by))
+    missing = (places < 0) | ((told_by >= 0) & (told == 0))
+    return xp.where(missing, instead[0].astype(obs.dtype), value)
+
+
+def _is_on_one_gpu() -> bool:
+    import jax
+
+    return jax.default_backend() == "gpu" and jax.local_device_count() == 1
 
 
 def _jax_numpy() -> Any:

@@ -1,6 +1,7 @@
 """Lights that choose their next green phase, in SUMO."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -68,6 +69,46 @@ def test_a_junction_is_cleared_before_other_traffic_starts(env):
     assert env._clearing(request).tolist() == request.tolist()
 
 
+def test_green_waits_until_the_junction_is_clear(network_files):
+    """Cars inside the junction are made up: the light stays red while they stand, at most `all_red` seconds."""
+    env = CityEnv(*network_files, horizon=300, all_red=9)
+    env.reset(seed=0)
+    greens = env.roads.lights[0].greens
+    states = []
+    env.every_second = lambda: states.append(shown(env, "A0"))
+    clear_after = 4  # seconds of red
+    env._is_clear = lambda i, state: i != 0 or sum("y" not in x for x in states) >= clear_after
+    env.step(np.array([1, 0, 0]))
+    assert all("y" in state for state in states[:3])
+    assert not any(set(state) & set("yY") for state in states[3:])
+    assert all(state != greens[1] for state in states[3 : 3 + clear_after])
+    assert states[3 + clear_after :] == [greens[1]] * (7 - clear_after)
+    assert env._red == {}
+    env._is_clear = lambda i, state: False
+    states.clear()
+    env.step(np.array([0, 0, 0]))
+    assert greens[0] not in states
+    assert env._red == {0: 7}
+    states.clear()
+    env.step(np.array([0, 0, 0]))
+    assert states[2:] == [greens[0]] * 8
+    assert env._red == {}
+    env.close()
+
+
+def test_a_junction_is_clear_without_slow_cars_in_it(env):
+    env.reset(seed=0)
+    api, name, link = env.simulation.api, *env._within[0][0]
+    assert env._is_clear(0, "r" * 99)
+    for speed, clear in ((0.0, False), (4.0, False), (9.0, True)):
+        lane = SimpleNamespace(getLastStepVehicleIDs=lambda x: ("car",) if x == name else ())
+        vehicle = SimpleNamespace(getSpeed=lambda x, speed=speed: speed)
+        env.simulation.api = SimpleNamespace(lane=lane, vehicle=vehicle)
+        assert env._is_clear(0, "r" * 99) == clear
+        assert env._is_clear(0, "r" * link + "g" + "r" * 99)
+    env.simulation.api = api
+
+
 def test_a_car_that_does_not_move_ends_an_episode(network_files):
     """Lights that never change hold cars back for ever."""
     ends = {}
@@ -127,6 +168,8 @@ def test_the_same_seed_gives_the_same_episode(env):
         ({"interval": 3}, "interval: got 3 s between decisions with 3 s of yellow"),
         ({"interval": 0}, "interval: got 0, want a whole number"),
         ({"reach": 0.0}, "reach: got 0"),
+        ({"all_red": -1}, "all_red: got -1, want a whole number of at least 0"),
+        ({"turns": 1}, "turns: got 1, want True or False"),
         ({"targets": "car"}, "targets: got 'car', want one of street, lane"),
         ({"programme": "own"}, "programme: got 'own'"),
         ({"begin": 5000}, "no trip departs from second 5000"),

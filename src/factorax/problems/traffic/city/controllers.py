@@ -56,9 +56,9 @@ def _largest(env: CityEnv, scores: np.ndarray) -> np.ndarray:
 
 
 CHOOSING: dict[str, Callable[[CityEnv], Controller]] = {"greedy": greedy, "max-pressure": max_pressure}
-DETECTORS = {"reach": 200.0, "zones": 3, "extended": False, "clearing": 0}
+DETECTORS = {"reach": 200.0, "zones": 3, "extended": False, "turns": False, "clearing": 0, "all_red": 0}
 """Settings of the named controllers, as in RESCO: 200 m back, and no further than the lane that leads to the light; no
-request is replaced."""
+request is replaced or delayed."""
 PROGRAMMES: dict[str, Any] = {"fixed": "fixed", "actuated": "actuated", "delay-based": "delay_based"}
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .roads import Roads
+from .roads import Link, Roads
 
 STANDING = 0.1
 """Speed in m/s at or below which cars are queued, as SUMO counts halting cars."""
@@ -19,6 +19,20 @@ CARS, SECONDS, INSIDE = 0.1, 0.01, 0.5
 """Units of observations: ten cars, a hundred seconds, and two cars inside a junction."""
 OTHERS = 4
 """Number of readings that do not count cars on the lane: waiting, speed, queued ahead, inside the junction."""
+
+
+class Approach(NamedTuple):
+    """Cars that approach lights, an entry for each car and column: parts of a car may count in several columns."""
+
+    column: np.ndarray
+    """Number of the light times the number of columns, plus the column."""
+    share: np.ndarray
+    distance: np.ndarray
+    """Metres to the stop line."""
+    speed: np.ndarray
+    limit: np.ndarray
+    """Speed limit where the car is."""
+    waiting: np.ndarray
 
 
 class Cars(NamedTuple):
@@ -30,6 +44,10 @@ class Cars(NamedTuple):
     waiting: np.ndarray
     inside: np.ndarray
     """Origin lanes of cars that stand inside a junction, one entry per car."""
+    approach: Approach | None = None
+    """Cars by their way through the next light, if detectors know it (`TurnDetectors`)."""
+    inside_columns: np.ndarray | None = None
+    """Columns of the cars that stand inside a junction, likewise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +64,17 @@ class Detectors:
     """Whether they reach beyond the start of the lane, up to the previous light."""
 
     @cached_property
+    def columns(self) -> tuple[tuple[tuple[Link, ...], ...], ...]:
+        """Links of each column of each light: those of a lane."""
+        return tuple(
+            tuple(tuple(link for link in light.links if link.origin == lane) for lane in light.lanes)
+            for light in self.roads.lights
+        )
+
+    @cached_property
     def n_lanes(self) -> int:
         """Number of columns: the largest number of lanes of a light."""
-        return max(len(light.lanes) for light in self.roads.lights)
+        return max(map(len, self.columns))
 
     @cached_property
     def n_features(self) -> int:
@@ -118,11 +144,10 @@ class Detectors:
         """Return the weights with which queued cars on lanes behind a light count for each lane that leads to it,
         ``(lights · width, lanes)``."""
         matrix = np.zeros((len(self.roads.lights) * self.n_lanes, len(self.roads.lanes)))
-        for i, light in enumerate(self.roads.lights):
-            for j, lane in enumerate(light.lanes):
-                exits = [link.destination for link in light.links if link.origin == lane]
-                for destination in exits:
-                    matrix[i * self.n_lanes + j, destination] += 1 / len(exits)
+        for i, columns in enumerate(self.columns):
+            for j, links in enumerate(columns):
+                for link in links:
+                    matrix[i * self.n_lanes + j, link.destination] += 1 / len(links)
         return matrix
 
     @cached_property
@@ -149,7 +174,31 @@ class Detectors:
         the oncoming traffic of two crossing streets block each other permanently, which no other reading can predict.
         """
         size, zones = len(self.roads.lights) * self.n_lanes, self.zones
-        standing_cars = cars.speed <= STANDING
+        at, weight, distance, speed, limit, waiting = self._approach(cars)
+        queued = speed <= STANDING
+        # The sums of all readings in one call: queued, approaching in each zone, waiting, speed, all cars.
+        part, place = np.empty((5, len(at))), np.empty((5, len(at)), int)
+        np.multiply(weight, queued, out=part[0])
+        np.multiply(weight, ~queued, out=part[1])
+        np.multiply(part[0], waiting, out=part[2])
+        np.divide(weight * speed, limit, out=part[3])
+        part[4] = weight
+        np.add(at * (zones + 4), self._columns, out=place)
+        zone = np.minimum((distance * (zones / self.reach)).astype(int), zones - 1)
+        place[1] += np.maximum(zone, 0)
+        sums = np.bincount(place.ravel(), part.ravel(), size * (zones + 4)).reshape(size, zones + 4)
+        out = np.empty((size, self.n_features))
+        np.multiply(CARS, sums[:, : 1 + zones], out=out[:, : 1 + zones])
+        np.multiply(SECONDS, sums[:, 1 + zones], out=out[:, -4])
+        np.divide(sums[:, 2 + zones], np.maximum(sums[:, 3 + zones], 1e-6), out=out[:, -3])
+        row, lane, fraction = self._ahead_entries
+        standing_on = np.bincount(cars.lane, cars.speed <= STANDING, len(self.roads.lanes))
+        out[:, -2] = CARS * np.bincount(row, fraction * standing_on[lane], size)
+        out[:, -1] = INSIDE * np.bincount(self._inside(cars), minlength=size + 1)[:size]
+        return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)
+
+    def _approach(self, cars: Cars) -> Approach:
+        """Return the cars within reach."""
         if self._is_simple:
             column, metres, share, limits = self._cell_of_lane
             distance = metres[cars.lane] - cars.position
@@ -163,26 +212,9 @@ class Detectors:
             distance = metres[cell] - cars.position[index]
             near = distance <= self.reach
             index, cell, distance = index[near], cell[near], distance[near]
-        weight, speed, queued = share[cell], cars.speed[index], standing_cars[index]
-        # The sums of all readings in one call: queued, approaching in each zone, waiting, speed, all cars.
-        part, place = np.empty((5, len(cell))), np.empty((5, len(cell)), int)
-        np.multiply(weight, queued, out=part[0])
-        np.multiply(weight, ~queued, out=part[1])
-        np.multiply(part[0], cars.waiting[index], out=part[2])
-        np.divide(weight * speed, limits[cell], out=part[3])
-        part[4] = weight
-        np.add(column[cell] * (zones + 4), self._columns, out=place)
-        zone = np.minimum((distance * (zones / self.reach)).astype(int), zones - 1)
-        place[1] += np.maximum(zone, 0)
-        sums = np.bincount(place.ravel(), part.ravel(), size * (zones + 4)).reshape(size, zones + 4)
-        out = np.empty((size, self.n_features))
-        np.multiply(CARS, sums[:, : 1 + zones], out=out[:, : 1 + zones])
-        np.multiply(SECONDS, sums[:, 1 + zones], out=out[:, -4])
-        np.divide(sums[:, 2 + zones], np.maximum(sums[:, 3 + zones], 1e-6), out=out[:, -3])
-        row, lane, fraction = self._ahead_entries
-        standing_on = np.bincount(cars.lane, standing_cars, len(self.roads.lanes))
-        out[:, -2] = CARS * np.bincount(row, fraction * standing_on[lane], size)
-        out[:, -1] = 0.0
-        if len(cars.inside):
-            out[:, -1] = INSIDE * np.bincount(self._row_of[cars.inside], minlength=size + 1)[:size]
-        return out.reshape(len(self.roads.lights), self.n_lanes, self.n_features)
+        return Approach(column[cell], share[cell], distance, cars.speed[index], limits[cell], cars.waiting[index])
+
+    def _inside(self, cars: Cars) -> np.ndarray:
+        """Return the columns of cars that stand inside junctions; the number of columns for junctions without
+        lights."""
+        return self._row_of[cars.inside]

@@ -19,12 +19,15 @@ from .influence import influence
 from .phases import yellow_between
 from .programmes import write_programmes
 from .roads import Roads
+from .turns import TurnDetectors, Turns
 from .views import PhaseView
 
 Programme = Literal["chosen", "fixed", "actuated", "delay_based"]
 Targets = Literal["street", "lane"]
 LARGEST_ELAPSED = 120.0
 """Seconds in a phase at which observations saturate."""
+SLOW = 5.0
+"""Speed in m/s below which a car does not leave a junction before crossing cars enter it."""
 
 
 class Score(NamedTuple):
@@ -65,8 +68,12 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
     - `clearing`: number of cars standing inside a junction from which on a request that would start other traffic is
       replaced by the phase that lets most of them go, if one gives them protected green; 0 for never. Left turns of two
       crossing streets that wait inside a junction can block each other permanently.
+    - `all_red`: maximum seconds for which a light stays red before green begins, while slow cars are inside the
+      junction whose way is red in the next phase; 0 for never. Otherwise cars of crossing streets can enter and block
+      them.
     - `reach`, `zones`: metres covered by detectors, and the number of zones for approaching cars; `extended`: whether
-      they reach beyond the start of the lane that leads to the light.
+      they reach beyond the start of the lane that leads to the light; `turns`: whether they know which way each car
+      will take through the next light (see `TurnDetectors`).
     - `travel_time`: seconds of free-flow travel that presets of `network` cover up- and downstream.
     - `programme`: ``"chosen"`` by actions, the network's own ``"fixed"`` one, or SUMO's ``"actuated"`` and
       ``"delay_based"`` lights. Actions are then ignored.
@@ -90,9 +97,11 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         yellow: int = 3,
         min_green: int = 5,
         clearing: int = 3,
+        all_red: int = 0,
         reach: float = 200.0,
         zones: int = 3,
         extended: bool = True,
+        turns: bool = False,
         targets: Targets = "street",
         scale: float = 0.01,
         travel_time: float = 30.0,
@@ -102,8 +111,9 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         backend: SumoBackend = "libsumo",
         gui: bool = False,
     ):
-        _check(interval=interval, yellow=yellow, min_green=min_green, clearing=clearing, horizon=horizon, reach=reach,
-               zones=zones, targets=targets, scale=scale, programme=programme, patience=patience)  # fmt: skip
+        _check(interval=interval, yellow=yellow, min_green=min_green, clearing=clearing, all_red=all_red,
+               horizon=horizon, reach=reach, zones=zones, extended=extended, turns=turns, targets=targets, scale=scale,
+               programme=programme, patience=patience)  # fmt: skip
         net, routes = Path(net).expanduser(), Path(routes).expanduser()
         self.roads = Roads.read(net)
         self.demand = Demand.read(routes, self.roads)
@@ -117,7 +127,8 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         )
         self.scale, self.programme, self.travel_time, self.trips = scale, programme, travel_time, trips
         self.targets: Targets = targets
-        self.detectors = Detectors(self.roads, reach, zones, extended)
+        self.detectors = (TurnDetectors if turns else Detectors)(self.roads, reach, zones, extended)
+        self._turns = Turns(self.detectors) if isinstance(self.detectors, TurnDetectors) else None
         self.network = self.influence(network) if isinstance(network, str) else as_network(network, "network")
         names = self.roads.streets if targets == "street" else self.roads.lanes
         m = self.reward_dim = len(names)
@@ -130,7 +141,10 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         of_lane = (self.roads.street_of if targets == "street" else np.arange(m)).tolist()
         self._target_of_lane: list[int] = [*of_lane, *of_lane, -1]  # the last index stands for unknown lanes
         self._target_of_street = dict(zip(self.roads.streets, of_street, strict=True))
-        self.clearing, self.patience = clearing, patience
+        self.clearing, self.all_red, self.patience = clearing, all_red, patience
+        self._within: list[list[tuple[str, int]]] = [[] for _ in self.roads.lights]
+        for name, (i, link) in self.roads.links_inside.items():
+            self._within[i].append((name, link))
         self._protected = [np.array([[c == "G" for c in state] for state in x.greens]) for x in self.roads.lights]
         self.view = self.local = PhaseView.of(self.detectors)
         self.action_space = gym.spaces.MultiDiscrete(list(self.roads.n_phases))
@@ -166,6 +180,9 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.time, self.collisions, self.teleports = 0, 0, 0
         self._before: dict[str, tuple[float, int]] = {}
         self._inside: dict[int, list[int]] = {}
+        self._red: dict[int, int] = {}
+        if self._turns is not None:
+            self._turns.reset()
         if self.programme == "chosen":
             for i, light in enumerate(self.roads.lights):
                 self._show(i, light.greens[0])
@@ -206,18 +223,48 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         current, since = self.phase.tolist(), self.since.tolist()
         may = [self.time == 0 or seconds >= self.min_green for seconds in since]
         switching = [i for i, phase in enumerate(wanted) if may[i] and phase != current[i]]
+        before, left = {}, self.interval
         for i in switching:
-            greens = lights[i].greens
-            self._show(i, yellow_between(greens[current[i]], greens[wanted[i]]))
+            before[i] = lights[i].greens[current[i]]
+            self._show(i, yellow_between(before[i], lights[i].greens[wanted[i]]))
             self.phase[i] = wanted[i]
         if switching:
             self._run(self.yellow)
-            for i in switching:
-                self._show(i, lights[i].greens[wanted[i]])
-        self._run(self.interval - (self.yellow if switching else 0))
+            left -= self.yellow
+            self._red |= dict.fromkeys(before, 0)
+        self._run(left - self._wait_for_clear_junctions(left, before))
         self.since += self.interval
         for i in switching:
             self.since[i] = self.interval - self.yellow
+
+    def _wait_for_clear_junctions(self, seconds: int, before: dict[int, str]) -> int:
+        """Show green at lights that change, once no car stands in its way; return the seconds simulated.
+
+        - `before`: phases before the change.
+        """
+        red = self._red
+        for second in range(seconds):
+            for i, waited in list(red.items()):
+                after = self.roads.lights[i].greens[self.phase[i]]
+                if waited >= self.all_red or self._is_clear(i, after):
+                    self._show(i, after)
+                    del red[i]
+                else:
+                    if i in before and waited == 0:
+                        self._show(i, yellow_between(before[i], after).replace("y", "r"))
+                    red[i] = waited + 1
+            if not red:
+                return second
+            self._run(1)
+        return seconds
+
+    def _is_clear(self, i: int, state: str) -> bool:
+        """Return whether no slow car is inside a junction whose way is red in this phase."""
+        api = self.simulation.api
+        cars, speed = api.lane.getLastStepVehicleIDs, api.vehicle.getSpeed
+        return not any(
+            state[link] not in "Gg" and any(speed(car) < SLOW for car in cars(name)) for name, link in self._within[i]
+        )
 
     def _clearing(self, requested: np.ndarray) -> np.ndarray:
         """Return the requests, with those replaced that would start other traffic before a junction is clear."""
@@ -277,6 +324,14 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         on_lane = np.array(numbers, int)
         inside = np.array([numbers[i] - count for i in standing], int)
         cars = Cars(on_lane[there], position[there], speed[there], waiting[there], inside)
+        if self._turns is not None and isinstance(self.detectors, TurnDetectors):
+            column_of = self.detectors.column_of
+            columns = [column_of[i, link] for i, links in self._inside.items() for link in links]
+            route = self.simulation.api.vehicle.getRoute
+            cars = cars._replace(
+                approach=self._turns.approach(names, numbers, position, speed, waiting, route),
+                inside_columns=np.array(columns, int),
+            )
         return cars, (-self.scale * psi).astype(np.float32)
 
     def observe(self, cars: Cars) -> np.ndarray:
@@ -318,11 +373,15 @@ def _neighbours(roads: Roads) -> np.ndarray:
 
 def _check(**settings: Any) -> None:
     """Raise ValueError for an invalid setting."""
-    whole = {"interval": 1, "yellow": 0, "min_green": 0, "clearing": 0, "horizon": 1, "zones": 1, "patience": 0}
+    whole = {"interval": 1, "yellow": 0, "min_green": 0, "clearing": 0, "all_red": 0, "horizon": 1, "zones": 1,
+             "patience": 0}  # fmt: skip
     for name, least in whole.items():
         value = settings[name]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ValueError(f"{name}: got {value!r}, want a whole number of at least {least}")
+    for name in ("extended", "turns"):
+        if not isinstance(settings[name], bool):
+            raise ValueError(f"{name}: got {settings[name]!r}, want True or False")
     for name in ("reach", "scale"):
         if not 0 < settings[name] < math.inf:
             raise ValueError(f"{name}: got {settings[name]!r}, want a number above 0")

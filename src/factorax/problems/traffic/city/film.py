@@ -69,6 +69,6 @@ def _scene(ax: Axes, title: str, scene: CityScene, low: np.ndarray, high: np.nda
         cars.set_array(scene.speeds[t])
         lights.set_facecolor([COLOURS[shown(scene, t, i, lane)] for i, lane in stops])
         standing = int((scene.speeds[t] <= _STANDING).sum())
-        heading.set_text(f"{title}, {t + 1} s: {len(scene.cars[t])} cars, {standing} stand")
+        heading.set_text(f"{title}, {t + 1} s: {len(scene.cars[t])} cars, {standing} standing")
 
     return draw

@@ -18,7 +18,7 @@ NAMES = {
     "ingolstadt21": 57600,
 }
 """Names of the networks, with the second at which the hour of their demand starts."""
-DETECTORS: dict[str, Any] = {"reach": 400.0, "zones": 8}
+DETECTORS: dict[str, Any] = {"reach": 400.0, "zones": 8, "turns": True, "all_red": 20}
 """Settings of `CityEnv` with which the preset ``resco`` was tuned."""
 
 
@@ -42,7 +42,8 @@ def resco_files(name: str) -> tuple[Path, Path]:
 def resco(name: str, **settings: Any) -> CityEnv:
     """Return the environment of a RESCO network with its protocol: one hour, a decision every 10 s, 3 s of yellow.
 
-    Detectors reach 400 m in 8 zones, unless the settings say otherwise.
+    Detectors reach 400 m in 8 zones and know where cars turn, and lights wait for a clear junction (at most 20 s of
+    red), unless the settings say otherwise.
     """
     net, routes = resco_files(name)
     defaults: dict[str, Any] = {"begin": NAMES[name], **DETECTORS}

@@ -41,15 +41,13 @@ class PhaseView:
         shape = len(lights), max(len(light.greens) for light in lights), detectors.n_lanes
         protected, permissive = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
         for i, light in enumerate(lights):
-            number = {lane: j for j, lane in enumerate(light.lanes)}
-            links = np.bincount([number[link.origin] for link in light.links], minlength=shape[2])
             for p, state in enumerate(light.greens):
-                for link in light.links:
-                    share = 1 / links[number[link.origin]]
-                    if state[link.index] == "G":
-                        protected[i, p, number[link.origin]] += share
-                    elif state[link.index] == "g":
-                        permissive[i, p, number[link.origin]] += share
+                for j, links in enumerate(detectors.columns[i]):
+                    for link in links:
+                        if state[link.index] == "G":
+                            protected[i, p, j] += 1 / len(links)
+                        elif state[link.index] == "g":
+                            permissive[i, p, j] += 1 / len(links)
         return cls(protected, permissive, detectors.n_features)
 
     @cached_property
