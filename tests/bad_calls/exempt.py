@@ -106,7 +106,7 @@ EXEMPT_METHODS = {
         _INSIDE,
     ),
     **dict.fromkeys(("rollout_view", "applied", "training", "standardised", "noise", "choose", "within"), _INSIDE),
-    **dict.fromkeys(("to_environment", "to_environments", "targets", "local"), _INSIDE),
+    **dict.fromkeys(("to_environment", "to_environments", "targets"), _INSIDE),
     **dict.fromkeys(("read", "invalid", "step", "reset"), _INSIDE),
 }
 EXEMPT_ARGUMENTS = {
