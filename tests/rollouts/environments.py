@@ -106,14 +106,21 @@ class Once(Drift):
 
     def step(self, action):
         self.count += 1
-        if self.count == 13 and not os.path.exists(self.mark):
-            with open(self.mark, "w") as file:
-                file.write(str(os.getpid()))
+        if self.count == 13 and self._is_first():
             if self.what == "die":
                 os.kill(os.getpid(), 9)
             elif self.what == "hang":
                 time.sleep(1000)
         return super().step(action)
+
+    def _is_first(self):
+        """Leave the mark, unless another process has: two workers may come to this step at the same moment."""
+        try:
+            with open(self.mark, "x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return False
+        return True
 
 
 class Mortal(Drift):
