@@ -19,7 +19,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 SOURCE = Path(__file__).parent.parent / "src" / "factorax"
 FIGURES = Path(__file__).parent / "_generated"
-HELPERS = ("_checks", "_files", "_html", "_lazy", "_programs", "_progress", "_temporary", "_false_discovery")
+HELPERS = ("_arrays", "_checks", "_false_discovery", "_files", "_html", "_lazy", "_programs", "_progress", "_temporary")
 """Modules that import nothing of the library, and that any package may import."""
 
 INK, GREY, LINE = "#1b1f24", "#59636e", "#6b7682"

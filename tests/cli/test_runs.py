@@ -5,12 +5,14 @@ import shutil
 
 import pytest
 from runs.hostile import DEEP, ESCAPE, MARKUP, config
+from small_settings import SMALL
 
 from factorax import InfluenceNetwork, runs
 from factorax.learning import Config
 
 pytestmark = pytest.mark.usefixtures("surroundings")
-CONFIG = Config(total_timesteps=16, n_envs=4, n_steps=4, batch_size=16, n_epochs=1, hidden=(4,))
+PROBLEM = "contextual-bandit:3"
+CONFIG = Config(total_timesteps=24, **SMALL)
 ODD = f"x{MARKUP}{ESCAPE}$\\frac"
 
 
@@ -18,9 +20,9 @@ ODD = f"x{MARKUP}{ESCAPE}$\\frac"
 def trained(tmp_path_factory):
     """A run with a network whose targets have odd names, and settings that name an odd problem."""
     folder = tmp_path_factory.mktemp("trained")
-    names = [f"{ODD}{i}" for i in range(2)]
-    InfluenceNetwork([[1, 0], [0, 1]], ["a", "b"], names).save(folder / "k.json")
-    runs.train("contextual-bandit:2", CONFIG, folder / "run", network=str(folder / "k.json"), progress_bar=False)
+    names = [f"{ODD}{i}" for i in range(3)]
+    InfluenceNetwork.identity(3).relabel(["a", "b", "c"], names).save(folder / "k.json")
+    runs.train(PROBLEM, CONFIG, folder / "run", network=str(folder / "k.json"), progress_bar=False)
     return folder / "run"
 
 
@@ -82,13 +84,13 @@ def test_a_name_that_leads_elsewhere_has_to_be_repeated(command, problem, run, f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("score", [DEEP, "[1]", '{"timesteps": 16, "return": "x", "episodes": ["a", "b", "c"]}'])
+@pytest.mark.parametrize("score", [DEEP, "[1]", '{"timesteps": 24, "return": "x", "episodes": ["a", "b", "c"]}'])
 def test_a_damaged_score_is_computed_again(score, run, factorax):
     (run / "evaluation.json").write_text(score)
     network = json.loads((run / "config.json").read_text())["network"]
-    settings = {"preset": "none", "total-timesteps": 16, "n-envs": 4, "n-steps": 4, "batch-size": 16, "n-epochs": 1}
-    options = [text for name, value in (settings | {"hidden": 4}).items() for text in (f"--{name}", value)]
-    code, out, _ = factorax("train", "contextual-bandit:2", *options, "--network", network, "--out", run)
+    settings = {"preset": "none", "total_timesteps": 24} | SMALL | {"hidden": 8}
+    options = [text for name, value in settings.items() for text in (f"--{name.replace('_', '-')}", value)]
+    code, out, _ = factorax("train", PROBLEM, *options, "--network", network, "--out", run)
     assert code == 0
     assert "return of 10 episodes" in out
-    assert json.loads((run / "evaluation.json").read_text())["timesteps"] == 16
+    assert json.loads((run / "evaluation.json").read_text())["timesteps"] == 24

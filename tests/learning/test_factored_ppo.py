@@ -39,6 +39,7 @@ def test_learn_predict_evaluate_save_load(tmp_path):
         ppo.predict([1.0, 2.0])
 
 
+@pytest.mark.filterwarnings("ignore:policy. all actors read:factorax.StructureWarning")  # episodes break or not
 def test_lost_episodes_are_replaced_in_training_and_evaluation():
     class Fragile(Counter):
         def reset(self, *, seed=None, options=None):
@@ -50,7 +51,7 @@ def test_lost_episodes_are_replaced_in_training_and_evaluation():
                 raise EpisodeLost("broke")
             return super().step(action)
 
-    ppo = model(lambda: Fragile(cut=3), check_network=False)
+    ppo = model(lambda: Fragile(cut=3), normalize_obs=True, normalize_reward=True)
     with pytest.warns(LostWarning, match=r"environment \d lost its episode and was reset: broke"):
         ppo.learn(24, progress_bar=False)
     assert ppo.num_timesteps == 24

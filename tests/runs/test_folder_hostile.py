@@ -9,22 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runs import hostile
+from small_settings import SMALL
 
 from factorax import InfluenceNetwork, runs
 from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.learning.stored import DamagedWarning
 from factorax.runs.folder import opened
 
-SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 1, "hidden": (8,)}
-CONFIG = Config(total_timesteps=40, **SMALL)
+PROBLEM = "contextual-bandit:3"
+CONFIG = Config(total_timesteps=24, **SMALL)
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     """The folder of a run, with two checkpoints of the same step."""
     out = tmp_path_factory.mktemp("good") / "run"
-    runs.train("chain:3", CONFIG, out, progress_bar=False)
-    (out / "metrics.jsonl").write_text('{"time/total_timesteps": 40, "rollout/ep_rew_mean": -1.5}\n')
+    runs.train(PROBLEM, CONFIG, out, progress_bar=False)
+    (out / "metrics.jsonl").write_text('{"time/total_timesteps": 24, "rollout/ep_rew_mean": -1.5}\n')
     return out
 
 
@@ -89,7 +90,7 @@ def test_training_writes_through_no_link(name, exists, forced, out, model, tmp_p
     before = snapshot(tmp_path)
     with (
         pytest.raises(FileExistsError, match="is a symbolic link, want a plain file; remove it"),
-        opened(out, model, problem="chain:3", config=CONFIG, force=forced),
+        opened(out, model, problem=PROBLEM, config=CONFIG, force=forced),
     ):
         pass
     assert snapshot(tmp_path) == before
@@ -106,15 +107,15 @@ def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path
     path.touch()
     os.link(path, victim)
     before = victim.read_bytes()
-    more = Config(**vars(CONFIG) | {"total_timesteps": 80})
-    assert runs.train("chain:3", more, out, progress_bar=False, loggers=["csv"]).num_timesteps == 80
+    more = Config(**vars(CONFIG) | {"total_timesteps": 48})
+    assert runs.train(PROBLEM, more, out, progress_bar=False, loggers=["csv"]).num_timesteps == 48
     assert victim.read_bytes() == before
 
 
 def test_a_folder_of_other_things_is_left_without_a_lock(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
     with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
-        runs.train("chain:3", CONFIG, tmp_path, progress_bar=False)
+        runs.train(PROBLEM, CONFIG, tmp_path, progress_bar=False)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -133,7 +134,7 @@ def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, o
             checkpoints.load(last, like)
     (out / "checkpoints" / "previous.safetensors").write_bytes(whole)
     with pytest.warns(DamagedWarning, match="continuing from"):
-        assert load(out).num_timesteps == 40
+        assert load(out).num_timesteps == 24
 
 
 def test_an_archive_says_no_more_than_it_holds(tmp_path):

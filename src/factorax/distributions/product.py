@@ -113,13 +113,13 @@ class Product:
         """
         checked("log_std", log_std, float | None)
         checked("one", one, bool)
-        import jax.numpy as jnp
+        from .._arrays import on_device, zeros
 
         f, g = (0, 0) if self.blocks is None else self.blocks.shape
         initial = [KINDS[kind].initial_log_std if log_std is None else log_std for kind in self.kinds]
         if one:
             initial = [next((x for x, has in zip(initial, self.has_spread, strict=True) if has), 0.0)]
-        return Spread(jnp.asarray(initial, jnp.float32), jnp.zeros((f, g, g)))
+        return Spread(on_device(initial, np.float32), zeros((f, g, g)))
 
     # ---- log-probability, entropy, divergence -------------------------------------------------------------------
 

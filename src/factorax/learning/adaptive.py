@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import on_device, zeros
 from .._checks import Count, NotNegative, checked
 from ..structure import BaseNetwork, InfluenceNetwork, KArray
 from ..structure.base_network import RolloutView, TrainingSizes
@@ -94,9 +95,9 @@ class AdaptiveNetwork(BaseNetwork):
             )
         zero = jnp.float32(0)
         return EdgeEstimates(
-            matrix=jnp.asarray(self.initial.to_dense(), jnp.float32),
-            gradient=jnp.zeros((n, width, m)),
-            noise=jnp.zeros((n, m)),
+            matrix=on_device(self.initial.to_dense(), np.float32),
+            gradient=zeros((n, width, m)),
+            noise=zeros((n, m)),
             total=zero,
             squares=zero,
             rollouts=jnp.int32(0),

@@ -71,9 +71,9 @@ class FactoredPPO:
     - Other keyword arguments are the fields of `Config`.
 
     >>> from factorax.learning import FactoredPPO
-    >>> model = FactoredPPO("contextual-bandit:4", n_envs=8, n_steps=8, batch_size=32, n_epochs=2)
-    >>> model.learn(128, progress_bar=False).num_timesteps
-    128
+    >>> model = FactoredPPO("contextual-bandit:3", n_envs=4, n_steps=6, batch_size=12, n_epochs=1, hidden=(8,))
+    >>> model.learn(48, progress_bar=False).num_timesteps
+    48
     """
 
     def __init__(

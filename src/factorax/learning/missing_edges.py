@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import zeros
 from .._false_discovery import discoveries
 from ..spec import Spec
 from ..structure import InfluenceNetwork
@@ -39,7 +40,7 @@ class MissingEdges(NamedTuple):
         if c * m > LARGEST:
             return None
         shape = c, p if c * p * m <= LARGEST else 1, m
-        return cls(jnp.zeros(shape), jnp.zeros(shape))
+        return cls(zeros(shape), zeros(shape))
 
     def updated(self, scores: jax.Array, features: jax.Array, advantage: jax.Array) -> "MissingEdges":
         """Return the sums with N more samples: scores ``(N, c)``, features ``(N, c or 1, p − 1)``, advantages ``(N,

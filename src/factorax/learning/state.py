@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import ones, zeros, zeros_of
 from .._checks import check_number
 from ..spec import Spec
 from ..structure.base_network import TrainingSizes
@@ -27,7 +28,7 @@ class RunningMoments(NamedTuple):
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> "RunningMoments":
         """Return the moments of no samples: mean 0, variance 1."""
-        return cls(jnp.float32(1e-4), jnp.zeros(shape), jnp.ones(shape))
+        return cls(jnp.float32(1e-4), zeros(shape), ones(shape))
 
     def updated(self, x: jax.Array) -> "RunningMoments":
         """Return the moments with more samples, along all axes in front of the shape (Chan et al., 1983)."""
@@ -89,7 +90,7 @@ def initial_state(
     - `own`: the user's own networks.
     - `key`: split into keys for the policy, the critic, and training.
     - `environments`: maps a key to the state of the environments.
-    - `optimiser`: an Optax transformation.
+    - `optimiser`: an Optax transformation whose state consists of zeros at first, as that of Adam.
     - `hyper`: settings by the names of `Hyper` that override those of `config`.
     """
     unknown = hyper.keys() - set(Hyper._fields)
@@ -115,16 +116,16 @@ def initial_state(
     remembers = agent.critic.own_memory if agent.critic is not None else 0
     return TrainState(
         agent=agent,
-        optimiser=optimiser.init(eqx.filter(agent, eqx.is_inexact_array)),
+        optimiser=zeros_of(optimiser.init, eqx.filter(agent, eqx.is_inexact_array)),
         kl_coef=jnp.float32(config.kl_coef or (0.2 if config.kl_coef_target is not None else 0.0)),
         obs=RunningMoments.of((spec.n_inputs,)),
         reward=RunningMoments.of(()),
-        discounted=jnp.zeros(config.n_envs),
+        discounted=zeros(config.n_envs),
         environments=environments(for_environments),
         key=key,
         timesteps=jnp.int32(0),
         hyper=jax.tree.map(jnp.float32, config.hyper._replace(**hyper)),
         network=spec.network.init_state(sizes),
         missing_edges=MissingEdges.start(len(spec.components), features, spec.n_targets) if tested else None,
-        critic_memory=jnp.zeros((config.n_envs, remembers)) if remembers else None,
+        critic_memory=zeros((config.n_envs, remembers)) if remembers else None,
     )

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import zeros
 from .._programs import OwnJit, Recent, note_new_program
 from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
@@ -69,8 +70,8 @@ class JaxEnvironments:
     def init(self, key: jax.Array) -> Any:
         """Return states, observations, empty sums, and the memory of the policy (None if it has none)."""
         states, obs = self.reset(jax.random.split(key, self.n_envs))
-        sums = EpisodeSums(jnp.zeros((self.n_envs, self.n_targets)), jnp.zeros(self.n_envs, jnp.int32))
-        return states, obs, sums, jnp.zeros((self.n_envs, self.memory)) if self.memory else None
+        sums = EpisodeSums(zeros((self.n_envs, self.n_targets)), zeros(self.n_envs, np.int32))
+        return states, obs, sums, zeros((self.n_envs, self.memory)) if self.memory else None
 
     def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
         """Return `n_steps` transitions of all environments, ``[T, B, ...]``. A pure function."""

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._arrays import zeros
 from ...observations import ObservationSpace, Part
 from .arrangements import spread_out
 from .mlp import ACTIVATIONS, LayerSettings
@@ -77,7 +78,7 @@ class _Tower(eqx.Module):
         for k, (out, kernel, stride) in zip(jax.random.split(key, len(layers)), layers, strict=True):
             h, w = min(kernel, height), min(kernel, width)
             self.kernels.append(settings.kernel(k, (h * w * channels, out)).reshape(h, w, channels, out))
-            self.biases.append(jnp.zeros(out))
+            self.biases.append(zeros(out))
             strides.append(stride)
             height, width, channels = (height - h) // stride + 1, (width - w) // stride + 1, out
         self.strides, self.size = tuple(strides), height * width * channels

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._arrays import zeros
 from .arrangements import embedding
 from .mlp import MLP, LayerSettings
 
@@ -40,7 +41,7 @@ class Film(eqx.Module):
         self.net = MLP(first, (inputs, *settings.hidden, shape[1]), gain, settings)
         # of order 1, since it is the only input of the identity
         self.identity = 10 * embedding(second, shape[0], identity)
-        self.modulations = [jnp.zeros((identity, 2 * size)) for size in settings.hidden]
+        self.modulations = [zeros((identity, 2 * size)) for size in settings.hidden]
         self.encoder = encoder
 
     def __call__(self, obs: jax.Array, local: Any) -> jax.Array:

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from ..._arrays import ones, zeros
 from ..._checks import shown
 from ..fused_layers import forward_only
 from .affine import affine, product
@@ -105,8 +106,8 @@ class MLP(eqx.Module):
         self.kernels = [
             settings.kernel(k, (i, o), gain) for k, i, o, gain in zip(keys, sizes[:-1], sizes[1:], gains, strict=True)
         ]
-        self.biases = [jnp.zeros(o) for o in sizes[1:]]
-        self.scales = [jnp.ones(o) for o in sizes[1:-1]] if settings.layer_norm else []
+        self.biases = [zeros(o) for o in sizes[1:]]
+        self.scales = [ones(o) for o in sizes[1:-1]] if settings.layer_norm else []
         self.activation = settings.activation
 
     def __call__(self, x: jax.Array) -> jax.Array:

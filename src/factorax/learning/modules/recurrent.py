@@ -10,7 +10,9 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from ..._arrays import on_device, zeros
 from .affine import affine
 from .arrangements import embedding, with_identity
 from .mlp import ACTIVATIONS, INITIALISERS, LayerSettings
@@ -38,10 +40,11 @@ class Cell(eqx.Module):
         split = lambda key: jax.random.split(key, gates)  # noqa: E731
         self.kernel = jnp.concatenate([orthogonal(k, (inputs, size)) for k in split(first)], axis=1)
         self.recurrent = jnp.concatenate([orthogonal(k, (size, size)) for k in split(second)], axis=1)
-        self.bias = jnp.zeros(gates * size)
+        bias = np.zeros(gates * size)
         if kind == "lstm":  # positive forget bias (Jozefowicz et al., 2015)
-            self.bias = self.bias.at[size : 2 * size].set(1.0)
-        self.candidate_bias = jnp.zeros(size if kind == "gru" else 0)
+            bias[size : 2 * size] = 1.0
+        self.bias = on_device(bias)
+        self.candidate_bias = zeros(size if kind == "gru" else 0)
         self.kind = kind
 
     @property
@@ -166,10 +169,10 @@ class _Net(eqx.Module):
         *keys, for_cell, for_head = jax.random.split(key, len(sizes) + 1)
         pairs = zip(keys, sizes[:-1], sizes[1:], strict=True)
         self.kernels = [settings.kernel(k, (i, o)) for k, i, o in pairs]
-        self.biases = [jnp.zeros(o) for o in sizes[1:]]
+        self.biases = [zeros(o) for o in sizes[1:]]
         self.cell = Cell(for_cell, sizes[-1], settings.hidden[-1], kind)
         self.head = settings.kernel(for_head, (self.cell.size, outputs), gain)
-        self.head_bias = jnp.zeros(outputs)
+        self.head_bias = zeros(outputs)
         self.activation = settings.activation
 
     def gates(self, x: jax.Array) -> jax.Array:

@@ -4,8 +4,8 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 
+from ..._arrays import zeros
 from .mlp import LayerSettings
 
 
@@ -28,7 +28,7 @@ class TrunkHead(eqx.Module):
         size = 1 if self.per_component else values
         settings = LayerSettings() if settings is None else settings
         self.kernel = settings.kernel(key, (features.shape[-1], size), 1.0)
-        self.bias = jnp.zeros(values)
+        self.bias = zeros(values)
 
     def __call__(self, features: jax.Array) -> jax.Array:
         """Map features ``(..., c or 1, h)`` to values ``(..., v)``."""
