@@ -13,7 +13,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-from factorax import cli
+from factorax import _programs, cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
 settings.register_profile("other-versions", settings.get_profile("factorax"), max_examples=15)
@@ -37,7 +37,9 @@ memory = {"after collection": 0}
 
 def pytest_configure(config):
     """Reduce compilation, which takes nearly all of the time: compile without most of XLA's optimisations, and share
-    compiled programs between processes and the commands they run."""
+    compiled programs between processes and the commands they run. Programs are released by `keep_memory_small`, not
+    after a number of them, so that tests with the same shapes share them."""
+    _programs.ENOUGH = 1000
     if not hasattr(config, "workerinput"):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would busy-wait for each other
@@ -84,7 +86,7 @@ def keep_memory_small():
     system first. If this is not enough, compiled programs are released and compiled again when needed. The limit takes
     into account that optional packages alone use more than one gigabyte."""
     yield
-    limit = max(900 << 20, memory["after collection"] + (600 << 20))
+    limit = max(1400 << 20, memory["after collection"] + (600 << 20))
     if resident() > limit:
         return_free_memory()
     if resident() > limit:

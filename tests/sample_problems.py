@@ -32,6 +32,7 @@ class Finite(NamedTuple):
         return jnp.exp(log_probs.sum(axis=1)) @ (self.psi @ self.lam)
 
 
+@jax.jit
 def independent(logits, obs, action):
     """One categorical a factor, parameters of its own: logits ``(n, choices)``."""
     return jax.nn.log_softmax(logits, axis=-1)[jnp.arange(logits.shape[0]), action]
@@ -42,6 +43,7 @@ def shared(sizes, seed):
     """Categoricals that all read the same parameter vector θ through fixed random maps: scores overlap."""
     maps = np.random.default_rng(seed).normal(size=(len(sizes), max(sizes), 5))
 
+    @jax.jit
     def log_prob(theta, obs, action):
         return jax.nn.log_softmax(jnp.tanh(maps @ theta), axis=-1)[jnp.arange(len(sizes)), action]
 

@@ -71,6 +71,7 @@ def test_the_caches_of_jax_are_cleared_after_enough_new_programs(monkeypatch):
     cleared = []
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(None))
     monkeypatch.setattr(_programs, "_noted", 0)
+    monkeypatch.setattr(_programs, "ENOUGH", 16)
     counts = []
     for _ in range(2 * _programs.ENOUGH + 1):
         _programs.note_new_program()

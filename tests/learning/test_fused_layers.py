@@ -22,8 +22,19 @@ def layers(x, kernels, biases, activation):
 
 def parameters(sizes, nets):
     draw = np.random.default_rng(0).normal
-    kernels = [jnp.asarray(draw(size=(nets, a, b)) / a**0.5, jnp.float32) for a, b in pairwise(sizes)]
-    return kernels, [jnp.asarray(draw(size=(nets, 1, b)), jnp.float32) for b in sizes[1:]]
+    kernels = [(draw(size=(nets, a, b)) / a**0.5).astype(np.float32) for a, b in pairwise(sizes)]
+    return kernels, [draw(size=(nets, 1, b)).astype(np.float32) for b in sizes[1:]]
+
+
+def with_gradients(function, x, parameters, weights):
+    """The outputs for all parameters, and the gradients of their sum with these weights."""
+
+    @jax.jit
+    def both(kernels, biases):
+        out, back = jax.vjp(lambda kernels, biases: function(x, kernels, biases), kernels, biases)
+        return out, back(weights)
+
+    return both(*parameters)
 
 
 @pytest.mark.parametrize(("sizes", "activation"), [((5, 16, 16, 1), "tanh"), ((20, 16, 3), "relu")])
@@ -32,37 +43,41 @@ def test_outputs_and_gradients_are_those_of_the_layers(sizes, activation, monkey
     monkeypatch.setattr(fused_layers, "GRADIENT_ROWS", 16)
     monkeypatch.setattr(fused_layers, "PROGRAMS", 2)  # so that each adds up several blocks, the last one not full
     draw = np.random.default_rng(1).normal
-    x = jnp.asarray(draw(size=(70, sizes[0])), jnp.float32)
-    weights = jnp.asarray(draw(size=(2, 70, sizes[-1])), jnp.float32)
-    ours, back = jax.vjp(lambda kernels, biases: fused(x, kernels, biases, activation), *parameters(sizes, 2))
-    theirs, their_back = jax.vjp(lambda kernels, biases: layers(x, kernels, biases, activation), *parameters(sizes, 2))
-    np.testing.assert_allclose(ours, theirs, atol=2e-6)
-    for a, b in zip(jax.tree.leaves(back(weights)), jax.tree.leaves(their_back(weights)), strict=True):
+    x, weights = (draw(size=size).astype(np.float32) for size in ((70, sizes[0]), (2, 70, sizes[-1])))
+    ours, theirs = (
+        with_gradients(partial(function, activation=activation), x, parameters(sizes, 2), weights)
+        for function in (fused, layers)
+    )
+    np.testing.assert_allclose(ours[0], theirs[0], atol=2e-6)
+    for a, b in zip(jax.tree.leaves(ours[1]), jax.tree.leaves(theirs[1]), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5)
 
 
 def test_states_of_several_seeds(monkeypatch):
     monkeypatch.setattr(fused_layers, "ROWS", 16)
-    kernels, biases = jax.tree.map(lambda p: jnp.stack([p, 2 * p]), parameters((5, 16, 1), 2))
-    x = jnp.asarray(np.random.default_rng(1).normal(size=(2, 20, 5)), jnp.float32)
-    ours = jax.vmap(partial(fused, activation="tanh"))(x, kernels, biases)
-    np.testing.assert_allclose(ours, jax.vmap(partial(layers, activation="tanh"))(x, kernels, biases), atol=2e-6)
+    kernels, biases = jax.tree.map(lambda p: np.stack([p, 2 * p]), parameters((5, 16, 1), 2))
+    x = np.random.default_rng(1).normal(size=(2, 20, 5)).astype(np.float32)
+    ours, theirs = (
+        jax.jit(jax.vmap(partial(function, activation="tanh")))(x, kernels, biases) for function in (fused, layers)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
 def test_kernels_are_used_for_many_rows_on_a_gpu_and_only_if_no_gradient_is_taken(monkeypatch):
     kernels, biases = jax.tree.map(lambda p: p[0], parameters((5, 16, 1), 1))
     biases = [bias[0] for bias in biases]
-    x = jnp.ones((2, 10, 5))
+    x = np.ones((2, 10, 5), np.float32)
     assert not can_fuse(2**20, kernels, "tanh")  # on a CPU
     monkeypatch.setattr(fused_layers, "_has_kernels", lambda: True)
     monkeypatch.setattr(fused_layers, "SMALLEST", 20)
     assert can_fuse(20, kernels, "tanh")
     assert not can_fuse(19, kernels, "tanh")
     assert not can_fuse(20, kernels, "gelu")
-    assert not can_fuse(20, [jnp.ones((5, 24)), jnp.ones((24, 1))], "tanh")
+    assert not can_fuse(20, [np.ones((5, 24)), np.ones((24, 1))], "tanh")
     with jax.default_matmul_precision("highest"):
         assert not can_fuse(20, kernels, "tanh")
     assert forward_only(x, kernels, biases, "tanh") is None
     with without_gradients():
-        out = forward_only(x, kernels, biases, "tanh")
-    np.testing.assert_allclose(out, layers(x, kernels, biases, "tanh"), atol=2e-6)
+        out = jax.jit(lambda x: forward_only(x, kernels, biases, "tanh"))(x)
+    expected = jax.jit(lambda x: layers(x, kernels, biases, "tanh"))(x)
+    np.testing.assert_allclose(out, expected, atol=2e-6)

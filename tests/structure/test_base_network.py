@@ -53,19 +53,16 @@ def test_every_kind_answers_the_same_questions(network):
     static = network.static
     assert static.shape == (3, 3)
     state = network.init_state(SIZES)
-    obs = jnp.zeros((4, 2, 3))
-    k = network.for_rollout(state, RolloutView(timesteps=jnp.int32(0), obs=obs, info={}))
-    estimates = fx.learning.advantages.Estimates(
-        advantage=jnp.ones((4, 2, 3)),
-        value=jnp.zeros((4, 2, 3)),
-        returns=jnp.ones((4, 2, 3)),
-        next_value=jnp.zeros((4, 2, 3)),
-        terminated=jnp.zeros((4, 2, 1), bool),
-        ended=jnp.zeros((4, 2, 1), bool),
-        gamma=0.9,
-    )
-    credited = network.credit_rollout(k, estimates, lambda k, x: fx.credit(k, x))
-    assert credited.credit.shape == (4, 2, 3)
+    zeros, ones, no = np.zeros((4, 2, 3), np.float32), np.ones((4, 2, 3), np.float32), np.zeros((4, 2, 1), bool)
+
+    @jax.jit
+    def credit(state, obs, arrays):
+        k = network.for_rollout(state, RolloutView(timesteps=jnp.int32(0), obs=obs, info={}))
+        estimates = fx.learning.advantages.Estimates(**arrays, gamma=0.9)
+        return network.credit_rollout(k, estimates, lambda k, x: fx.credit(k, x)).credit
+
+    arrays = {"advantage": ones, "value": zeros, "returns": ones, "next_value": zeros, "terminated": no, "ended": no}
+    assert credit(state, zeros, arrays).shape == (4, 2, 3)
     assert network.present(state, 0).shape == (3, 3)
     assert (network.present(state, 0).actions, network.present(state, 0).targets) == (static.actions, static.targets)
 

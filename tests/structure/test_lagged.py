@@ -121,7 +121,7 @@ def credit_of(network, returns, next_values, *, terminated, ended, gamma):
         ended=ended,
         gamma=gamma,
     )
-    return network.credit_rollout(network, estimates, lambda k, x: fx.credit(k, x)).credit
+    return jax.jit(lambda e: network.credit_rollout(network, e, lambda k, x: fx.credit(k, x)).credit)(estimates)
 
 
 def by_lag(rewards):

@@ -52,7 +52,7 @@ def factored(
 
     Outside ``jit`` the samples are also used to check that the policy is a product (`check_product_form`).
 
-    >>> log_prob = lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0)  # π = N(μ, I)
+    >>> log_prob = jax.jit(lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu, 1.0))  # π = N(μ, I)
     >>> a = jnp.array([[1.0, 0.0], [0.0, -2.0]])
     >>> factored(log_prob, jnp.zeros(2), actions=a, psi=-jnp.abs(a), net=InfluenceNetwork.identity(2))
     Array([-0.5,  2. ], dtype=float32)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import on_device
 from .._checks import Count, NotNegative, checked, real_array, shown
 from .._credit import credit
 from ..structure.checks import as_network
@@ -138,7 +139,7 @@ def tabular_features(actions: Any, sizes: list[int] | tuple[int, ...]) -> jax.Ar
             np.ravel_multi_index(actions[:, rest].T, tuple(counts[rest])) if len(rest) else np.zeros(len(actions), int)
         )
     width = int(max(np.prod(counts) // c for c in counts))
-    return jax.nn.one_hot(np.stack(others, axis=1), width, dtype=jnp.asarray(1.0).dtype)
+    return on_device(np.stack(others, axis=1)[..., None] == np.arange(width), float)
 
 
 def _parts(

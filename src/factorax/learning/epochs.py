@@ -90,7 +90,7 @@ def fixed_minibatches(samples: jax.Array, batch_size: int) -> Callable[[jax.Arra
     Samples that do not fill a last minibatch are dropped.
 
     >>> order = fixed_minibatches(jnp.arange(5), 2)
-    >>> sorted(order(jax.random.key(0)).tolist())
+    >>> sorted(jax.jit(order)(jax.random.key(0)).tolist())
     [[0, 1], [2, 3]]
     """
     count = len(samples) // batch_size
@@ -104,7 +104,9 @@ def sequence_order(key: jax.Array, n_envs: int, n_steps: int, length: int, batch
     Sample t B + b is step t of environment b. A sequence is `length` steps of one environment; within a minibatch
     indices are ordered by time, then by sequence.
 
-    >>> sequence_order(jax.random.key(0), n_envs=1, n_steps=4, length=2, batch_size=4).tolist()
+    >>> from functools import partial
+    >>> order = jax.jit(partial(sequence_order, n_envs=1, n_steps=4, length=2, batch_size=4))
+    >>> order(jax.random.key(0)).tolist()
     [[0, 2, 1, 3]]
     """
     numbers = shuffled(key, n_envs * n_steps // length).reshape(-1, 1, batch_size // length)

@@ -163,8 +163,9 @@ class Learner:
         >>> import jax, jax.numpy as jnp
         >>> from factorax.learning import Config, Learner
         >>> from factorax.problems import contextual_bandit
-        >>> learner = Learner.of(contextual_bandit(4), config=Config(n_envs=4, n_steps=4, batch_size=16, n_epochs=1))
-        >>> grid = jax.vmap(lambda seed, rate: learner.init(seed, learning_rate=rate))
+        >>> config = Config(n_envs=4, n_steps=4, batch_size=16, n_epochs=1, hidden=(8,))
+        >>> learner = Learner.of(contextual_bandit(4), config=config)
+        >>> grid = jax.jit(jax.vmap(lambda seed, rate: learner.init(seed, learning_rate=rate)))
         >>> states = grid(jnp.array([0, 0, 1, 1]), jnp.array([1e-3, 3e-3, 1e-3, 3e-3]))
         >>> states, metrics = jax.jit(jax.vmap(learner.update))(states)
         >>> metrics["train/loss"].shape

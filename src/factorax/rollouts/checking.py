@@ -99,7 +99,7 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
     state, obs = problem.reset(key)
     n, m = spec.n_factors, spec.n_targets
     try:
-        out = jax.eval_shape(problem.step, key, state, space.to_environment(jnp.zeros(len(space)), jnp))
+        out = jax.eval_shape(lambda *a: problem.step(*a, space.to_environment(jnp.zeros(len(space)), jnp)), key, state)
     except Exception as error:  # any error of the user's function
         return [f"step: cannot be traced by JAX ({type(error).__name__}: {str(error).splitlines()[0]})"]
     faults = []
@@ -116,9 +116,10 @@ def _check_jax(spec: Spec, steps: int, seed: int) -> list[str]:
         mask = getattr(out, name)
         if mask is not None and mask.shape != (size,):
             faults.append(f"{name}: got shape {mask.shape}, want ({size},)")
-    if problem.local is not None and problem.local(obs).shape[:-1] not in ((n,), (len(space),)):
+    local = None if problem.local is None else jax.eval_shape(problem.local, obs).shape
+    if local is not None and local[:-1] not in ((n,), (len(space),)):
         components = f", or ({len(space)}, …), one row per component" if len(space) != n else ""
-        faults.append(f"local: got shape {problem.local(obs).shape}, want ({n}, …), one row per factor{components}")
+        faults.append(f"local: got shape {local}, want ({n}, …), one row per factor{components}")
     if out.psi.shape != (m,):
         faults.append(f"targets: got shape {out.psi.shape}, want ({m},), one per column of the influence network")
     if faults:

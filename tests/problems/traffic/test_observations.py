@@ -104,12 +104,12 @@ def test_local_observations_are_the_same_in_numpy_and_jax(size, by_name):
 def test_gathered_as_on_a_gpu(by_name, monkeypatch):
     grid = Grid(3, 4)
     draws = [observe(grid, draw_readings(grid), draw_signals(grid.n_lights)) for _ in range(4)]
-    obs = jnp.asarray(np.reshape(draws, (2, 2, -1)), jnp.float32)
-    expected = local_observations(grid, obs, by_name=by_name)
+    obs = np.reshape(draws, (2, 2, -1)).astype(np.float32)
+    expected = local_observations(grid, obs, by_name=by_name)  # in NumPy, which is the same in JAX
     monkeypatch.setattr(observations, "MANY", 1)
     monkeypatch.setattr(observations, "_is_on_one_gpu", lambda: True)
     see = lambda obs: local_observations(grid, obs, by_name=by_name)  # noqa: E731
-    for gathered in (see(obs), jax.vmap(see)(obs), see(obs[0, 0])):
+    for gathered in jax.jit(lambda obs: (see(obs), jax.vmap(see)(obs), see(obs[0, 0])))(obs):
         np.testing.assert_array_equal(gathered, expected if gathered.ndim == 4 else expected[0, 0])
 
 

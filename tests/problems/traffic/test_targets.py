@@ -1,5 +1,6 @@
 """Targets from readings: sums, norms, and the same in NumPy and JAX."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_local_targets_by_hand():
 def test_targets_are_the_same_in_numpy_and_jax():
     grid = Grid(2, 2)
     readings = draw_readings(grid)
-    in_jax = Readings(*map(jnp.asarray, readings))
-    for norm, kind in (("global", "edges"), ("global", "lights"), ("fixed", "lights"), ("local", "lights")):
-        ours = targets(grid, readings, norm=norm, kind=kind)
-        np.testing.assert_allclose(targets(grid, in_jax, jnp, norm=norm, kind=kind), ours, rtol=1e-5)
+    options = [("global", "edges"), ("global", "lights"), ("fixed", "lights"), ("local", "lights")]
+    every = lambda readings, xp: [targets(grid, readings, xp, norm=norm, kind=kind) for norm, kind in options]  # noqa: E731
+    for ours, theirs in zip(every(readings, np), jax.jit(lambda r: every(r, jnp))(readings), strict=True):
+        np.testing.assert_allclose(theirs, ours, rtol=1e-5)

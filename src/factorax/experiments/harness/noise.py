@@ -24,7 +24,9 @@ def gaussian_pair(key: jax.Array, pair: jax.Array, n: int) -> tuple[jax.Array, j
 
     `key` has shape ``(2,)``, two words of 32 bits; `pair` is a 32-bit scalar.
 
-    >>> first, second = gaussian_pair(jnp.array([0, 7], jnp.uint32), jnp.uint32(0), 100_000)
+    >>> import numpy as np
+    >>> pair = jax.jit(gaussian_pair, static_argnums=2)(np.uint32([0, 7]), np.uint32(0), 100_000)
+    >>> first, second = map(np.asarray, pair)
     >>> bool(abs(first.mean()) < 0.02), bool(abs((first * second).mean()) < 0.02)
     (True, True)
     """
