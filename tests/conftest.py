@@ -86,7 +86,7 @@ def keep_memory_small():
     system first. If this is not enough, compiled programs are released and compiled again when needed. The limit takes
     into account that optional packages alone use more than one gigabyte."""
     yield
-    limit = max(1400 << 20, memory["after collection"] + (600 << 20))
+    limit = max(1200 << 20, memory["after collection"] + (600 << 20))
     if resident() > limit:
         return_free_memory()
     if resident() > limit:

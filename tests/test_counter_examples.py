@@ -20,6 +20,7 @@ def double_precision():
         yield
 
 
+@jax.jit
 def coin(theta, obs, action):
     """Factors with the choices −1 (action 0) and +1 (action 1): π(+1) = sigmoid(θᵢ)."""
     return jax.nn.log_sigmoid(jnp.where(action == 1, theta, -theta))

@@ -254,6 +254,10 @@ def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> A
         raise TypeError(f"{name}: got {f'an array{of}' if of else shown(value)}, want real numbers")
     if finite and not is_traced(array) and kind in "fV":
         check_finite(name, array)
+    if isinstance(array, np.ndarray) and xp.__name__ == "jax.numpy":
+        from ._arrays import on_device
+
+        return on_device(array)
     return array if xp is np else xp.asarray(array)
 
 

@@ -74,7 +74,7 @@ def test_bounds_are_reached_at_one_and_never_exceeded(ends, raw):
 def test_jax_reaches_the_bounds_too(ends):
     actions = box(*ends)
     within = jax.jit(lambda a: actions.within(a, jnp))
-    got = np.asarray(within(jnp.float32([[-1], [1], [-40], [40]])))[:, 0]
+    got = np.asarray(within(np.float32([[-1], [1], [-40], [40]])))[:, 0]
     np.testing.assert_array_equal(got, np.float32([*ends, *ends]))
 
 
@@ -85,5 +85,6 @@ def test_on_a_box_from_minus_one_to_one_it_is_clipping_bit_for_bit(shape):
     scaled, clipped = (ActionSpace.of(space, bounded=bounded) for bounded in ("scale", "clip"))
     rng = np.random.default_rng(0)
     raw = (rng.normal(size=(10_000, len(scaled))) * 10 ** rng.uniform(-8, 1, (10_000, 1))).astype(np.float32)
-    for xp, array in ((np, raw), (jnp, jnp.asarray(raw))):
-        np.testing.assert_array_equal(scaled.within(array, xp)[:, :2], clipped.within(array, xp)[:, :2])
+    within = lambda raw, xp: [space.within(raw, xp)[:, :2] for space in (scaled, clipped)]  # noqa: E731
+    np.testing.assert_array_equal(*within(raw, np))
+    np.testing.assert_array_equal(*jax.jit(lambda raw: within(raw, jnp))(raw))

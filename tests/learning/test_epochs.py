@@ -22,9 +22,14 @@ def counting(carry, indices):
 
 
 def test_all_minibatches_of_all_passes():
-    count, metrics = run_epochs(counting, jnp.float32(0), KEYS, order)
+    count, metrics = jax.jit(lambda keys: run_epochs(counting, jnp.float32(0), keys, order))(KEYS)
     assert count == 12
     assert metrics == {"measure": np.mean([8, 9, 10, 11]), "first": 3.0}
+
+
+@jax.jit
+def stopped(limit):
+    return run_until(counting, jnp.float32(0), KEYS, order, measure="measure", limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +38,7 @@ def test_all_minibatches_of_all_passes():
 )
 def test_it_stops_before_the_first_minibatch_beyond_the_limit(limit, learnt, measure):
     """Means are over the last pass that was begun, with the minibatch that was refused: 4, 5 and 6 for the limit 5."""
-    count, metrics = run_until(counting, jnp.float32(0), KEYS, order, measure="measure", limit=limit)
+    count, metrics = stopped(limit)
     assert (float(count), int(metrics["train/n_minibatches"])) == (learnt, learnt)
     np.testing.assert_allclose(metrics["measure"], measure)
 

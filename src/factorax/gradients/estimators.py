@@ -5,8 +5,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.sparse.linalg import cg
 
+from .._arrays import on_device
 from .._checks import Count, NotNegative, check_number, checked, real_array
 from .._credit import credit
 from ..structure import Blend, InfluenceNetwork
@@ -141,7 +143,7 @@ class _Batch:
         self.obs = None if obs is None else flatten_batch(obs, self.shape, "obs")
         size = max(1, math.prod(self.shape))
         if probabilities is None:
-            self.share = jnp.full((size, 1), 1 / size)
+            self.share = on_device(np.full((size, 1), 1 / size))
         else:
             probabilities = real_array("probabilities", probabilities, jnp)
             check_not_negative("probabilities", probabilities)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._arrays import on_device
 from .._checks import Count, checked, real_array
 from ..structure import Factorisation
 from ..structure.labels import counted
@@ -192,7 +193,7 @@ def joint_actions(
     total = math.prod(sizes)
     if not sizes or total > 10**7:
         raise ValueError(f"sizes: got {sizes}, {total} joint actions, want 1 to 10⁷ to enumerate; draw samples instead")
-    actions = jnp.asarray(np.indices(sizes).reshape(len(sizes), -1).T)
+    actions = on_device(np.indices(sizes).reshape(len(sizes), -1).T)
     repeated = None if obs is None else jax.tree.map(lambda x: jnp.repeat(jnp.asarray(x)[None], total, axis=0), obs)
     p = jnp.exp(compiled_log_prob(log_prob, params, repeated, actions)(actions).sum(axis=1))
     if not np.isclose(p.sum(), 1, atol=1e-4):

@@ -16,6 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.flatten_util import ravel_pytree
 
+from .._arrays import on_device
 from .._checks import check_type, is_traced, shown
 from ..structure import Factorisation
 from ..structure.labels import counted
@@ -57,7 +58,7 @@ def flatten_batch(tree: Any, batch_shape: tuple[int, ...], argument: str) -> Any
     """Return leaves of shape ``(*batch_shape, ...)`` with the batch axes merged into one."""
 
     def flatten(leaf: Any) -> jax.Array:
-        leaf = jnp.asarray(leaf)
+        leaf = on_device(leaf) if isinstance(leaf, np.ndarray) else jnp.asarray(leaf)
         if leaf.shape[: len(batch_shape)] != batch_shape:
             hint = f" (a list is read as a list of arrays, here {leaf}: pass one array)" if leaf.ndim == 0 else ""
             want = f"{batch_shape} in front, the batch axes of psi"
