@@ -22,10 +22,12 @@ NET = fx.InfluenceNetwork.identity(4)
 ACTIONS = np.random.default_rng(0).normal(size=(6, 4))
 
 
+@jax.jit
 def product(mu, obs, a):
     return jax.scipy.stats.norm.logpdf(a, mu, 1.0)
 
 
+@jax.jit
 def autoregressive(mu, obs, a):
     """πᵢ(aᵢ | aᵢ₋₁): n log-probabilities, but not of independent actions."""
     before = jnp.concatenate([jnp.zeros(1), a[:-1]])
@@ -34,9 +36,10 @@ def autoregressive(mu, obs, a):
 
 def one_pair(i, j):
     """A product but for one pair: the i-th mean follows the j-th action."""
-    return lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu.at[i].add(0.1 * a[j]), 1.0)
+    return jax.jit(lambda mu, obs, a: jax.scipy.stats.norm.logpdf(a, mu.at[i].add(0.1 * a[j]), 1.0))
 
 
+@jax.jit
 def correlated(mu, obs, a):
     """A joint log-probability, as of a Gaussian with full covariance."""
     return jax.scipy.stats.multivariate_normal.logpdf(a, mu, jnp.eye(4) + 0.5)
@@ -61,7 +64,7 @@ def test_an_enumeration_whose_first_rows_hardly_differ_is_no_hiding_place():
     actions = np.indices((3,) * 6).reshape(6, -1).T
     hidden = one_pair(5, 0)
     with pytest.raises(ProductFormError, match="factor 5"):
-        factored(hidden, jnp.zeros(6), actions=actions, psi=actions, net=fx.InfluenceNetwork.identity(6))
+        factored(hidden, np.zeros(6), actions=actions, psi=actions, net=fx.InfluenceNetwork.identity(6))
 
 
 @pytest.mark.slow
@@ -125,6 +128,7 @@ def test_estimators_check_grouped_policies_by_the_factorisation_of_their_network
 
 
 def test_tuple_actions_and_observations():
+    @jax.jit
     def mixed(params, obs, a):
         return jnp.stack([jax.scipy.stats.norm.logpdf(a[0], obs, 1.0), jnp.where(a[1] == 1, -0.3, -1.35)])
 

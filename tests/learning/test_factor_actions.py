@@ -45,7 +45,8 @@ def test_encodings():
     np.testing.assert_array_equal(one_hot, [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]])
     spec = Spec.of(chain(2))  # bounds −2 and 2; raw actions are scaled
     np.testing.assert_allclose(jax.jit(lambda a: encoded_actions(spec, a))(np.float32([0.5, 9.0])), [[0.5], [1.0]])
-    np.testing.assert_allclose(encoded_actions(spec, np.array([0.5, -2.0]), raw=False), [[0.25], [-1.0]])
+    given = jax.jit(lambda a: encoded_actions(spec, a, raw=False))(np.float32([0.5, -2.0]))
+    np.testing.assert_allclose(given, [[0.25], [-1.0]])
 
 
 REWARD = {"critic": "reward", "policy": "shared"}
