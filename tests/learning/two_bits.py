@@ -75,10 +75,12 @@ def learner(net=RETURNS, **settings):
 def start():
     """A state whose policy is not uniform."""
     state = learner().init(0)
-    rng = np.random.default_rng(9)
-    noisy = lambda x: jax.device_put(x + np.float32(0.7 * rng.normal(size=x.shape)))  # noqa: E731
-    net = jax.tree.map(noisy, jax.device_get(state.agent.policy.net))
-    return state._replace(agent=eqx.tree_at(lambda a: a.policy.net, state.agent, net))
+
+    @jax.jit
+    def noisy(net):
+        return jax.tree.map(lambda x: x + 0.7 * jax.random.normal(jax.random.key(9), x.shape), net)
+
+    return state._replace(agent=eqx.tree_at(lambda a: a.policy.net, state.agent, noisy(state.agent.policy.net)))
 
 
 @cache
