@@ -32,12 +32,12 @@ LONG = (
 )
 """Files that take more than half a minute, the longest first: `make test-slow` runs them in this order, so that none
 starts last."""
-memory = {"after collection": 0}
+memory = {"limit": 0}
 
 
 def pytest_configure(config):
     """Reduce compilation, which takes nearly all of the time: compile without most of XLA's optimisations, and share
-    compiled programs between processes and the commands they run. Programs are released by `keep_memory_small`, not
+    compiled programs between processes and the commands they run. Programs are released when memory is short, not
     after a number of them, so that tests with the same shapes share them."""
     _programs.ENOUGH = 1000
     if not hasattr(config, "workerinput"):
@@ -66,6 +66,7 @@ def pytest_collection():
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)  # traces of programs live long: collections took 8 of 200 CPU seconds
 
 
 def pytest_collection_modifyitems(items):
@@ -77,23 +78,21 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    memory["after collection"] = resident()
+    # Optional packages alone use more than one gigabyte.
+    memory["limit"] = max(1200 << 20, resident() + (600 << 20))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def keep_memory_small():
+def pytest_runtest_teardown():
     """Keep a worker below two gigabytes. Most of its memory is free, left over from compilation, and is returned to the
-    system first. If this is not enough, compiled programs are released and compiled again when needed. The limit takes
-    into account that optional packages alone use more than one gigabyte."""
-    yield
-    limit = max(1200 << 20, memory["after collection"] + (600 << 20))
-    if resident() > limit:
+    system first. If this is not enough, compiled programs are released and compiled again when needed."""
+    if resident() > memory["limit"]:
         return_free_memory()
-    if resident() > limit:
+    if resident() > memory["limit"]:
         eqx.clear_caches()
         jax.clear_caches()
         gc.collect()
         return_free_memory()
+        memory["limit"] = max(memory["limit"], resident() + (200 << 20))  # not again after every test
 
 
 def return_free_memory():
