@@ -27,6 +27,7 @@ def test_they_are_those_of_jax(double):
 
 
 def test_nothing_is_compiled():
+    zeros(1)  # the first call compiles one program
     events = []
     jax.monitoring.register_event_duration_secs_listener(lambda event, seconds, **_: events.append(event))
     zeros((17, 3, 19)), ones((17, 3, 19)), on_device(np.arange(17 * 19.0))
@@ -37,6 +38,11 @@ def test_they_are_constants_of_a_compiled_and_of_a_vectorised_function():
     shifted = lambda x: x + ones(3)  # noqa: E731
     np.testing.assert_array_equal(jax.jit(shifted)(np.zeros(3)), np.ones(3))
     np.testing.assert_array_equal(jax.jit(jax.vmap(lambda x: (x, zeros(3))))(np.ones(2))[1], np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("make", [zeros, ones])
+def test_shapes_are_found_without_memory(make):
+    assert jax.eval_shape(lambda: make((10**6, 10**7))).shape == (10**6, 10**7)
 
 
 @pytest.mark.parametrize("optimiser", [optax.adam(0.1), optax.chain(optax.clip_by_global_norm(1.0), optax.adam(0.1))])

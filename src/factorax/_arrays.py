@@ -4,7 +4,10 @@ program for every shape, about 20 ms each, and a new model has many shapes."""
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+
+from ._checks import is_traced
 
 
 def on_device(values: Any, dtype: Any = None) -> jax.Array:
@@ -18,14 +21,19 @@ def on_device(values: Any, dtype: Any = None) -> jax.Array:
 
 def zeros(shape: Any, dtype: Any = float) -> jax.Array:
     """Return zeros, as `jnp.zeros`."""
-    return on_device(np.zeros(shape, dtype))
+    return jnp.zeros(shape, dtype) if _tracing() else on_device(np.zeros(shape, dtype))
 
 
 def ones(shape: Any, dtype: Any = float) -> jax.Array:
     """Return ones, as `jnp.ones`."""
-    return on_device(np.ones(shape, dtype))
+    return jnp.ones(shape, dtype) if _tracing() else on_device(np.ones(shape, dtype))
 
 
 def zeros_of(function: Any, *arguments: Any) -> Any:
     """Return what a function returns for these arguments, with zeros in the place of every array."""
     return jax.tree.map(lambda like: zeros(like.shape, like.dtype), jax.eval_shape(function, *arguments))
+
+
+def _tracing() -> bool:
+    """Return whether JAX traces a function, perhaps to find out shapes that would not fit into memory."""
+    return is_traced(jnp.zeros(()))

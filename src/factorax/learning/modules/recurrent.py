@@ -10,9 +10,8 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from ..._arrays import on_device, zeros
+from ..._arrays import zeros
 from .affine import affine
 from .arrangements import embedding, with_identity
 from .mlp import ACTIVATIONS, INITIALISERS, LayerSettings
@@ -40,10 +39,9 @@ class Cell(eqx.Module):
         split = lambda key: jax.random.split(key, gates)  # noqa: E731
         self.kernel = jnp.concatenate([orthogonal(k, (inputs, size)) for k in split(first)], axis=1)
         self.recurrent = jnp.concatenate([orthogonal(k, (size, size)) for k in split(second)], axis=1)
-        bias = np.zeros(gates * size)
+        self.bias = zeros(gates * size)
         if kind == "lstm":  # positive forget bias (Jozefowicz et al., 2015)
-            bias[size : 2 * size] = 1.0
-        self.bias = on_device(bias)
+            self.bias = self.bias.at[size : 2 * size].set(1.0)
         self.candidate_bias = zeros(size if kind == "gru" else 0)
         self.kind = kind
 
