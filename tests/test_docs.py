@@ -31,7 +31,7 @@ PAGES = {
 }
 NEEDS = {page: run_page.needs(path.read_text(encoding="utf-8")) for page, path in PAGES.items()}
 NEEDS |= {str(page.relative_to(ROOT)): ["nbclient", "ipykernel"] for page in notebooks.TUTORIALS}
-DRAWN = {f"docs/{page}" for page in make_figures.PAGES}
+DRAWN = {f"docs/{page}" for page in (*make_figures.PAGES, *make_figures.PARTS)}
 """Pages that run when the site is built: `test_docs_site.py` looks at what they print, so that they run once."""
 MARKS = {"torch": pytest.mark.torch, "stable_baselines3": pytest.mark.sb3, "pyRDDLGym": pytest.mark.rddl}
 MARKS |= dict.fromkeys(("nbclient", "ipykernel"), pytest.mark.slow)

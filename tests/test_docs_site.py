@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from printed import check_printed
+from printed import agrees, check_printed
 
 pytestmark = pytest.mark.slow  # builds the site, whose figures are drawn by running pages
 
@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
 import make_figures  # noqa: E402
+import run_page  # noqa: E402
 
 WIDTHS = (1400, 390)
 THEMES = ("dark", "light")
@@ -125,6 +126,17 @@ def test_a_page_that_draws_figures_prints_what_it_shows(build, page):
     """As `test_docs.py` checks of the other pages, which do not run when the site is built."""
     assert make_figures.printed(page).exists(), build[0].stderr
     check_printed(ROOT / "docs" / page, json.loads(make_figures.printed(page).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", make_figures.PARTS)
+def test_a_part_that_another_continues_prints_what_it_shows(build, page):
+    """All of its blocks are one cell of that notebook."""
+    assert make_figures.printed(page).exists(), build[0].stderr
+    blocks = run_page.blocks((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    shown = "".join(block.shown for block in blocks if block.shown is not None)
+    assert len(shown.split()) > 20
+    out = json.loads(make_figures.printed(page).read_text(encoding="utf-8"))
+    assert agrees(out, shown), f"docs/{page} shows:\n{shown}\nprinted:\n{out}"
 
 
 @pytest.mark.browser
