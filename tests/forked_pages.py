@@ -6,6 +6,7 @@ need and computed nothing: importing it takes longer than running most of them. 
 line for every page that is done, with its exit code.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -51,6 +52,8 @@ def start(page: str, folder: str) -> int:
 def main(processes: int, *arguments: str) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # imported modules stay: no page searches them for garbage, nor copies their memory for it
+    gc.set_threshold(50_000, 20, 20)  # tracing allocates much and leaves few cycles
     warnings.simplefilter("ignore")  # JAX warns of every fork
     waiting = list(zip(arguments[::2], arguments[1::2], strict=True))
     running: dict[int, str] = {}
