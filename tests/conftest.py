@@ -26,12 +26,14 @@ QUICK_TO_COMPILE = (
 """XLA options with which a training step compiles in less than half the time and runs equally fast: one LLVM module
 instead of 32, and fused operations without MLIR. Versions of XLA without an alternative to MLIR ignore the latter."""
 LONG = (
-    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_packaging.py", "test_programs.py"),
-    *("test_folder_killed.py", "test_ray_actors.py", "test_brax.py", "test_jaxmarl.py", "test_playground.py"),
-    *("test_devices.py", "test_stable_baselines3.py", "test_sb3_ppo.py", "test_film.py", "test_train.py"),
+    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_folder_killed.py", "test_packaging.py"),
+    *("test_ray_actors.py", "test_programs.py", "test_jax_policy.py", "test_jaxmarl.py", "test_brax.py"),
+    *("test_playground.py", "test_experiment.py", "test_lane_simulator.py", "test_lane_simulator_fidelity.py"),
+    *("test_learner.py", "test_recurrent.py", "test_credit_torch.py", "test_spaces.py", "test_devices.py"),
+    *("test_film.py", "test_gated.py", "test_beta.py"),
 )
-"""Files that take more than half a minute, the longest first: `make test-slow` runs them in this order, so that none
-starts last."""
+"""Files that take more than a quarter of a minute, the longest first: `make test-slow` runs them in this order, so that
+none starts last."""
 ENOUGH = 200
 """Number of new programs after which a test process clears the caches of JAX, which it would otherwise fill again every
 few tests; `keep_memory_small` clears them when memory is short, or memory maps are."""
