@@ -90,6 +90,37 @@ def test_sequences_are_steps_one_after_another(architecture, policy):
     np.testing.assert_allclose(after, np.stack(memories), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_the_gradient_of_sequences_is_that_of_steps_one_after_another(kind):
+    length, n, inputs, size = 5, 3, 2, 4
+    rng = np.random.default_rng(0)
+    forget = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0], [0, 1, 1]], bool)[..., None]
+
+    @jax.jit
+    def both(x, memory, weight):
+        drawn = Cell(jax.random.key(0), inputs, size, kind)
+        cell = jax.tree.map(lambda a: a + 0.3 * jnp.cos(jnp.arange(a.size)).reshape(a.shape), drawn)
+
+        def unrolled(cell, x, memory):
+            return (weight * cell.unroll(cell.gates(x), forget, memory)).sum()
+
+        def steps(cell, x, memory):
+            total = 0.0
+            for t in range(length):
+                memory = cell(cell.gates(x[t]), jnp.where(forget[t], 0.0, memory))
+                total += (weight[t] * memory).sum()
+            return total
+
+        return tuple(jax.grad(f, argnums=(0, 1, 2))(cell, x, memory) for f in (unrolled, steps))
+
+    remembered = size if kind == "gru" else 2 * size
+    shapes = (length, n, inputs), (n, remembered), (length, n, remembered)
+    got, want = both(*(rng.normal(size=shape).astype(np.float32) for shape in shapes))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+        assert not b.size or np.abs(b).max() > 0.01
+
+
 def test_every_component_remembers_for_itself():
     learner = learner_of(policy="shared")
     net = random_network(lambda: learner.init().agent.policy.net)

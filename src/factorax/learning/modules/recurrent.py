@@ -60,41 +60,58 @@ class Cell(eqx.Module):
 
     def __call__(self, gates: jax.Array, memory: jax.Array) -> jax.Array:
         """Return the memory after one step, ``(..., memory)``; its first h numbers are the output."""
-        return _gated(self.kind, gates, _heard(self.recurrent, self._recurrent_bias, memory), memory)
+        return _stepped(self.kind, self.recurrent, self.candidate_bias, gates, memory)[0]
 
     def unroll(self, gates: jax.Array, forget: jax.Array, memory: jax.Array) -> jax.Array:
         """Return the memory after each step ``(L, ..., memory)``, for gates ``(L, ..., g h)`` and the initial memory.
 
         The memory ``(..., memory)`` is reset before steps where `forget` is true, ``(L, ..., 1)``.
         """
-        return _unrolled(self.kind, self.recurrent, self._recurrent_bias, gates, forget, memory)
-
-    @property
-    def _recurrent_bias(self) -> jax.Array:
-        """Bias added to the recurrent part, ``(g h,)``."""
-        zeros = jnp.zeros(self.recurrent.shape[-1] - self.candidate_bias.shape[-1])
-        return jnp.concatenate([zeros, self.candidate_bias])
+        return _unrolled(self.kind, self.recurrent, self.candidate_bias, gates, forget, memory)
 
 
-def _heard(recurrent: jax.Array, bias: jax.Array, memory: jax.Array) -> jax.Array:
-    """Return the part of gates that depends on the memory, ``(..., g h)``."""
-    return memory[..., : recurrent.shape[0]] @ recurrent + bias
-
-
-def _gated(kind: str, gates: jax.Array, heard: jax.Array, memory: jax.Array) -> jax.Array:
-    """Return the memory after one step; the part of a cell without a matrix product.
+def _stepped(
+    kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, memory: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """Return the memory after one step, and the activations that its gradient needs.
 
     GRU: r, z = σ(…), n = tanh(x W + r ∘ (h U + b)), h ← (1 − z) ∘ n + z ∘ h.
     LSTM: i, f, o = σ(…), g = tanh(…), c ← f ∘ c + i ∘ g, h ← o ∘ tanh(c).
     """
+    size = recurrent.shape[0]
+    heard = memory[..., :size] @ recurrent
     if kind == "gru":
-        two = 2 * memory.shape[-1]
-        r, z = jnp.split(jax.nn.sigmoid(gates[..., :two] + heard[..., :two]), 2, axis=-1)
-        n = jnp.tanh(gates[..., two:] + r * heard[..., two:])
-        return n + z * (memory - n)
+        rz = jax.nn.sigmoid(gates[..., : 2 * size] + heard[..., : 2 * size])
+        inner = heard[..., 2 * size :] + bias
+        n = jnp.tanh(gates[..., 2 * size :] + rz[..., :size] * inner)
+        return n + rz[..., size:] * (memory - n), (rz, inner, n)
     i, f, g, o = jnp.split(gates + heard, 4, axis=-1)
-    c = jax.nn.sigmoid(f) * memory[..., memory.shape[-1] // 2 :] + jax.nn.sigmoid(i) * jnp.tanh(g)
-    return jnp.concatenate([jax.nn.sigmoid(o) * jnp.tanh(c), c], axis=-1)
+    i, f, o, g = jax.nn.sigmoid(i), jax.nn.sigmoid(f), jax.nn.sigmoid(o), jnp.tanh(g)
+    c = f * memory[..., size:] + i * g
+    out = jnp.tanh(c)
+    return jnp.concatenate([o * out, c], axis=-1), (i, f, g, o, out)
+
+
+def _step_gradient(
+    kind: str, activations: tuple[jax.Array, ...], memory: jax.Array, by_after: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return the gradient of `_stepped` with respect to gates, to the recurrent part h U + b of gates, and to the
+    memory, without its part through h U."""
+    if kind == "gru":
+        rz, inner, n = activations
+        size = n.shape[-1]
+        r, z = rz[..., :size], rz[..., size:]
+        by_n = by_after * (1 - z) * (1 - n * n)
+        by_r, by_z = by_n * inner * (r * (1 - r)), by_after * (memory - n) * (z * (1 - z))
+        by_gates, by_heard = (jnp.concatenate([by_r, by_z, last], axis=-1) for last in (by_n, by_n * r))
+        return by_gates, by_heard, by_after * z
+    i, f, g, o, out = activations
+    size = i.shape[-1]
+    by_h, by_c, c = by_after[..., :size], by_after[..., size:], memory[..., size:]
+    by_c = by_c + by_h * o * (1 - out * out)
+    by_i, by_f, by_o = by_c * g * (i * (1 - i)), by_c * c * (f * (1 - f)), by_h * out * (o * (1 - o))
+    by_gates = jnp.concatenate([by_i, by_f, by_c * i * (1 - g * g), by_o], axis=-1)
+    return by_gates, by_gates, jnp.concatenate([jnp.zeros_like(by_c), by_c * f], axis=-1)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -103,49 +120,41 @@ def _unrolled(
 ) -> jax.Array:
     """Compute `Cell.unroll`. Its gradient sums over time with one product at the end, while that of a scan would add
     up a matrix of the size of `recurrent` in every step."""
-
-    return _scanned(kind, recurrent, bias, gates, forget, memory)[0]
-
-
-def _scanned(
-    kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """Return the memory after each step, and the recurrent part of the gates."""
-
-    def one(before: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        before = jnp.where(now[1], 0.0, before)
-        heard = _heard(recurrent, bias, before)
-        after = _gated(kind, now[0], heard, before)
-        return after, (after, heard)
-
-    return jax.lax.scan(one, memory, (gates, forget))[1]
+    return _unrolled_forward(kind, recurrent, bias, gates, forget, memory)[0]
 
 
 def _unrolled_forward(
     kind: str, recurrent: jax.Array, bias: jax.Array, gates: jax.Array, forget: jax.Array, memory: jax.Array
 ) -> tuple[jax.Array, Any]:
-    after, heard = _scanned(kind, recurrent, bias, gates, forget, memory)
-    return after, (recurrent, gates, forget, memory, after, heard)
+    # Activations are kept for the gradient. Besides computing them only once, this splits the step into loops that XLA
+    # vectorises on a CPU: as one loop, the activations take as long as the product.
+    def one(memory: jax.Array, now: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, Any]:
+        before = jnp.where(now[1], 0.0, memory)
+        after, activations = _stepped(kind, recurrent, bias, now[0], before)
+        return after, (after, activations)
+
+    _, (after, activations) = jax.lax.scan(one, memory, (gates, forget))
+    return after, (recurrent, bias, forget, memory, after, activations)
 
 
-def _unrolled_backward(kind: str, known: Any, cotangent: jax.Array) -> tuple[Any, ...]:
-    recurrent, gates, forget, memory, after, heard = known
+def _unrolled_backward(kind: str, saved: Any, by_after: jax.Array) -> tuple[Any, ...]:
+    recurrent, bias, forget, memory, after, activations = saved
     before = jnp.where(forget, 0.0, jnp.concatenate([memory[None], after[:-1]]))
     size = recurrent.shape[0]
     back = jax.lax.optimization_barrier(recurrent.T)  # transposed once, not in every step
 
-    def one(later: jax.Array, now: tuple[jax.Array, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        gates, heard, before, forget, cotangent = now
-        _, pull = jax.vjp(partial(_gated, kind), gates, heard, before)
-        by_gates, by_heard, by_before = pull(later + cotangent)
+    def one(later: jax.Array, now: tuple[Any, ...]) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        activations, before, forget, by_after = now
+        by_gates, by_heard, by_before = _step_gradient(kind, activations, before, later + by_after)
         by_before = by_before.at[..., :size].add(by_heard @ back)
         return jnp.where(forget, 0.0, by_before), (by_gates, by_heard)
 
-    times = (gates, heard, before, forget, cotangent)
+    times = (activations, before, forget, by_after)
     by_memory, (by_gates, by_heard) = jax.lax.scan(one, jnp.zeros_like(memory), times, reverse=True)
     rows = by_heard.reshape(-1, by_heard.shape[-1])
     by_recurrent = before[..., :size].reshape(-1, size).T @ rows
-    return by_recurrent, rows.sum(axis=0), by_gates, None, by_memory
+    by_bias = rows[:, rows.shape[1] - bias.shape[0] :].sum(axis=0)
+    return by_recurrent, by_bias, by_gates, None, by_memory
 
 
 _unrolled.defvjp(_unrolled_forward, _unrolled_backward)
