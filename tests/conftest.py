@@ -13,7 +13,7 @@ import jax
 import pytest
 from hypothesis import settings
 
-from factorax import cli
+from factorax import _programs, cli
 
 settings.register_profile("factorax", deadline=None, max_examples=60, print_blob=True)
 settings.register_profile("other-versions", settings.get_profile("factorax"), max_examples=15)
@@ -26,18 +26,27 @@ QUICK_TO_COMPILE = (
 """XLA options with which a training step compiles in less than half the time and runs equally fast: one LLVM module
 instead of 32, and fused operations without MLIR. Versions of XLA without an alternative to MLIR ignore the latter."""
 LONG = (
-    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_packaging.py", "test_programs.py"),
-    *("test_folder_killed.py", "test_ray_actors.py", "test_brax.py", "test_jaxmarl.py", "test_playground.py"),
-    *("test_devices.py", "test_stable_baselines3.py", "test_sb3_ppo.py", "test_film.py", "test_train.py"),
+    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_folder_killed.py", "test_packaging.py"),
+    *("test_ray_actors.py", "test_programs.py", "test_jax_policy.py", "test_jaxmarl.py", "test_brax.py"),
+    *("test_playground.py", "test_experiment.py", "test_lane_simulator.py", "test_lane_simulator_fidelity.py"),
+    *("test_learner.py", "test_recurrent.py", "test_credit_torch.py", "test_spaces.py", "test_devices.py"),
+    *("test_film.py", "test_gated.py", "test_beta.py"),
 )
-"""Files that take more than half a minute, the longest first: `make test-slow` runs them in this order, so that none
-starts last."""
+"""Files that take more than a quarter of a minute, the longest first: `make test-slow` runs them in this order, so that
+none starts last."""
+ENOUGH = 200
+"""Number of new programs after which a test process clears the caches of JAX, which it would otherwise fill again every
+few tests; `keep_memory_small` clears them when memory is short, or memory maps are."""
+MAPS = 30_000
+"""Memory maps at which `keep_memory_small` clears the caches: Linux allows a process 65,530, and an update takes about
+900."""
 memory = {"after collection": 0}
 
 
 def pytest_configure(config):
     """Reduce compilation, which takes nearly all of the time: compile without most of XLA's optimisations, and share
     compiled programs between processes and the commands they run."""
+    _programs.ENOUGH = ENOUGH
     if not hasattr(config, "workerinput"):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would busy-wait for each other
@@ -57,13 +66,14 @@ def pytest_configure(config):
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Exempt imported modules from garbage collection, which would otherwise search them during collection and in every
-    test that calls it."""
+    test that calls it. Collect less often than by default: tracing allocates much and leaves few cycles."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items):
@@ -80,14 +90,16 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True, scope="module")
 def keep_memory_small():
-    """Keep a worker below two gigabytes. Most of its memory is free, left over from compilation, and is returned to the
-    system first. If this is not enough, compiled programs are released and compiled again when needed. The limit takes
-    into account that optional packages alone use more than one gigabyte."""
+    """Keep a worker of `make test` below two gigabytes. Most of its memory is free, left over from compilation, and is
+    returned to the system first. If this is not enough, compiled programs are released and compiled again when needed.
+    With optional packages, which alone use more than one gigabyte, a worker may use more, because it would otherwise
+    release its programs after most files."""
     yield
-    limit = max(900 << 20, memory["after collection"] + (600 << 20))
+    has_extras = memory["after collection"] > 800 << 20
+    limit = max(900 << 20, memory["after collection"] + (1000 << 20 if has_extras else 600 << 20))
     if resident() > limit:
         return_free_memory()
-    if resident() > limit:
+    if resident() > limit or memory_maps() > MAPS:
         eqx.clear_caches()
         jax.clear_caches()
         gc.collect()
@@ -105,6 +117,12 @@ def resident():
     """Return the resident memory of this process in bytes; 0 if unknown."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
+
+
+def memory_maps():
+    """Return the number of memory maps of this process; 0 if unknown."""
+    maps = Path("/proc/self/maps")
+    return maps.read_bytes().count(b"\n") if maps.exists() else 0
 
 
 @pytest.fixture
