@@ -87,8 +87,8 @@ class Simulation:
         self._step_until: Callable[[float], Any] | None = None if compiled is None else compiled.simulation_step
         counts = "getCollidingVehiclesNumber", "getStartingTeleportNumber", "getPendingVehicles", "getTime"
         *self.counts, self.pending, self._now = _asked(self.api.simulation, "simulation", counts)
-        """Functions that return how many cars collided, and how many were teleported, since the call of SUMO before; and
-        one that returns the names of cars that wait to depart."""
+        """Functions that return how many cars collided, and how many were teleported, in the last call of SUMO; and one
+        that returns the names of cars that wait to depart."""
         (self.show,) = _asked(self.api.trafficlight, "trafficlight", ["setRedYellowGreenState"])
         """Function of the name of a light and of the colours that it shows from now on."""
         delays = "getLaneID", "getLanePosition", "getSpeed", "getTimeLoss", "getWaitingTime"
