@@ -9,6 +9,7 @@ installed.
 
 import multiprocessing
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from factorax.problems.traffic.city.synthetic import write_city
 
 from .timing import Row, at_least, repeated
 
-WORKERS, SECONDS, ROUNDS = 2, 900, 9
+WORKERS, SECONDS, ROUNDS = 2, 900, 19
 
 
 def rows() -> Iterator[Row]:
@@ -83,6 +84,8 @@ def _workers_cpu(others: list[int]) -> float:
     import psutil
 
     children = [child for child in psutil.Process().children(recursive=True) if child.pid not in others]
+    if sys.platform == "linux":  # the CPU clocks of other processes, in nanoseconds instead of hundredths of a second
+        return sum(time.clock_gettime(~child.pid << 3 | 2) for child in children)
     return sum(child.cpu_times().user + child.cpu_times().system for child in children)
 
 

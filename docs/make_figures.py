@@ -14,17 +14,20 @@ import run_page
 
 DOCS = Path(__file__).parent
 PAGES = (
-    "get-started/tutorial_training.md",  # continues the other parts, and so draws their figures, too
+    "get-started/tutorial_training.md",  # continues the other parts, and so runs them and draws their figures, too
     "guides/structure.md",
     "explanation/networks.md",
     "guides/traffic.md",
     "guides/market.md",
 )
+PARTS = ("get-started/tutorial.md", "get-started/tutorial_variance.md")
+"""Pages that run as parts of a tutorial in `PAGES`, which continues them."""
 FIGURES = DOCS / "_generated"
 
 
 def printed(page: str) -> Path:
-    """Return the file with what a page printed, as JSON: line, printed and shown text of every block."""
+    """Return the file with what a page printed, as JSON: line, printed and shown text of every block. For a page of
+    `PARTS`, it is one string."""
     return FIGURES / "printed" / f"{Path(page).stem}.json"
 
 
@@ -34,7 +37,7 @@ def main() -> None:
     for page in PAGES:
         command = [sys.executable, "-W", "error", DOCS / "run_page.py", DOCS / page]
         if DOCS / page in notebooks.TUTORIALS:  # as readers run them who download the notebook
-            command = [sys.executable, DOCS / "notebooks.py", "--run", DOCS / page]
+            command = [sys.executable, DOCS / "notebooks.py", "--run", DOCS / page, FIGURES / "printed"]
         environment = run_page.environment((DOCS / page).read_text(encoding="utf-8"))
         done = subprocess.run(command, cwd=FIGURES, env=environment, capture_output=True, text=True)
         if done.returncode:

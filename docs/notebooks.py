@@ -2,6 +2,7 @@
 
     python docs/notebooks.py                                  # all tutorials
     python docs/notebooks.py --run docs/get-started/tour.md   # executes one; prints what `run_page.py` prints
+    python docs/notebooks.py --run … FOLDER                   # and writes FOLDER/PART.json: what earlier parts printed
 
 A notebook has the text and the code of its page. Directives and links between pages mean nothing in Jupyter, so
 figures, which the code draws anyway, are left out, and links become their text.
@@ -76,8 +77,11 @@ def _cell(kind: str, source: str) -> dict[str, Any]:
     return cell | {"execution_count": None, "outputs": []} if kind == "code" else cell
 
 
-def execute(page: Path) -> list[tuple[int, str, str | None]]:
-    """Run the notebook of a page in a Jupyter kernel; return line, printed and shown text of every block."""
+def execute(page: Path) -> tuple[list[tuple[int, str, str | None]], dict[str, str]]:
+    """Run the notebook of a page in a Jupyter kernel.
+
+    Return line, printed and shown text of every block of the page; and what each part that it continues printed.
+    """
     import nbformat
     from nbclient import NotebookClient
 
@@ -89,18 +93,20 @@ def execute(page: Path) -> list[tuple[int, str, str | None]]:
         for cell in notebook["cells"]
         if cell["cell_type"] == "code"
     ]
+    printed = ["".join(f"{line.rstrip()}\n" for line in out.splitlines()) for out in printed]
     text = page.read_text(encoding="utf-8")
-    own = printed[len(run_page.header(text, "continues")) :]
-    pairs = zip(run_page.blocks(text), own, strict=True)
-    return [
-        (block.line, "".join(f"{line.rstrip()}\n" for line in out.splitlines()), block.shown) for block, out in pairs
-    ]
+    earlier = [Path(name).stem for name in run_page.header(text, "continues")]
+    pairs = zip(run_page.blocks(text), printed[len(earlier) :], strict=True)
+    return [(block.line, out, block.shown) for block, out in pairs], dict(zip(earlier, printed, strict=False))
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     """Write all notebooks, or run one."""
     if "--run" in arguments[:1]:
-        print(json.dumps(execute(Path(arguments[1]))))
+        records, earlier = execute(Path(arguments[1]))
+        print(json.dumps(records))
+        for name, out in earlier.items() if len(arguments) > 2 else ():
+            Path(arguments[2], f"{name}.json").write_text(json.dumps(out), encoding="utf-8")
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
     for page in TUTORIALS:

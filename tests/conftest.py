@@ -26,20 +26,27 @@ QUICK_TO_COMPILE = (
 """XLA options with which a training step compiles in less than half the time and runs equally fast: one LLVM module
 instead of 32, and fused operations without MLIR. Versions of XLA without an alternative to MLIR ignore the latter."""
 LONG = (
-    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_packaging.py", "test_programs.py"),
-    *("test_folder_killed.py", "test_ray_actors.py", "test_brax.py", "test_jaxmarl.py", "test_playground.py"),
-    *("test_devices.py", "test_stable_baselines3.py", "test_sb3_ppo.py", "test_film.py", "test_train.py"),
+    *("test_docs_site.py", "test_docs.py", "test_page_browser.py", "test_folder_killed.py", "test_packaging.py"),
+    *("test_ray_actors.py", "test_programs.py", "test_jax_policy.py", "test_jaxmarl.py", "test_brax.py"),
+    *("test_playground.py", "test_experiment.py", "test_lane_simulator.py", "test_lane_simulator_fidelity.py"),
+    *("test_learner.py", "test_recurrent.py", "test_credit_torch.py", "test_spaces.py", "test_devices.py"),
+    *("test_film.py", "test_gated.py", "test_beta.py"),
 )
-"""Files that take more than half a minute, the longest first: `make test-slow` runs them in this order, so that none
-starts last."""
-memory = {"limit": 0}
+"""Files that take more than a quarter of a minute, the longest first: `make test-slow` runs them in this order, so that
+none starts last."""
+ENOUGH = 200
+"""Number of new programs after which a test process clears the caches of JAX, which it would otherwise fill again every
+few tests; `keep_memory_small` clears them when memory is short, or memory maps are."""
+MAPS = 30_000
+"""Memory maps at which `keep_memory_small` clears the caches: Linux allows a process 65,530, and an update takes about
+900."""
+memory = {"after collection": 0}
 
 
 def pytest_configure(config):
     """Reduce compilation, which takes nearly all of the time: compile without most of XLA's optimisations, and share
-    compiled programs between processes and the commands they run. Programs are released when memory is short, not
-    after a number of them, so that tests with the same shapes share them."""
-    _programs.ENOUGH = 1000
+    compiled programs between processes and the commands they run."""
+    _programs.ENOUGH = ENOUGH
     if not hasattr(config, "workerinput"):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # PyTorch's threads would busy-wait for each other
@@ -59,14 +66,14 @@ def pytest_configure(config):
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Exempt imported modules from garbage collection, which would otherwise search them during collection and in every
-    test that calls it."""
+    test that calls it. Collect less often than by default: tracing allocates much and leaves few cycles."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 20)  # traces of programs live long: collections took 8 of 200 CPU seconds
+        gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items):
@@ -78,21 +85,25 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    # Optional packages alone use more than one gigabyte.
-    memory["limit"] = max(1200 << 20, resident() + (600 << 20))
+    memory["after collection"] = resident()
 
 
-def pytest_runtest_teardown():
-    """Keep a worker below two gigabytes. Most of its memory is free, left over from compilation, and is returned to the
-    system first. If this is not enough, compiled programs are released and compiled again when needed."""
-    if resident() > memory["limit"]:
+@pytest.fixture(autouse=True, scope="module")
+def keep_memory_small():
+    """Keep a worker of `make test` below two gigabytes. Most of its memory is free, left over from compilation, and is
+    returned to the system first. If this is not enough, compiled programs are released and compiled again when needed.
+    With optional packages, which alone use more than one gigabyte, a worker may use more, because it would otherwise
+    release its programs after most files."""
+    yield
+    has_extras = memory["after collection"] > 800 << 20
+    limit = max(1200 << 20, memory["after collection"] + (1000 << 20 if has_extras else 600 << 20))
+    if resident() > limit:
         return_free_memory()
-    if resident() > memory["limit"]:
+    if resident() > limit or memory_maps() > MAPS:
         eqx.clear_caches()
         jax.clear_caches()
         gc.collect()
         return_free_memory()
-        memory["limit"] = max(memory["limit"], resident() + (200 << 20))  # not again after every test
 
 
 def return_free_memory():
@@ -106,6 +117,12 @@ def resident():
     """Return the resident memory of this process in bytes; 0 if unknown."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.exists() else 0
+
+
+def memory_maps():
+    """Return the number of memory maps of this process; 0 if unknown."""
+    maps = Path("/proc/self/maps")
+    return maps.read_bytes().count(b"\n") if maps.exists() else 0
 
 
 @pytest.fixture

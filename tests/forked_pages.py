@@ -1,11 +1,13 @@
 """``python forked_pages.py PROCESSES PAGE FOLDER PAGE FOLDER …``: run pages of the documentation, several at a time.
 
 Every page runs in its folder, in a process that begins as a copy of this one, which has imported what nearly all pages
-need and computed nothing: importing it takes longer than running most of them. Warnings are errors. A page prints what
+need and computed nothing: importing it takes longer than running most of them. Warnings are errors, but for pages that
+need other packages, which may warn. A page prints what
 ``docs/run_page.py`` prints, into the file `stdout` of its folder; its errors are in `stderr`. This process prints a
 line for every page that is done, with its exit code.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -27,7 +29,7 @@ def run(page: str, folder: str) -> None:
         stream.flush()
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), stream.fileno())
     warnings.resetwarnings()
-    warnings.simplefilter("error")
+    warnings.simplefilter("default" if run_page.needs(Path(page).read_text(encoding="utf-8")) else "error")
     run_page.main([page])
 
 
@@ -51,6 +53,8 @@ def start(page: str, folder: str) -> int:
 def main(processes: int, *arguments: str) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # imported modules stay: no page searches them for garbage, nor copies their memory for it
+    gc.set_threshold(50_000, 20, 20)  # tracing allocates much and leaves few cycles
     warnings.simplefilter("ignore")  # JAX warns of every fork
     waiting = list(zip(arguments[::2], arguments[1::2], strict=True))
     running: dict[int, str] = {}

@@ -135,11 +135,11 @@ def test_it_can_be_compiled_mapped_and_differentiated(net):
     plain = fx.credit(net, psi)
     atol = tolerance(net, np.asarray(psi), np.float32)
     np.testing.assert_allclose(jax.jit(lambda x: fx.credit(net, x))(psi), plain, atol=atol)
-    np.testing.assert_allclose(jax.vmap(lambda x: fx.credit(net, x))(psi), plain, atol=atol)
+    np.testing.assert_allclose(jax.jit(jax.vmap(lambda x: fx.credit(net, x)))(psi), plain, atol=atol)
     static = jax.jit(fx.credit, static_argnums=0)
     np.testing.assert_allclose(static(net, psi), plain, atol=atol)
     w = jnp.asarray(RNG.normal(size=net.shape[0]), dtype=jnp.float32)
-    gradient = jax.grad(lambda x: fx.credit(net, x) @ w)(psi[0])
+    gradient = jax.jit(jax.grad(lambda x: fx.credit(net, x) @ w))(psi[0])
     np.testing.assert_allclose(gradient, np.asarray(w, dtype=np.float64) @ net.to_dense(), atol=1e-3)
 
 

@@ -31,7 +31,7 @@ PAGES = {
 }
 NEEDS = {page: run_page.needs(path.read_text(encoding="utf-8")) for page, path in PAGES.items()}
 NEEDS |= {str(page.relative_to(ROOT)): ["nbclient", "ipykernel"] for page in notebooks.TUTORIALS}
-DRAWN = {f"docs/{page}" for page in make_figures.PAGES}
+DRAWN = {f"docs/{page}" for page in (*make_figures.PAGES, *make_figures.PARTS)}
 """Pages that run when the site is built: `test_docs_site.py` looks at what they print, so that they run once."""
 MARKS = {"torch": pytest.mark.torch, "stable_baselines3": pytest.mark.sb3, "pyRDDLGym": pytest.mark.rddl}
 MARKS |= dict.fromkeys(("nbclient", "ipykernel"), pytest.mark.slow)
@@ -57,7 +57,7 @@ def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _run_forked(folders: dict[Path, Path], runs: dict[Path, Future]) -> None:
-    """The same for pages that need only what factorax does, in less time (`forked_pages.py`)."""
+    """The same in less time (`forked_pages.py`)."""
     command = [sys.executable, str(FORKED_PAGES), str(max(1, (os.cpu_count() or 1) - 1))]
     command += [str(path) for pair in folders.items() for path in pair]
     try:
@@ -80,8 +80,9 @@ def runs(request, tmp_path_factory):
     wanted = [item.callspec.params["page"] for item in items if item.get_closest_marker("skip") is None]
     folders = {page: tmp_path_factory.mktemp("page") for page in wanted}
     texts = {page: PAGES[page].read_text(encoding="utf-8") for page in wanted}
-    plain = [page for page in wanted if not NEEDS[page] and not run_page.header(texts[page], "trains")]
-    plain = plain if hasattr(os, "fork") else []
+    alone = {page for page in wanted if PAGES[page] in notebooks.TUTORIALS or "ray" in NEEDS[page]}
+    alone |= {page for page in wanted if run_page.header(texts[page], "trains")}
+    plain = [page for page in wanted if page not in alone] if hasattr(os, "fork") else []
     futures = {page: Future() for page in plain}
     with ThreadPoolExecutor(2) as pool:
         if plain:

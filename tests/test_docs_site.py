@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from printed import check_printed
+from printed import agrees, check_printed
 
 pytestmark = pytest.mark.slow  # builds the site, whose figures are drawn by running pages
 
@@ -18,8 +18,10 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
 import make_figures  # noqa: E402
+import run_page  # noqa: E402
 
 WIDTHS = (1400, 390)
+HEIGHT = 300  # a larger window is more to draw, and shows nothing else
 THEMES = ("dark", "light")
 
 LOOK = """() => ({
@@ -81,8 +83,12 @@ def address(site):
 
 @pytest.fixture(scope="module")
 def visits(site, address, browser):
-    """What was seen on every page, by its path; and everything that is wrong, each with its page."""
-    context = browser.new_context(viewport={"width": WIDTHS[0], "height": 900}, color_scheme="light")
+    """What was seen on every page, by its path; and everything that is wrong, each with its page.
+
+    Every page is seen with both themes at both widths. It opens with the theme and the width that the last page ended
+    with, because changing them takes as long as loading a page.
+    """
+    context = browser.new_context(viewport={"width": WIDTHS[0], "height": HEIGHT}, color_scheme=THEMES[0])
     page = context.new_page()
     wrong, place = [], [""]
     page.on("console", lambda message: message.type == "error" and wrong.append(f"{place[0]}: console: {message.text}"))
@@ -93,13 +99,12 @@ def visits(site, address, browser):
             urlsplit(request.url).hostname in ("127.0.0.1", None) or wrong.append(f"{place[0]}: requests {request.url}")
         ),
     )
-    pages = {}
+    pages, themes, widths = {}, THEMES, WIDTHS
     for path in sorted(set(site.rglob("*.html")) - set((site / "_static").rglob("*"))):
         place[0] = path.relative_to(site).as_posix()
-        page.set_viewport_size({"width": WIDTHS[0], "height": 900})
         page.goto(f"{address}/{place[0]}", wait_until="load")
         pages[place[0]] = page.evaluate(LOOK)
-        for theme in THEMES:
+        for theme in themes:
             page.emulate_media(color_scheme=theme)
             try:
                 page.wait_for_function(
@@ -107,10 +112,12 @@ def visits(site, address, browser):
                 )
             except Exception:
                 wrong.append(f"{place[0]}: does not show the theme that the browser prefers, {theme}")
-            for width in WIDTHS:
-                page.set_viewport_size({"width": width, "height": 900})
+            for width in widths:
+                page.set_viewport_size({"width": width, "height": HEIGHT})
                 if too_wide := page.evaluate(OVERFLOW):
                     wrong.append(f"{place[0]}: overflows at {width} pixels, {theme}: {too_wide}")
+            widths = widths[::-1]
+        themes = themes[::-1]
     context.close()
     return pages, wrong
 
@@ -125,6 +132,17 @@ def test_a_page_that_draws_figures_prints_what_it_shows(build, page):
     """As `test_docs.py` checks of the other pages, which do not run when the site is built."""
     assert make_figures.printed(page).exists(), build[0].stderr
     check_printed(ROOT / "docs" / page, json.loads(make_figures.printed(page).read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", make_figures.PARTS)
+def test_a_part_that_another_continues_prints_what_it_shows(build, page):
+    """All of its blocks are one cell of that notebook."""
+    assert make_figures.printed(page).exists(), build[0].stderr
+    blocks = run_page.blocks((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    shown = "".join(block.shown for block in blocks if block.shown is not None)
+    assert len(shown.split()) > 20
+    out = json.loads(make_figures.printed(page).read_text(encoding="utf-8"))
+    assert agrees(out, shown), f"docs/{page} shows:\n{shown}\nprinted:\n{out}"
 
 
 @pytest.mark.browser

@@ -1,5 +1,6 @@
 """Action spaces as flat components and back: sampled actions lie in the space, in the order it has them."""
 
+import functools
 import pickle
 import subprocess
 import sys
@@ -40,7 +41,7 @@ SPACES = {
         ]
     ),
 }
-every = pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+every = pytest.mark.parametrize("name", SPACES)
 how = pytest.mark.parametrize("bounded", ["scale", "clip", "tanh", "beta"])
 
 
@@ -59,26 +60,37 @@ def draw(actions, seed=0, batch=(), scale=2.0):
     return scale * jax.random.normal(one, shape), spread
 
 
+@functools.cache
+def sampled(name, bounded):
+    """The components of a space, and samples and modes of random parameters, compiled once for all tests."""
+    actions = ActionSpace.of(SPACES[name], bounded=bounded)
+
+    @jax.jit
+    def drawn():
+        parameters, spread = draw(actions, batch=(50,))
+        return actions.sample(jax.random.key(1), parameters, spread), actions.mode(parameters)
+
+    return actions, drawn()
+
+
 @pytest.mark.slow
 @every
 @how
-def test_what_is_drawn_lies_in_the_space(space, bounded):
-    actions = ActionSpace.of(space, bounded=bounded)
-    parameters, spread = draw(actions, batch=(50,))
-    drawn = jax.jit(lambda p, s: (actions.sample(jax.random.key(1), p, s), actions.mode(p)))(parameters, spread)
+def test_what_is_drawn_lies_in_the_space(name, bounded):
+    actions, drawn = sampled(name, bounded)
     assert drawn[0].shape == drawn[1].shape == (50, len(actions))
     for row in np.concatenate(drawn):
-        assert space.contains(actions.to_environment(row)), actions.to_environment(row)
+        assert SPACES[name].contains(actions.to_environment(row)), actions.to_environment(row)
 
 
 @pytest.mark.slow
 @every
 @how
-def test_jax_gets_the_same_elements(space, bounded):
-    actions = ActionSpace.of(space, bounded=bounded)
-    flat = actions.sample(jax.random.key(1), *draw(actions))
-    by_numpy = actions.to_environment(np.asarray(flat))
-    assert space.contains(by_numpy)
+def test_jax_gets_the_same_elements(name, bounded):
+    actions, (samples, _) = sampled(name, bounded)
+    flat = np.asarray(samples)[0]
+    by_numpy = actions.to_environment(flat)
+    assert SPACES[name].contains(by_numpy)
     by_jax = jax.jit(lambda a: actions.to_environment(a, jnp))(flat)
     leaves = [jax.tree.leaves(dict(tree) if isinstance(tree, dict) else tree) for tree in (by_numpy, by_jax)]
     for a, b in zip(*leaves, strict=True):
@@ -137,10 +149,10 @@ def test_choices_bounds_and_widths():
 @pytest.mark.slow
 @every
 @how
-def test_workers_receive_an_equal_space(space, bounded):
+def test_workers_receive_an_equal_space(name, bounded):
     """By plain pickling, also after what it caches has been used, and without what is cached."""
-    actions = ActionSpace.of(space, bounded=bounded)
-    flat = np.asarray(actions.sample(jax.random.key(1), *draw(actions)))
+    actions, (samples, _) = sampled(name, bounded)
+    flat = np.asarray(samples)[0]
     element = actions.to_environment(flat)
     received = pickle.loads(pickle.dumps(actions))
     assert set(received.__dict__) == {"space", "kinds", "choices", "low", "high", "blocks", "spread_of_state"}
@@ -171,7 +183,8 @@ def test_an_unsupported_space_is_named_by_its_part(space, message):
 
 @how
 @every
-def test_all_rows_at_once_are_the_rows_one_by_one(space, bounded):
+def test_all_rows_at_once_are_the_rows_one_by_one(name, bounded):
+    space = SPACES[name]
     flat = ActionSpace.of(space, bounded=bounded)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(5, len(flat))).astype(np.float32) * 2

@@ -51,8 +51,8 @@ def test_an_effect_that_changes_sign_with_the_state():
 
 def test_where_there_is_nothing_little_is_found():
     """The rate on such data, not a promise: see the page on discovery."""
-    found = [gated_critic(bandit(4, 2, lambda a: 0.0, 300, seed), seed=seed).found() for seed in range(1000, 1010)]
-    assert np.sum(found) <= 2  # of 80 pairs
+    found = [gated_critic(bandit(4, 2, lambda a: 0.0, 300, seed), seed=seed).found() for seed in range(1000, 1005)]
+    assert np.sum(found) <= 1  # of 40 pairs
 
 
 def test_the_same_seed_gives_the_same_gates():

@@ -44,6 +44,7 @@ def test_trajectories_are_those_of_the_package(name, rounding):
     for_reset, keys = keys_of(actions)
     first, steps = play(problem, actions)
     observed, state = jax.jit(env.reset)(jax.random.key_data(for_reset))
+    step = jax.jit(env.step)
     length = problem.observation_space.shape[0] // len(env.agents)
     ends = np.cumsum([int(np.prod(env.action_space(agent).shape)) for agent in env.agents])
 
@@ -57,7 +58,7 @@ def test_trajectories_are_those_of_the_package(name, rounding):
     for key, action, new in zip(keys, actions, steps, strict=True):
         parts = zip(env.agents, np.split(np.asarray(action), ends), strict=False)
         by_agent = {agent: jnp.asarray(part.reshape(env.action_space(agent).shape)) for agent, part in parts}
-        observed, state, rewards, dones, _ = env.step(jax.random.key_data(key), state, by_agent)
+        observed, state, rewards, dones, _ = step(jax.random.key_data(key), state, by_agent)
         same(new.obs, observed)
         np.testing.assert_allclose(new.psi, [rewards[agent] for agent in env.agents], rounding)
         assert not dones["__all__"]
@@ -151,7 +152,7 @@ def test_unavailable_actions_are_never_chosen(battle):
     assert spec.action_mask.choices == (8, 8, 8)
     new = step(KEY, with_health(state, unit_1=0.0), action)
     env = make("HeuristicEnemySMAX", scenario=map_of("3m"), max_steps=2)
-    available = env.get_avail_actions(new.state[0])
+    available = jax.jit(env.get_avail_actions)(new.state[0])
     np.testing.assert_array_equal(new.obs["action_mask"], np.concatenate([available[agent] for agent in env.agents]))
     np.testing.assert_array_equal(new.obs["action_mask"][8:16], [0, 0, 0, 0, 1, 0, 0, 0])  # the dead stay
     assert contains(problem.observation_space, new.obs)
@@ -159,7 +160,7 @@ def test_unavailable_actions_are_never_chosen(battle):
 
     learner = Learner.of(problem, None, Config(**TINY, policy="shared"))
     rows = jnp.broadcast_to(spec.observations.row(new.obs, jnp), (64, spec.n_inputs))
-    chosen = np.asarray(learner.act(learner.init(0), KEY, rows)).astype(int)
+    chosen = np.asarray(jax.jit(learner.act)(jax.jit(learner.init)(0), KEY, rows)).astype(int)
     assert (chosen[:, 1] == 4).all()
     assert np.asarray(new.obs["action_mask"]).reshape(3, 8)[np.arange(3), chosen].all()
 
@@ -167,7 +168,7 @@ def test_unavailable_actions_are_never_chosen(battle):
 def test_legal_moves_of_hanabi():
     problem, env = from_jaxmarl("hanabi"), make("hanabi")
     state, first = jax.jit(problem.reset)(KEY)
-    legal = env.get_legal_moves(state[0])
+    legal = jax.jit(env.get_legal_moves)(state[0])
     np.testing.assert_array_equal(first["action_mask"], np.concatenate([legal[agent] for agent in env.agents]))
     assert 0 < first["action_mask"].sum() < first["action_mask"].size
 

@@ -24,15 +24,20 @@ def random_network(make, seed=0):
 
 
 def rollout(learner, state):
-    """A batch of the policy of this state."""
-    _, _, transitions = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
-    return TrainingBatch(
-        obs=transitions.obs,
-        local=learner.see(transitions.obs),
-        action=transitions.action,
-        psi=transitions.psi,
-        next_obs=transitions.next_obs,
-        next_local=learner.see(transitions.next_obs),
-        terminated=transitions.terminated,
-        truncated=transitions.truncated,
-    )
+    """A batch of the policy of this state, compiled as a whole, in less time than its operations one by one."""
+
+    @jax.jit
+    def batch(state):
+        _, _, transitions = learner.collector.collect(learner.behaviour(state), state.environments, state.key)
+        return TrainingBatch(
+            obs=transitions.obs,
+            local=learner.see(transitions.obs),
+            action=transitions.action,
+            psi=transitions.psi,
+            next_obs=transitions.next_obs,
+            next_local=learner.see(transitions.next_obs),
+            terminated=transitions.terminated,
+            truncated=transitions.truncated,
+        )
+
+    return batch(state)

@@ -83,15 +83,21 @@ def test_choices_and_masks_are_split_too():
     mask = jax.random.bernoulli(jax.random.key(9), 0.6, (T, B, N))
     spec, agent, acted, batch = case(gym.spaces.MultiDiscrete([3] * N), STEPS, mask)
     config = dataclasses.replace(STEPS, minibatch_of="factors")
-    samples = Update(spec, STEPS).samples(acted, batch)
-    minibatches = FactorUpdate(spec, config).for_minibatches(agent, samples)
-    rows = minibatches.take(jnp.arange(minibatches.size))
-    assert rows.factor_mask.dtype == bool
-    np.testing.assert_array_equal(rows.factor_mask.reshape(-1, N), samples.factor_mask)
-    np.testing.assert_array_equal(rows.component[: N + 1], [0, 1, 2, 0])
     hyper, zero = config.hyper._replace(vf_coef=0.0), jnp.float32(0.0)
-    want = Update(spec, STEPS).loss(agent, samples, acted.policy.spread, zero, hyper)[0] / N
-    got = minibatches.loss(minibatches.enter(agent), rows, acted.policy.spread, zero, hyper)[0]
+
+    @eqx.filter_jit
+    def losses(agent, acted, batch):
+        samples = Update(spec, STEPS).samples(acted, batch)
+        minibatches = FactorUpdate(spec, config).for_minibatches(agent, samples)
+        rows = minibatches.take(jnp.arange(minibatches.size))
+        want = Update(spec, STEPS).loss(agent, samples, acted.policy.spread, zero, hyper)[0] / N
+        got = minibatches.loss(minibatches.enter(agent), rows, acted.policy.spread, zero, hyper)[0]
+        return samples.factor_mask, rows.factor_mask, rows.component, got, want
+
+    of_steps, of_rows, component, got, want = losses(agent, acted, batch)
+    assert of_rows.dtype == bool
+    np.testing.assert_array_equal(of_rows.reshape(-1, N), of_steps)
+    np.testing.assert_array_equal(component[: N + 1], [0, 1, 2, 0])
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
@@ -101,7 +107,7 @@ def test_a_loop_of_minibatches_gives_back_an_agent():
     spec, agent, _, batch = case(gym.spaces.Box(-1, 1, (N,)), config)
     rule = FactorUpdate(spec, config)
     state = rule.optimiser().init(eqx.filter(agent, eqx.is_inexact_array))
-    new, after, *_ = rule.learn(agent, state, batch, kl_coef=jnp.float32(0.3), key=jax.random.key(0))
+    new, after, *_ = eqx.filter_jit(rule.learn)(agent, state, batch, kl_coef=jnp.float32(0.3), key=jax.random.key(0))
     assert jax.tree.structure(new) == jax.tree.structure(agent)
     assert jax.tree.structure(after) == jax.tree.structure(state)
     count = [int(x) for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.integer)]

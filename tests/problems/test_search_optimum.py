@@ -79,8 +79,9 @@ def test_by_hand():
 
 @pytest.mark.slow
 def test_it_can_be_traced():
+    traced = jax.jit(lambda c, k, penalty: best_action(c, k=k, penalty=penalty), static_argnums=(1, 2))
     for c, k, penalty in instances():
-        got = jax.jit(lambda c, k=k, penalty=penalty: best_action(c, k=k, penalty=penalty))(jnp.asarray(c, jnp.float32))
+        got = traced(jnp.asarray(c, jnp.float32), k, penalty)
         want = best_action(c.astype(np.float32).astype(np.float64), k=k, penalty=penalty)
         ours, theirs = (cost(np.asarray(a, np.float64), c, k, penalty, 1) for a in (got, want))
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

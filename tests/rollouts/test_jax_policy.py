@@ -75,7 +75,7 @@ CASES = {
 }
 
 
-WORKERS = {"gru": (1, 2, 5)}
+WORKERS = {"gru": (1, 3)}
 """Numbers of workers, two for the other cases: only memory would show who played which environment."""
 
 

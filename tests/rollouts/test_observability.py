@@ -12,7 +12,7 @@ import pytest
 
 import factorax as fx
 from factorax import runs
-from factorax.learning import Config
+from factorax.learning import Callback, Config
 from factorax.problems import Step, chain, contextual_bandit, queues
 from factorax.problems.failures import EpisodeLost
 from factorax.rollouts import SeedWarning
@@ -48,8 +48,19 @@ class Rooms(gym.Env):
         return obs, 0.0, self.ends, False, {"vector_reward": -self.warm}
 
 
-def learn(problem, network=None, **settings):
-    fx.FactoredPPO(problem, network, **SMALL | settings).learn(8, progress_bar=False)
+class Started(Exception):
+    """Training has started, and everything that is checked before has been checked."""
+
+
+class Start(Callback):
+    def on_training_start(self, model):
+        raise Started
+
+
+def start_learning(problem, network=None, **settings):
+    """Start to train, but compile nothing."""
+    with pytest.raises(Started):
+        fx.FactoredPPO(problem, network, **SMALL | settings).learn(8, Start(), progress_bar=False)
 
 
 def test_whether_actions_reach_observations():
@@ -207,17 +218,19 @@ def test_where_there_is_no_warning():
     """Local actors, a network that lacks nothing, actions that no observation shows, and where it is turned off."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learn(queues(2), policy="shared")
-        learn(queues(2), fx.InfluenceNetwork.complete(*queues(2).network.shape))
-        learn(lambda: Rooms(visible=False))
-        learn(chain(3))
-        learn(queues(2), check_network=False)
-        learn(queues(2), estimator="vanilla")
-        learn(lambda: Rooms(visible=True), fx.InfluenceNetwork._derive(np.array([[1, 0], [1, 0]], bool), None, None))
+        start_learning(queues(2), policy="shared")
+        start_learning(queues(2), fx.InfluenceNetwork.complete(*queues(2).network.shape))
+        start_learning(lambda: Rooms(visible=False))
+        start_learning(chain(3))
+        start_learning(queues(2), check_network=False)
+        start_learning(queues(2), estimator="vanilla")
+        start_learning(
+            lambda: Rooms(visible=True), fx.InfluenceNetwork._derive(np.array([[1, 0], [1, 0]], bool), None, None)
+        )
         fx.FactoredPPO(queues(2), **SMALL).learn(0, progress_bar=False)
 
 
 @pytest.mark.slow
 def test_shared_actors_without_local_observations_see_everything():
     with pytest.warns(fx.StructureWarning, match=MESSAGE):
-        learn(lambda: Rooms(visible=True), policy="shared")
+        start_learning(lambda: Rooms(visible=True), policy="shared")

@@ -5,6 +5,7 @@ Every life begins as a fork of this process, which has loaded everything and com
 cache. A line for every death: how many steps the last whole checkpoint had then, and what lay about.
 """
 
+import gc
 import json
 import os
 import random
@@ -21,6 +22,8 @@ from factorax.learning import Config, checkpoints, factored_ppo  # noqa: E402
 from factorax.runs import recorder  # noqa: E402
 
 LOADED = (factored_ppo, runs.train, problems.find_problem("chain:3"))  # here, and not in every life
+gc.freeze()  # so that no life searches it for garbage
+gc.set_threshold(50_000, 20, 20)  # tracing allocates much and leaves few cycles
 
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
 CONFIG = Config(total_timesteps=6000, normalize_reward=True, kl_coef_target=0.01, **SMALL)

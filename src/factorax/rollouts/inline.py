@@ -15,6 +15,7 @@ class Inline(Backend):
     """
 
     def __init__(self, plan: Plan, seconds: float = math.inf):
+        super().__init__()
         self.seconds = seconds
         self._player = Player(plan, 0, plan.n_envs)
         self._next: Iteration | None = None

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .recycled import RecycledArrays
+
 
 class Transition(NamedTuple):
     """One step of B environments as JAX or NumPy arrays; ``[T, B, ...]`` for a rollout."""
@@ -105,25 +107,20 @@ def whole(sent: Slim) -> Transition:
     return rest._replace(obs=obs, episode_psi=total, episode_length=length)
 
 
-def side_by_side(parts: Sequence[Transition]) -> Transition:
-    """Concatenate rollouts of different environments, ``[T, B₁ + B₂ + …, ...]``, in new arrays."""
+def side_by_side(parts: Sequence[Transition], arrays: RecycledArrays | None = None) -> Transition:
+    """Concatenate rollouts of different environments, ``[T, B₁ + B₂ + …, ...]``, in new or recycled arrays."""
+    source = arrays if arrays is not None else RecycledArrays()
     return Transition(
-        *(
-            _join(name, [getattr(part, name) for part in parts], [part.terminated.shape for part in parts])
-            for name in Transition._fields
-        )
+        *(_join(name, [getattr(part, name) for part in parts], parts, source) for name in Transition._fields)
     )
 
 
-def _join(name: str, arrays: list[Any], shapes: list[tuple[int, ...]]) -> Any:
-    example = next((array for array in arrays if array is not None), None)
+def _join(name: str, columns: list[Any], parts: Sequence[Transition], source: RecycledArrays) -> Any:
+    example = next((column for column in columns if column is not None), None)
     if example is None:
         return None
-    missing = OPTIONAL.get(name, False)
-    return np.concatenate(
-        [
-            np.full((*shape, *example.shape[2:]), missing) if array is None else array
-            for array, shape in zip(arrays, shapes, strict=True)
-        ],
-        axis=1,
-    )
+    ends = np.cumsum([part.terminated.shape[1] for part in parts]).tolist()
+    joined = source.get(name, (len(example), ends[-1], *example.shape[2:]), example.dtype)
+    for first, end, column in zip([0, *ends], ends, columns, strict=False):
+        joined[:, first:end] = OPTIONAL.get(name, False) if column is None else column
+    return joined

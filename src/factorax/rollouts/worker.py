@@ -22,6 +22,10 @@ def main() -> None:
     for name in ("SIGINT", "SIGHUP"):  # the driver also receives it and decides
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if hasattr(os, "SCHED_BATCH"):
+        # On waking up, do not interrupt the driver, which is about to wake up other workers.
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(EOFError, ConnectionError):
         serve(*channel.join())
     sys.stdout.flush()

@@ -135,10 +135,17 @@ def test_every_component_remembers_for_itself():
 
 def losses(learner, state, transitions):
     """The loss of a whole rollout, and its gradient, by sequences of the settings' length and by hand."""
-    batch, *_ = learner.training_batch(state, transitions)
-    batch, _ = learner._remembered(state, batch)
     rule, c = learner.rule, learner.config
-    samples = rule.samples(state.agent, batch)
+
+    @eqx.filter_jit
+    def prepare(state, transitions):
+        """Also an agent that did not act, so that ratios are not one."""
+        batch, *_ = learner.training_batch(state, transitions)
+        batch, _ = learner._remembered(state, batch)
+        agent = jax.tree.map(lambda x: x + 0.05 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), state.agent)
+        return batch, rule.samples(state.agent, batch), agent
+
+    batch, samples, agent = prepare(state, transitions)
     old = state.agent.policy.spread
 
     def ours(agent):
@@ -171,8 +178,6 @@ def losses(learner, state, transitions):
             total = total - gain.sum(axis=-1).mean() + c.vf_coef * value_loss
         return total / (c.n_steps // c.sequence_length)
 
-    # Not the policy that acted, so that ratios are not one.
-    agent = jax.tree.map(lambda x: x + 0.05 * jnp.cos(jnp.arange(x.size).reshape(x.shape)), state.agent)
     return tuple(eqx.filter_jit(eqx.filter_value_and_grad(loss))(agent) for loss in (ours, by_hand))
 
 
@@ -211,11 +216,12 @@ def test_the_memory_in_a_rollout_is_that_of_its_episodes():
     state = learner.init()
     collect = lambda state: learner.collector.collect(learner.behaviour(state), state.environments, state.key)  # noqa: E731
     _, _, t = jax.jit(collect)(state)
-    ended = np.asarray(t.terminated | t.truncated)
+    remember = jax.jit(lambda obs, memory: state.agent.policy.step(obs, learner.see(obs), memory)[1])
+    ended, obs = np.asarray(t.terminated | t.truncated), np.asarray(t.obs)
     memory = np.zeros_like(t.memory[0])
     for step in range(24):
         np.testing.assert_allclose(t.memory[step], memory, atol=1e-6)
-        memory = np.array(state.agent.policy.step(t.obs[step], learner.see(t.obs[step]), memory)[1])
+        memory = np.array(remember(obs[step], memory))
         memory[ended[step]] = 0.0
 
 

@@ -17,14 +17,13 @@ def test_all_lags_together_are_the_corridor():
             assert travel_times(grid, kind=kind).returns_network == influence(grid, "corridor", kind=kind)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("light", [0, 1, 5])
-def test_no_street_feels_a_light_before_its_lag(light):
-    """One switch more or less, in the middle of episodes with random actions."""
+@pytest.fixture(scope="module")
+def corridor():
+    """A problem, and a function that tells when its streets feel that a light does something else at one moment; it is
+    compiled once for all lights."""
     problem = lanes(2, 6, norm="fixed", network="corridor", horizon=STEPS + 60)
-    lags = problem.influence("travel").lags[light]
 
-    def first_change(key, at):
+    def first_change(key, at, light):
         for_reset, for_actions = jax.random.split(key)
         state, _ = problem.reset(for_reset)
         actions = jax.random.bernoulli(for_actions, 0.1, (STEPS + 60, 12)).astype(jnp.int8)
@@ -37,12 +36,22 @@ def test_no_street_feels_a_light_before_its_lag(light):
 
             return jax.lax.scan(step, state, actions)[1]
 
-        differs = play(actions) != play(other)
+        one, two = jax.vmap(play)(jnp.stack([actions, other]))
+        differs = one != two
         return jnp.where(differs.any(axis=0), differs.argmax(axis=0) - at, 10**6)
 
+    return problem, jax.jit(jax.vmap(first_change, in_axes=(0, 0, None)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("light", [0, 1, 5])
+def test_no_street_feels_a_light_before_its_lag(light, corridor):
+    """One switch more or less, in the middle of episodes with random actions."""
+    problem, first_changes = corridor
+    lags = problem.influence("travel").lags[light]
     keys = jax.random.split(jax.random.key(light), EPISODES)
     times = jnp.asarray(np.random.default_rng(light).integers(0, 60, EPISODES))
-    found = np.asarray(jax.jit(jax.vmap(first_change))(keys, times)).min(axis=0)
+    found = np.asarray(first_changes(keys, times, light)).min(axis=0)
     assert (found[lags >= 0] >= lags[lags >= 0]).all()
     assert (found[lags < 0] == 10**6).all()
     late = lags >= 10

@@ -31,6 +31,7 @@ from .driving import (
 from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .observations import Readings
+from .repeatable_sums import sums_by_index
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch
 
@@ -374,8 +375,8 @@ class LaneSimulator:
         flat = section.astype(jnp.int32) * routes + np.arange(routes)
         # Zeros of empty slots are dropped: a GPU would add them to the same number, one after another.
         flat = jnp.where(occupied, flat, sections * routes).reshape(-1)
-        columns = jnp.stack([x.reshape(-1) for x in values], axis=-1)
-        return list(jax.ops.segment_sum(columns, flat, sections * routes).T)
+        single = 4  # speed and distance of the first and second car of a section
+        return sums_by_index([x.reshape(-1) for x in values], flat, sections * routes, single=single)
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might

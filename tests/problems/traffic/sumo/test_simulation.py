@@ -64,3 +64,25 @@ def test_cars_that_move_have_not_waited(sumo):
         assert waiting.tolist() == [env.simulation.api.vehicle.getWaitingTime(name) for name in names]
         longest = max(longest, *waiting)
     assert longest > 10
+
+
+def test_several_seconds_in_one_call_count_the_collisions_of_each(sumo):
+    """Cars that ignore red lights and each other: counts and cars are as after single seconds."""
+    env = sumo(2, 2)
+
+    def played(at_once):
+        env.reset(seed=3)
+        simulation, total = env.simulation, np.zeros(2, int)
+        for _ in range(12):
+            for car in simulation.api.vehicle.getIDList():
+                simulation.api.vehicle.setSpeedMode(car, 0)
+                simulation.api.vehicle.setSpeed(car, 12.0)
+            counts = [simulation.run(5)] if at_once else [simulation.run(1) for _ in range(5)]
+            total += np.sum(counts, axis=0)
+        names, roads, position, speed = simulation.cars()
+        assert simulation.step_count == 62
+        return total.tolist(), list(names), roads, position.tolist(), speed.tolist()
+
+    single = played(at_once=False)
+    assert single[0][0] > 1
+    assert played(at_once=True) == single

@@ -129,28 +129,33 @@ class PhaseView:
 
         Workers call it at every decision, so it makes as few calls of NumPy as possible.
         """
-        f, (n, _, lanes), width = self.n_features, self.shape, self.width
-        strong, weak, longest, now, most, total = (out[..., 1 + i * f : 1 + (i + 1) * f] for i in range(6))
-        sums, present = out[..., 1 : 1 + 6 * f], out[..., :1]
+        f, (n, phases, lanes), width = self.n_features, self.shape, self.width
+        longest, now, most, total = (out[..., 1 + i * f : 1 + (i + 1) * f] for i in range(2, 6))
+        strong_and_weak = out[..., 1 : 1 + 2 * f].reshape(-1, n, phases, 2, f).swapaxes(2, 3)
+        sums, present = out[..., 1 : 1 + 6 * f], out[..., 0]
         is_current, seconds_if_current, seconds = (out[..., i] for i in (-3, -2, -1))
-        served, protected, permissive, of_lanes = self.served, self.protected, self.permissive, self._served_by_lane
+        # One product for the sums over lanes with protected green, permissive green, any green, and over all lanes.
+        weights = np.concatenate([self.protected, self.permissive, self.served, np.ones((n, 1, lanes))], axis=1)
+        weights, of_lanes = weights.astype(np.float32), self._served_by_lane
+        summed = np.empty((len(out), n, 3 * phases + 1, f), np.float32)
+        by_green, strong = summed[:, :, : 2 * phases].reshape(-1, n, 2, phases, f), summed[:, :, :phases]
+        served, of_all = summed[:, :, 2 * phases : -1, :-OTHERS], summed[:, :, -1:]
         largest, add, product = np.maximum.reduce, np.add.reduce, np.matmul
 
         def write(obs: np.ndarray) -> None:
             rows = obs.reshape(-1, n, width)
             readings = rows[..., : lanes * f].reshape(-1, n, lanes, f)
             current, elapsed = rows[..., lanes * f : -1], rows[..., -1:]
+            product(weights, readings, out=summed)
+            strong_and_weak[...] = by_green
             # NumPy reduces the first axis of an array several times as fast as one in the middle, in the same order.
-            by_lane = readings.transpose(2, 0, 1, 3)
-            product(protected, readings, out=strong)
-            product(permissive, readings, out=weak)
-            longest[...] = largest(of_lanes * by_lane[..., None, :], 0)
-            now[...] = product(current[..., None, :], strong)
-            most[...] = largest(strong, -2, keepdims=True)
-            total[...] = add(by_lane, 0)[..., None, :]
+            largest(of_lanes * readings.transpose(2, 0, 1, 3)[..., None, :], 0, out=longest)
+            now[...] = add(current[..., None] * strong, 2, keepdims=True)
+            most[...] = largest(strong, 2, keepdims=True)
+            total[...] = of_all
             np.multiply(sums, SPREAD, out=sums)
             np.log1p(sums, out=sums)
-            present[...] = product(served, add(readings[..., :-OTHERS], -1, keepdims=True))
+            add(served, -1, out=present)
             is_current[...] = current
             np.multiply(current, elapsed, out=seconds_if_current)
             seconds[...] = elapsed

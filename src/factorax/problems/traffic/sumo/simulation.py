@@ -83,10 +83,12 @@ class Simulation:
         # libsumo's own step asks in Python whether anyone listens to steps: nobody does.
         compiled = getattr(sys.modules.get(self.api.vehicle.__module__), "_libsumo", None)
         self._step = self.api.simulationStep if compiled is None else partial(compiled.simulation_step, 0.0)
-        counts = "getCollidingVehiclesNumber", "getStartingTeleportNumber", "getPendingVehicles"
-        *self.counts, self.pending = _asked(self.api.simulation, "simulation", counts)
-        """Functions that return how many cars collided, and how many were teleported, in the last second; and one that
-        returns the names of cars that wait to depart."""
+        # One call for several seconds, without Python between them.
+        self._step_until: Callable[[float], Any] | None = None if compiled is None else compiled.simulation_step
+        counts = "getCollidingVehiclesNumber", "getStartingTeleportNumber", "getPendingVehicles", "getTime"
+        *self.counts, self.pending, self._now = _asked(self.api.simulation, "simulation", counts)
+        """Functions that return how many cars collided, and how many were teleported, in the last call of SUMO; and one
+        that returns the names of cars that wait to depart."""
         (self.show,) = _asked(self.api.trafficlight, "trafficlight", ["setRedYellowGreenState"])
         """Function of the name of a light and of the colours that it shows from now on."""
         delays = "getLaneID", "getLanePosition", "getSpeed", "getTimeLoss", "getWaitingTime"
@@ -112,6 +114,10 @@ class Simulation:
         step, (colliding, teleporting) = self._step, self.counts
         collisions = teleports = 0
         try:
+            if self._step_until is not None:
+                self._step_until(self._now() + seconds)
+                self.step_count += seconds
+                return colliding(), teleporting()  # of all seconds of the call
             for _ in range(seconds):
                 step()
                 self.step_count += 1
