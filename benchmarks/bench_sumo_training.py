@@ -78,7 +78,7 @@ def rows() -> Iterator[Row]:
         return
     lanes, sumo = time_to_target("lanes"), time_to_target("sumo")
     row = at_least("traffic 3×3, training in lanes until better than gap-out in SUMO", 1 / lanes, 1 / sumo, "", 4.0)
-    yield replace(row, ours=f"{lanes:.0f} s", yardstick=f"{sumo:.0f} s, training in SUMO, 2 processes")
+    yield replace(row, ours=f"{lanes:.0f} s", yardstick=f"{sumo:.0f} s, training in SUMO, 16 processes on two cores")
     if not SUMO_RL.exists():
         print("sumo-rl is left out: it has no environment, .venv-sumo-rl; make bench makes it")
         return

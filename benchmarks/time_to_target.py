@@ -1,6 +1,6 @@
 """Measure how long training takes until the policy is better than the controller gap-out in SUMO.
 
-Training uses the preset `traffic` on the 3×3 grid, in the lane simulator or in SUMO with two worker processes. At
+Training uses the preset `traffic` on the 3×3 grid, in the lane simulator or in SUMO with a process per environment. At
 regular intervals, the most probable actions are scored in SUMO over ten episodes. Training ends when two consecutive
 scores are better than the target. Its seconds include the import of JAX, compilation and the start of workers; the time
 of the scores is counted separately. Nothing is extrapolated.
@@ -61,7 +61,7 @@ def reach(
     problem = find_problem(PROBLEM if simulator == "lanes" else "sumo:3x3")
     options: dict[str, Any] = preset.settings | {"seed": seed} | settings
     if simulator == "sumo":
-        options |= {"rollouts": "processes", "workers": 2}
+        options |= {"rollouts": "processes", "workers": options["n_envs"]}  # a process can hold only one SUMO
     model = fx.FactoredPPO(problem, find_network(problem, preset.network or "own"), **options)
     judge = model.on(find_problem("sumo:3x3"))
     paused = paused_cpu = 0.0
