@@ -255,9 +255,9 @@ def real_array(name: str, value: Any, xp: Any = np, *, finite: bool = True) -> A
     if finite and not is_traced(array) and kind in "fV":
         check_finite(name, array)
     if isinstance(array, np.ndarray) and xp.__name__ == "jax.numpy":
-        from ._arrays import on_device
+        import jax
 
-        return on_device(array)
+        return jax.device_put(array)  # copied, where `jnp.asarray` would compile a program for every shape
     return array if xp is np else xp.asarray(array)
 
 

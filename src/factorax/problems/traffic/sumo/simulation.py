@@ -82,9 +82,9 @@ class Simulation:
         self._asked = _asked(self.api.vehicle, "vehicle", ("getRoadID", "getLanePosition", "getSpeed"))
         # libsumo's own step asks in Python whether anyone listens to steps: nobody does.
         compiled = getattr(sys.modules.get(self.api.vehicle.__module__), "_libsumo", None)
-        self._step = self.api.simulationStep if compiled is None else partial(compiled.simulation_step, 0.0)
-        # One call for several seconds, without Python between them.
+        # One call for several seconds, without Python between them, or for a single second if it is given 0.
         self._step_until: Callable[[float], Any] | None = None if compiled is None else compiled.simulation_step
+        self._step = self.api.simulationStep if self._step_until is None else partial(self._step_until, 0.0)
         counts = "getCollidingVehiclesNumber", "getStartingTeleportNumber", "getPendingVehicles", "getTime"
         *self.counts, self.pending, self._now = _asked(self.api.simulation, "simulation", counts)
         """Functions that return how many cars collided, and how many were teleported, in the last call of SUMO; and one
