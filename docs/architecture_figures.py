@@ -19,7 +19,18 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 SOURCE = Path(__file__).parent.parent / "src" / "factorax"
 FIGURES = Path(__file__).parent / "_generated"
-HELPERS = ("_arrays", "_checks", "_false_discovery", "_files", "_html", "_lazy", "_programs", "_progress", "_temporary")
+HELPERS = (
+    "_arrays",
+    "_checks",
+    "_false_discovery",
+    "_files",
+    "_html",
+    "_lazy",
+    "_programs",
+    "_progress",
+    "_temporary",
+    "_xla",
+)
 """Modules that import nothing of the library, and that any package may import."""
 
 INK, GREY, LINE = "#1b1f24", "#59636e", "#6b7682"

@@ -47,7 +47,10 @@ class Bernoulli(Distribution):
         """Draw zeros and ones."""
         import jax
 
-        return jax.random.bernoulli(key, jax.nn.sigmoid(parameters[..., 0])).astype(np.float32)
+        from .._arrays import drawn
+
+        chance = jax.nn.sigmoid(parameters[..., 0])
+        return (drawn(jax.random.uniform, key, chance.shape, chance.dtype) < chance).astype(np.float32)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
         """Return logistic noise, as the difference of two Gumbel variables: x + noise > 0 with probability σ(x)."""

@@ -62,7 +62,10 @@ class Categorical(Distribution):
         """Draw choices."""
         import jax
 
-        return jax.random.categorical(key, self._logits(parameters)).astype(np.float32)
+        from .._arrays import drawn
+
+        logits = self._logits(parameters)
+        return (logits + drawn(jax.random.gumbel, key, logits.shape, logits.dtype)).argmax(axis=-1).astype(np.float32)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
         """Return Gumbel noise, −∞ for missing choices: the choice is the argmax of x + noise."""

@@ -73,7 +73,9 @@ class Gaussian(Distribution):
         """Draw σ ε of shape ``(..., k)`` with a JAX key."""
         import jax
 
-        return jax.numpy.exp(log_std) * jax.random.normal(key, shape)
+        from .._arrays import drawn
+
+        return jax.numpy.exp(log_std) * drawn(jax.random.normal, key, shape)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
         """Draw σ ε with NumPy."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import sparse
 
+from .._arrays import drawn
 from .._checks import Count, Whole, check_each
 from ..structure import InfluenceNetwork, LaggedNetwork
 from .problem import Problem, Step
@@ -137,7 +138,7 @@ def queues(rows: int = 3, columns: int = 3, *, horizon: int = 50, hops: int = 1)
         return cars.reshape(-1) / 10
 
     def reset(key: jax.Array):
-        cars = jax.random.randint(key, (rows, columns, 2), 0, 5).astype(jnp.float32)
+        cars = drawn(jax.random.randint, key, (rows, columns, 2), 0, 5).astype(jnp.float32)
         return {"cars": cars, "time": jnp.int32(0)}, observe(cars)
 
     def step(key: jax.Array, state, action: jax.Array) -> Step:

@@ -14,7 +14,7 @@ from ..problems.traffic import LaneSimulator, Traffic
 from ..problems.traffic.animation import animate, film_writer
 from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
 from ..problems.traffic.episode import TrafficEpisode, play, play_in_sumo
-from ..problems.traffic.lane_simulator import Lanes
+from ..problems.traffic.lane_state import Lanes
 from .folder import load, read_config
 
 _OPTIONS = {"seconds": Count, "speed": Count, "sampled": bool, "seed": Seed}

@@ -18,7 +18,7 @@ from .canvas_film import encode_film, write_film_page
 from .drawing import Ways
 from .episode import TrafficEpisode
 from .grid import Grid
-from .lane_simulator import Lanes
+from .lane_state import Lanes
 
 _CARS = "cividis"
 _FORMATS = (".gif", ".mp4", ".html")

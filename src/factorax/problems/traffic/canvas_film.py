@@ -15,7 +15,8 @@ from ...structure.labels import printable
 from .drawing import Ways
 from .episode import TrafficEpisode
 from .grid import Grid
-from .lane_simulator import SECTION, Lanes
+from .lane_simulator import SECTION
+from .lane_state import Lanes
 from .signals import Signals, green_and_yellow
 
 SPEED_UNIT = 0.25

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .controllers import Controller
-from .lane_simulator import Lanes, LaneSimulator
+from .lane_simulator import LaneSimulator
+from .lane_state import Lanes
 from .observations import observe
 from .targets import global_reward
 

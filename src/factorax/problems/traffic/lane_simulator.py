@@ -7,14 +7,16 @@ that operations on all routes work on long rows.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._arrays import drawn
 from ..._checks import Count, check_type, checked
+from ..._xla import once, separately
 from .driving import (
     CAR,
     FAR,
@@ -30,8 +32,9 @@ from .driving import (
 )
 from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
+from .lane_detectors import LaneDetectors
+from .lane_state import Lanes, as_one_grid, occupied, of_one_grid, shifted
 from .observations import Readings
-from .repeatable_sums import sums_by_index
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch
 
@@ -45,36 +48,6 @@ SHORTEST_PERIOD = 12
 GREEN, YELLOW, RED = 0, 1, 2
 FEW = 16
 """Number of lights per route up to which comparing with each light is faster than a table lookup."""
-
-
-class Lanes(NamedTuple):
-    """The state of one grid: L routes with S slots each."""
-
-    section: jax.Array
-    """Section of each car, counted along its route, ``(S, L)``."""
-    place: jax.Array
-    """Position in the section, in metres; up to 300 on the street, beyond that in the junction, ``(S, L)``."""
-    speed: jax.Array
-    """Speed of each car in m/s, ``(S, L)``."""
-    wanted: jax.Array
-    """Desired speed on an empty road in m/s, ``(S, L)``."""
-    cars: jax.Array
-    """Number of cars on each route, in the first slots, ``(L,)``."""
-    waiting: jax.Array
-    """Number of cars that wait to enter each route, ``(L,)``."""
-    signals: Signals
-    time: jax.Array
-    """Number of steps so far."""
-
-
-def _shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
-    """Return the values `by` slots ahead."""
-    return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])
-
-
-def _total(terms: Iterable[jax.Array]) -> jax.Array:
-    """Return the sum of the terms in one loop over long rows, where XLA would create a reduction of many short ones."""
-    return functools.reduce(jnp.add, terms)
 
 
 class _Stop(NamedTuple):
@@ -130,6 +103,7 @@ class LaneSimulator:
             raise ValueError(
                 f"slots: got {slots}, want at least {least}, the number of cars on the longest route if none waits"
             )
+        self.looks_up = self.longest > FEW
         self.axis = np.repeat([0, 1], [2 * grid.columns, 2 * grid.rows])  # north–south routes first
         self.lights = np.zeros((self.longest, grid.n_routes), int)
         where = np.zeros((grid.n_edges, 2), int)  # section and route of every street
@@ -137,10 +111,9 @@ class LaneSimulator:
             self.lights[: len(passed), i] = passed
             for j, name in enumerate(streets):
                 where[grid.number[name]] = j, i
-        self.has_light = np.arange(self.longest)[:, None] < self.n_lights_of
         self.inner = np.flatnonzero((where[:, 0] > 0) & (grid.lengths != EXIT))
-        self.at = where[:, 0] * grid.n_routes + where[:, 1]  # index of each street in a flat (K + 1, L)
-        self.approach = self.at[grid.incoming]
+        streets = where[:, 0] * grid.n_routes + where[:, 1]  # index of each street in a flat (K + 1, L)
+        self.detectors = LaneDetectors(streets, grid.incoming, self.longest + 1, traffic.standstill, self.looks_up)
 
     def reset(self, key: jax.Array) -> Lanes:
         """Return the initial state: standing cars with random desired speeds."""
@@ -148,7 +121,7 @@ class LaneSimulator:
         slot = np.arange(self.slots)[:, None]
         alive = slot < self.n_first
         section = np.where(alive, self.n_first - 1 - slot, 0)
-        factor = 1 + self.traffic.speed_deviation * jax.random.normal(key, shape, self.dtype)
+        factor = 1 + self.traffic.speed_deviation * drawn(jax.random.normal, key, shape, self.dtype)
         wanted = jnp.minimum(TOP_SPEED, SPEED_LIMIT * jnp.clip(factor, 0.2, 2.0))
         return Lanes(
             section=jnp.asarray(section, self.dtype),
@@ -163,33 +136,61 @@ class LaneSimulator:
 
     def step(self, state: Lanes, request: jax.Array) -> Lanes:
         """Simulate one second, given the lights that are requested to switch, booleans ``(n,)``."""
-        signals = switch(state.signals, request, jnp)
-        stop = _once(self._stop(state, *self._lights_ahead(state, signals)), state.place)
-        planned = self._plan(state, stop)
-        speed = jnp.where(self._occupied(state), next_speed(state.speed, state.wanted, planned), 0)
-        section, place, speed = _once(self._move(state, _once(speed, state.place), stop.red), state.place)
-        moved = state._replace(section=section, place=place, speed=speed)
-        return self._enter(self._leave(moved))._replace(signals=signals, time=state.time + 1)
+        return self._of_one_grid(self._step_all)(state, request)
 
-    def _occupied(self, state: Lanes) -> jax.Array:
-        return jnp.arange(self.slots)[:, None] < state.cars
+    def _of_one_grid(self, of_all: Callable[..., Any]) -> Callable[..., Any]:
+        # Grids with long routes fill a device by themselves: 100×100 lights take 3 % longer together.
+        return of_one_grid(of_all, together=not self.looks_up)
+
+    def _step_all(self, states: Lanes, requests: jax.Array) -> Lanes:
+        """Simulate one second of B grids whose states and requests, ``(n, B)``, have the axis of grids last.
+
+        Routes do not depend on each other, so B grids of L routes are simulated as one of L B routes, in loops over
+        long rows. Otherwise `jax.vmap` would move the axis of grids to the front, and leave loops over the few routes
+        of a grid.
+        """
+        signals = switch(states.signals, requests, jnp)
+        time = jnp.broadcast_to(states.time, states.cars.shape).reshape(-1)
+        routes = as_one_grid(states)
+        moving = routes._replace(signals=signals, time=time)
+        new = separately(lambda: self._step_routes(moving), routes, states.time)
+        return jax.tree.map(
+            lambda x, y: x.reshape(y.shape), new._replace(signals=signals, time=states.time + 1), states
+        )
+
+    def _step_routes(self, state: Lanes) -> Lanes:
+        """Return all routes, ``(S, L B)``, one second later, without lights and time. Lights ``(n, B)`` have already
+        switched."""
+        stop = once(self._stop(state, *self._lights_ahead(state)), state.place)
+        planned = self._plan(state, stop)
+        speed = jnp.where(occupied(state), next_speed(state.speed, state.wanted, planned), 0)
+        section, place, speed = once(self._move(state, once(speed, state.place), stop.red), state.place)
+        moved = state._replace(section=section, place=place, speed=speed)
+        return self._enter(self._leave(moved))._replace(signals=None, time=None)
+
+    def _of_routes(self, values: np.ndarray, cars: jax.Array) -> np.ndarray:
+        """Return values of the L routes of a grid, ``(L,)``, for the L B routes of all grids."""
+        return np.repeat(values, len(cars) // self.grid.n_routes)
 
     # ---- lights -------------------------------------------------------------------------------------------
 
-    def _lights_ahead(self, state: Lanes, signals: Signals) -> tuple[jax.Array, jax.Array]:
+    def _lights_ahead(self, state: Lanes) -> tuple[jax.Array, jax.Array]:
         """Return the colours of the next light and of the one after it for each car, ``(S, L)``; GREEN if none."""
-        green, yellow = green_and_yellow(Signals(*(x[self.lights] for x in signals)), self.axis)
-        colour = jnp.where(green | ~self.has_light, GREEN, jnp.where(yellow, YELLOW, RED))
+        signals = Signals(*(x[self.lights].reshape(self.longest, -1) for x in state.signals))
+        axis, n_lights = (self._of_routes(x, state.cars) for x in (self.axis, self.n_lights_of))
+        green, yellow = green_and_yellow(signals, axis)
+        has_light = np.arange(self.longest)[:, None] < n_lights
+        colour = jnp.where(green | ~has_light, GREEN, jnp.where(yellow, YELLOW, RED))
         colour = jnp.pad(colour, ((0, 3), (0, 0))).astype(self.dtype)  # (K + 3, L)
         two = colour[:-1] + 3 * colour[1:]  # colours of light k and of light k + 1
         inside = state.place > ENTRY
-        both = _once(self._pick(two, state.section + inside), state.place)
+        both = once(self._pick(two, state.section + inside), state.place)
         far = (both > 2.5) * 1.0 + (both > 5.5)
         return both - 3 * far, jnp.where(inside, GREEN, far)
 
     def _pick(self, table: jax.Array, index: jax.Array) -> jax.Array:
         """Return table[index[s, i], i] for each slot s and route i."""
-        if self.longest > FEW:
+        if self.looks_up:
             return pick(table, index)
         picked = table[-1]
         for k in range(len(table) - 1):
@@ -212,14 +213,15 @@ class LaneSimulator:
         # Of later cars, 0.4 % have a desired speed of 29.9985 m/s in SUMO and enter at 30, so SUMO brakes them at the
         # end.
         gap = jnp.where(v > wanted, jnp.minimum(gap, ENTRY - place), gap)
-        beyond = (inside | ~stops) & (state.section < self.n_lights_of) & self._occupied(state)
+        n_lights = self._of_routes(self.n_lights_of, state.cars)
+        beyond = (inside | ~stops) & (state.section < n_lights) & occupied(state)
         red = (light == RED) & ~inside
         return _Stop(gap, beyond.astype(self.dtype), red.astype(self.dtype))
 
     def _plan(self, state: Lanes, stop: "_Stop") -> jax.Array:
         """Return the planned speed of each car, given the current positions of all cars."""
         v, wanted = state.speed, state.wanted
-        leaders = _once(self._leaders(state, stop.sees_beyond > 0), state.place)
+        leaders = once(self._leaders(state, stop.sees_beyond > 0), state.place)
         # usually only one obstacle matters, and the approximation error is below rounding
         if self.dtype == jnp.float32:
             leaders = (nearest(v, leaders),)
@@ -231,8 +233,8 @@ class LaneSimulator:
         next junction, and the rearmost in the next street. Nothing beyond a line at which the car will stop is
         considered."""
         section, place, inside = state.section, state.place, state.place > ENTRY
-        occupied = self._occupied(state)
-        on_the_way_out = section >= self.n_lights_of
+        n_lights = self._of_routes(self.n_lights_of, state.cars)
+        on_the_way_out = section >= n_lights
 
         def behind(where: jax.Array, speed: jax.Array, end: jax.Array, sees: jax.Array) -> Obstacle:
             """Return a car `where` metres from the start of the section as an obstacle, if its rear is before `end`."""
@@ -241,39 +243,42 @@ class LaneSimulator:
             return Obstacle(jnp.where(sees, gap, FAR), jnp.where(sees, speed, TOP_SPEED))
 
         lane_end = jnp.where(on_the_way_out, FAR, jnp.where(inside, SECTION, ENTRY) - place)
-        street_end = jnp.where(section + 1 >= self.n_lights_of, FAR, SECTION + ENTRY - place)  # end of the next street
-        ahead = SECTION * (_shifted(section, 1) - section) + _shifted(place, 1)
+        street_end = jnp.where(section + 1 >= n_lights, FAR, SECTION + ENTRY - place)  # end of the next street
+        ahead = SECTION * (shifted(section, 1) - section) + shifted(place, 1)
         first_slot = np.arange(self.slots)[:, None] == 0
         (junction, junction_speed), (street, street_speed) = (
             tuple(self._pick(x, section) for x in table) for table in self._rear_most(state)
         )
         return (
-            behind(jnp.where(first_slot, FAR, ahead), _shifted(state.speed, 1), lane_end, occupied),
+            behind(jnp.where(first_slot, FAR, ahead), shifted(state.speed, 1), lane_end, occupied(state)),
             behind(junction, junction_speed, SECTION - place, beyond & ~inside),
             behind(street, street_speed, street_end, beyond),
         )
 
     def _rear_most(self, state: Lanes) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
         """Return distance (FAR if there is no car) and speed of the rearmost cars past each stop line and junction."""
-        location = jnp.where(self._occupied(state), 2 * state.section + (state.place > ENTRY), -1)
+        location = jnp.where(occupied(state), 2 * state.section + (state.place > ENTRY), -1)
         sections = np.arange(self.longest + 1)[:, None]
         rear_most = []
         for past in (1, 2):
-            if self.longest <= FEW:
+            if not self.looks_up:
                 section, place, v = self._last_beyond(state, location, 2 * sections + past)
             else:
                 section, place, v = self._looked_up(state, self._count_from(location, past) - 1)
-            rear_most.append(_once((jnp.where(place < FAR, SECTION * (section - sections) + place, FAR), v), v))
+            rear_most.append(once((jnp.where(place < FAR, SECTION * (section - sections) + place, FAR), v), v))
         return rear_most[0], rear_most[1]
 
     def _last_beyond(self, state: Lanes, location: jax.Array, line: np.ndarray) -> tuple[jax.Array, ...]:
         """Return section, place (FAR if there is none) and speed of the last car of a route at or beyond a line."""
-        shape = *line.shape[:1], self.grid.n_routes
-        last = tuple(jnp.full(shape, x, self.dtype) for x in (0, FAR, 0))
-        for slot, at in enumerate(location):  # the foremost first
-            values = state.section[slot], state.place[slot], state.speed[slot]
-            last = tuple(jnp.where(at >= line, new, old) for new, old in zip(values, last, strict=True))
-        return last
+        rows = (len(line),)
+        last = [jnp.full((*rows, len(state.cars)), x, self.dtype) for x in (0, FAR, 0)]
+        line = line.astype(location.dtype)
+        for at, *car in zip(location, state.section, state.place, state.speed, strict=True):  # the foremost first
+            beyond = jax.lax.broadcast(at, rows) >= line
+            last = [
+                jax.lax.select(beyond, jax.lax.broadcast(new, rows), old) for new, old in zip(car, last, strict=True)
+            ]
+        return tuple(last)
 
     def _looked_up(self, state: Lanes, slot: jax.Array) -> tuple[jax.Array, ...]:
         """Return section, place (FAR if there is none) and speed of cars by slot, ``(K + 1, L)``; −1 is no slot."""
@@ -282,7 +287,7 @@ class LaneSimulator:
 
     def _count_from(self, location: jax.Array, past: int) -> jax.Array:
         """Return the number of cars of a route at location 2j + past or beyond, for each section j, ``(K + 1, L)``."""
-        sections, routes = self.longest + 1, self.grid.n_routes
+        sections, routes = self.longest + 1, location.shape[1]
         j = jnp.floor((location - past) / 2).astype(jnp.int32)  # the last section that the car has passed
         flat = jnp.where(j < 0, sections * routes, j * routes + np.arange(routes)).reshape(-1)
         counts = jax.ops.segment_sum(jnp.ones_like(flat), flat, sections * routes).reshape(-1, routes)
@@ -300,7 +305,8 @@ class LaneSimulator:
 
     def _leave(self, state: Lanes) -> Lanes:
         """Remove the foremost car of each route that has reached its end."""
-        at_end = (state.section[0] >= self.n_lights_of) & (state.place[0] > EXIT - 0.1)
+        n_lights = self._of_routes(self.n_lights_of, state.cars)
+        at_end = (state.section[0] >= n_lights) & (state.place[0] > EXIT - 0.1)
         gone = at_end & (state.cars > 0)
 
         def closed_up(x: jax.Array, fill: float = 0) -> jax.Array:
@@ -316,16 +322,17 @@ class LaneSimulator:
 
     def _enter(self, state: Lanes) -> Lanes:
         """Let one waiting car enter each route if there is room at its speed."""
-        due = self.traffic.inflows & ((state.time + 1) % self.traffic.period == 0)  # SUMO's clock shows time + 2
+        inflows = self._of_routes(self.traffic.inflows, state.cars)
+        due = inflows & ((state.time + 1) % self.traffic.period == 0)  # SUMO's clock shows time + 2
         waiting = state.waiting + due
-        slot = jnp.arange(self.slots)[:, None]
+        slot = np.arange(self.slots)[:, None]
 
         def of_last(x: jax.Array) -> jax.Array:
-            if self.longest > FEW:
+            if self.looks_up:
                 return jnp.where(state.cars > 0, pick(x, jnp.maximum(state.cars - 1, 0)), 0)
-            return _total(jnp.where(state.cars - 1 == s, row, 0) for s, row in enumerate(x))
+            return jnp.where(slot == state.cars - 1, x, 0).sum(axis=0)  # at most one term is not 0
 
-        position, v = _once(
+        position, v = once(
             (SECTION * of_last(state.section) + of_last(state.place), of_last(state.speed)),
             state.cars.astype(self.dtype),
         )
@@ -346,51 +353,10 @@ class LaneSimulator:
 
     def read(self, state: Lanes) -> Readings:
         """Return the readings of the detectors."""
-        occupied, v = self._occupied(state), state.speed
-        on_street = occupied & (state.place <= ENTRY)
-        location = jnp.where(on_street, state.section, -1)
-        first = on_street & (_shifted(location, 1, -1) != state.section)
-        second = on_street & ~first & _shifted(first, 1)
-        ahead, one = ENTRY - state.place, jnp.ones_like(v)
-        standing = occupied & (v <= self.traffic.standstill)
-        parts = [(first, v), (second, v), (first, ahead), (second, ahead), (on_street, one), (on_street, v)]
-        parts += [(occupied, one), (occupied, 1 - v / SPEED_LIMIT), (standing, one)]
-        values = [jnp.where(mask, x, 0) for mask, x in parts]
-        sums = self._sums_by_section(state.section, occupied, values)
-        if jax.default_backend() != "cpu" and self.longest <= FEW:  # XLA would sum again for every number observed
-            sums = jax.lax.optimization_barrier(sums)
-        approach = [each[self.approach] for each in sums[:5]]  # (n, 4)
-        present = approach[4][..., None] > np.arange(2)
-        streets = [each[self.at] for each in sums[4:]]
-        return Readings(jnp.stack(approach[:2], axis=-1), jnp.stack(approach[2:4], axis=-1), present, *streets)
-
-    def _sums_by_section(self, section: jax.Array, occupied: jax.Array, values: list[jax.Array]) -> list[jax.Array]:
-        """Return sums of values ``(S, L)`` over the cars of each section, flat ``((K + 1) L,)``."""
-        sections, routes = self.longest + 1, self.grid.n_routes
-        if self.longest <= FEW:
-            hits = [row == np.arange(sections)[:, None] for row in section]  # (K + 1, L) each
-            return [
-                _total(jnp.where(hit, row, 0) for hit, row in zip(hits, x, strict=True)).reshape(-1) for x in values
-            ]
-        flat = section.astype(jnp.int32) * routes + np.arange(routes)
-        # Zeros of empty slots are dropped: a GPU would add them to the same number, one after another.
-        flat = jnp.where(occupied, flat, sections * routes).reshape(-1)
-        single = 4  # speed and distance of the first and second car of a section
-        return sums_by_index([x.reshape(-1) for x in values], flat, sections * routes, single=single)
+        return self._of_one_grid(self.detectors.read)(state)
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might
         reach back through a junction."""
         full = ((state.cars >= self.slots) & (state.waiting > 0)).any()
         return full | (readings.cars[self.inner] > ROOM_FOR).any()
-
-
-def _once(x: Any, positive: jax.Array) -> Any:
-    """Return x unchanged, but keep XLA from recomputing it for each use, which would take several times as long.
-
-    On a GPU, an optimisation barrier suffices. On a CPU, XLA removes barriers before it fuses operations, but it never
-    fuses a division into several users. This function therefore divides by a 1 that the compiler cannot infer:
-    `positive` is never negative.
-    """
-    one = jnp.where(positive < 0, 2, 1).astype(positive.dtype)
-    return jax.tree.map(lambda y: y / one, jax.lax.optimization_barrier(x))
