@@ -20,11 +20,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from factorax.experiments.harness.sb3_baseline import ppo
-from factorax.learning import Learner, Program
+from factorax.learning import Learner, Program, find_network
 from factorax.learning.adaptive import AdaptiveNetwork
 from factorax.learning.advantages import TrainingBatch
 from factorax.learning.config import Config
-from factorax.problems import contextual_bandit, queues
+from factorax.learning.presets import read_preset
+from factorax.problems import contextual_bandit, find_problem, queues
 from factorax.problems.traffic import lanes
 from factorax.structure import patterns
 
@@ -72,7 +73,6 @@ def random_batch(learner: Learner, seed: int = 0) -> TrainingBatch:
         action=jnp.asarray(rng.integers(0, 2, (*shape, len(spec.components))).astype(np.float32)),
         psi=jnp.asarray(rng.normal(size=(*shape, spec.n_targets)).astype(np.float32)),
         next_obs=obs,
-        next_local=local,
         terminated=jnp.asarray(rng.random(shape) < 0.01),
         truncated=jnp.zeros(shape, bool),
     )
@@ -99,6 +99,7 @@ def rows() -> Iterator[Row]:
         yield at_most(f"factored update, n = m = {n}", ours, vanilla, "vanilla", bound)
     yield from scaling()
     yield from varying()
+    yield in_parts()
     yield seeds()
 
 
@@ -123,6 +124,18 @@ def varying() -> Iterator[Row]:
     fixed, *others = medians(*runs, repeats=5)
     for name, taken in zip(list(networks)[1:], others, strict=True):
         yield at_most(f"update on 3×3 traffic lights, network {name}", taken, fixed, "fixed", 1.5)
+
+
+def in_parts() -> Row:
+    """Measure an update of the preset `traffic` on a CPU: threads that collect parts of the rollout and LLVM's lower
+    level of optimisation, relative to one program with XLA's own options."""
+    preset, problem = read_preset("traffic"), find_problem("traffic:3x3")
+    learner = Learner.of(problem, find_network(problem, preset.network or "own"), preset.config)
+    program, state, plain = Program(learner), learner.init(0), eqx.filter_jit(learner.update)
+    ours, other = medians(
+        lambda: jax.block_until_ready(program.update(state)), lambda: jax.block_until_ready(plain(state)), repeats=15
+    )
+    return at_most("update of the preset traffic, rollout in two parts", ours, other, "one program", 0.9)
 
 
 def end_to_end(name: str, learner: Learner, theirs: Any, *, bound: float, rollouts: int) -> Row:

@@ -33,7 +33,9 @@ def measured(function: Callable[..., Any], *arguments: Any, repeats: int = REPEA
     """Return the median seconds of a compiled function, and its result."""
     import jax
 
-    compiled = jax.jit(function).lower(*arguments).compile()
+    from factorax._programs import compiler_options
+
+    compiled = jax.jit(function, compiler_options=compiler_options()).lower(*arguments).compile()
     result = jax.block_until_ready(compiled(*arguments))
     taken = []
     for _ in range(repeats):

@@ -52,19 +52,23 @@ def reach(
     """
     start, cpu = time.perf_counter(), time.process_time()
     import factorax as fx
+    from factorax.cli.memory import keep_freed_memory
     from factorax.learning import find_network
     from factorax.learning.policies import Agent
     from factorax.learning.presets import read_preset
     from factorax.problems import find_problem
 
+    keep_freed_memory()  # as `factorax train` does
     preset = read_preset("traffic")
     problem = find_problem(PROBLEM if simulator == "lanes" else "sumo:3x3")
     options: dict[str, Any] = preset.settings | {"seed": seed} | settings
     if simulator == "sumo":
         options |= {"rollouts": "processes", "workers": options["n_envs"]}  # a process can hold only one SUMO
     model = fx.FactoredPPO(problem, find_network(problem, preset.network or "own"), **options)
+    _ = model.state  # part of training, not of the scores
+    before, cpu_before = time.perf_counter(), time.process_time()
     judge = model.on(find_problem("sumo:3x3"))
-    paused = paused_cpu = 0.0
+    paused, paused_cpu = time.perf_counter() - before, time.process_time() - cpu_before
     scores: list[float] = []
     updates = 0
 

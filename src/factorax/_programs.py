@@ -5,9 +5,11 @@ JAX and Equinox cache what they trace and compile for the life of the process. T
 size.
 """
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 import equinox as eqx
@@ -70,6 +72,52 @@ def _joined(parts: tuple[Any, _Static]) -> Any:
     return eqx.combine(parts[0], parts[1].tree)
 
 
+OPTIMISATION_LEVEL: Any = {"xla_backend_optimization_level": 2}
+"""Options for programs on a CPU. With level 3, XLA's default, LLVM takes 1.1 to 1.5 times as long to compile an update,
+and updates take as long or up to 1.2 times as long (`docs/explanation/profile.md`)."""
+
+
+def compiler_options() -> dict[str, Any] | None:
+    """Return the options for XLA; None for its own, on a GPU and where the user has chosen a level."""
+    chosen = next(iter(OPTIMISATION_LEVEL)) in os.environ.get("XLA_FLAGS", "")
+    if chosen or _most_optimisations_disabled() or jax.default_backend() != "cpu":
+        return None
+    return OPTIMISATION_LEVEL if _accepts_level() else None
+
+
+def _most_optimisations_disabled() -> bool:
+    return bool(jax.config.read("jax_disable_most_optimizations"))  # not an attribute, unlike most settings
+
+
+@cache
+def _accepts_level() -> bool:
+    """Return whether this version of XLA has the option: options of XLA come and go."""
+    try:
+        jax.jit(lambda x: x).lower(jax.ShapeDtypeStruct((), "float32")).compile(compiler_options=OPTIMISATION_LEVEL)
+    except Exception:  # of different types in different versions
+        return False
+    return True
+
+
+UNTUNED: Any = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+"""Options for programs on a GPU that compile sooner: XLA does not time variants of each matrix product."""
+
+
+def compile_untuned(lowered: Any) -> Any:
+    """Compile a program; for a GPU without timing variants of its matrix products, unless the user has chosen to.
+
+    For programs in which products take little of the time. XLA compiles and times dozens of variants of each product,
+    which takes seconds and delays other programs that are compiled at the same time.
+    """
+    chosen = any(option in os.environ.get("XLA_FLAGS", "") for option in UNTUNED)
+    if chosen or jax.default_backend() != "gpu":
+        return lowered.compile()
+    try:
+        return lowered.compile(compiler_options=UNTUNED)
+    except Exception:  # this version of XLA may not have the options, and raises what it raises below
+        return lowered.compile()
+
+
 class OwnJit:
     """A function that is compiled for each shape of its arguments, like `equinox.filter_jit`, but released with this
     object.
@@ -82,7 +130,7 @@ class OwnJit:
             args, kwargs = _joined(parts)
             return _split(function(*args, **kwargs))
 
-        self._run = jax.jit(run)
+        self._run = jax.jit(run, compiler_options=compiler_options())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
@@ -114,10 +162,10 @@ class OwnCompiled:
 
 def compilation_settings() -> tuple[Any, ...]:
     """Return the JAX settings that change the compiled program."""
-    names = ("jax_enable_x64", "jax_disable_most_optimizations", "jax_default_matmul_precision", "jax_debug_nans",
-             "jax_default_device", "jax_default_prng_impl", "jax_threefry_partitionable", "jax_numpy_dtype_promotion",
+    names = ("jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", "jax_default_device",
+             "jax_default_prng_impl", "jax_threefry_partitionable", "jax_numpy_dtype_promotion",
              "jax_numpy_rank_promotion", "jax_disable_jit")  # fmt: skip
-    return tuple(getattr(jax.config, name, None) for name in names)
+    return _most_optimisations_disabled(), *(getattr(jax.config, name, None) for name in names)
 
 
 ENOUGH = 16

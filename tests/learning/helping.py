@@ -35,7 +35,6 @@ def rollout(learner, state):
             action=transitions.action,
             psi=transitions.psi,
             next_obs=transitions.next_obs,
-            next_local=learner.see(transitions.next_obs),
             terminated=transitions.terminated,
             truncated=transitions.truncated,
         )

@@ -64,7 +64,6 @@ def _draw_batch(update, agent, m, seed):
         action=action,
         psi=psi,
         next_obs=next_obs,
-        next_local=None,
         terminated=terminated,
         truncated=truncated,
     )

@@ -43,7 +43,6 @@ def case(space, config, mask=None):
         action=sample(acted.policy, key),
         psi=rng.normal(size=(T, B, 2)).astype(np.float32),
         next_obs=next_obs,
-        next_local=local(next_obs),
         terminated=np.zeros((T, B), bool),
         truncated=np.zeros((T, B), bool),
         factor_mask=mask,

@@ -165,7 +165,6 @@ def test_an_update_is_that_of_rllib(policy, monkeypatch):
         action=jnp.asarray(action),
         psi=jnp.asarray(psi),
         next_obs=flat[1:],
-        next_local=jnp.asarray(local[1:]) if shared else None,
         terminated=jnp.asarray(ended & terminated),
         truncated=jnp.asarray(ended & ~terminated),
     )

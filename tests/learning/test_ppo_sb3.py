@@ -103,7 +103,6 @@ def test_an_update_is_that_of_stable_baselines3():
         action=jnp.asarray(buffer.actions),
         psi=jnp.asarray(rewards[..., None], jnp.float32),
         next_obs=jnp.asarray(observed),
-        next_local=None,
         terminated=jnp.asarray(terminated),
         truncated=jnp.asarray(truncated),
     )

@@ -28,12 +28,15 @@ def test_states_are_stacked_and_taken_apart():
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("seeds", [(3, 4)])
-def test_one_program_makes_the_states_of_all_seeds(monkeypatch, seeds):
+@pytest.mark.parametrize("prepare", [False, True])
+def test_one_program_makes_the_states_of_all_seeds(monkeypatch, prepare):
     monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: True)
-    program = FactoredPPO("chain:4", **SIZES).program
-    states = program.init_seeds(seeds)
+    program, seeds = FactoredPPO("chain:4", **SIZES).program, (3, 4)
+    states = program.init_seeds(seeds, prepare=prepare)
     assert states is not None
+    updated, metrics = program.update_seeds(states)  # by programs for these shapes, whether or not they were prepared
+    assert updated.timesteps.tolist() == [32, 32]
+    assert np.isfinite(metrics["train/loss"]).all()
     for seed, state in zip(seeds, apart(states, 2), strict=True):
         for a, b in zip(arrays(program.init(seed)), arrays(state), strict=True):
             np.testing.assert_array_equal(a, b)

@@ -109,7 +109,6 @@ def trajectories():
             action=action.astype(jnp.float32),
             psi=psi,
             next_obs=next_obs,
-            next_local=see(next_obs),
             terminated=terminated,
             truncated=truncated,
         )

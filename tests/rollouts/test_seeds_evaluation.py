@@ -18,7 +18,7 @@ def test_the_same_returns_as_one_after_the_other(monkeypatch, on_gpu):
     # while updates are.
     monkeypatch.setattr(devices, "saves_launches", lambda config, mesh: on_gpu)
     models = [FactoredPPO("chain:4", seed=seed, **SIZES).learn(64, progress_bar=False) for seed in (1, 2)]
-    models[0].program.prepare_seeds(stacked([model.state for model in models]), episodes=3)
+    models[0].program.prepare_evaluation(stacked([model.state for model in models]), episodes=3)
     together = evaluate_seeds(models, episodes=3)
     for model, (best, sampled) in zip(models, together, strict=True):
         np.testing.assert_allclose(best, model.evaluate(3)["episodes"], rtol=1e-5)

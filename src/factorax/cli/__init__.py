@@ -10,6 +10,7 @@ from typing import Any
 import tyro
 
 from .compilation_cache import use_compilation_cache
+from .memory import keep_freed_memory
 
 _LINES = "\n\t"
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
@@ -79,6 +80,7 @@ def main() -> int:
             chosen = line[0] if line else ""
             if chosen in _COMMANDS:
                 use_compilation_cache()  # before anything imports JAX
+                keep_freed_memory()
             available = {name: command_of(name, line) if name == chosen else _listed(name) for name in _COMMANDS}
             if chosen not in ("-h", "--help"):
                 from .arguments import check_arguments

@@ -136,12 +136,13 @@ def train(
 
 
 def _find_devices() -> None:
-    """Let JAX find its devices in another thread, while this one imports the library: a GPU takes most of a second."""
+    """Let JAX find its devices in another thread, while this one imports the library: a GPU takes most of a second, and
+    the first array on it, for which JAX allocates most of its memory, one or two more."""
     import jax
 
     def find() -> None:
         with suppress(Exception):  # raised again where devices are used
-            jax.devices()
+            jax.device_put(0.0).block_until_ready()
 
     threading.Thread(target=find, daemon=True).start()
 

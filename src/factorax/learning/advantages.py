@@ -22,7 +22,6 @@ class TrainingBatch(NamedTuple):
     """The targets, ``[T, B, m]``."""
     next_obs: jax.Array
     """The next observation; at the end of an episode, its last observation."""
-    next_local: jax.Array | None
     terminated: jax.Array
     """``[T, B]``"""
     truncated: jax.Array

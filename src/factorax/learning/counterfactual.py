@@ -184,5 +184,5 @@ class CounterfactualUpdate(Update):
         of an action sampled from the policy."""
         assert batch.next_action is not None
         last = (batch.terminated | batch.truncated).at[-1].set(True)
-        drawn = self.values_of(agent, batch.next_obs, batch.next_local, batch.next_action)
+        drawn = self.values_of(agent, batch.next_obs, self.next_local(batch), batch.next_action)
         return jnp.where(last[..., None], drawn, jnp.roll(value, -1, axis=0))

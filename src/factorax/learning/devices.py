@@ -6,7 +6,6 @@ up to rounding.
 
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from .state import TrainState
 
 AXIS = "environments"
 GIB = 2**30
-LONGEST_LOAD = 3.0
-"""Seconds after which a program is not on disk, but being compiled."""
 
 
 def local_devices(config: Config) -> list[Any]:
@@ -116,45 +113,21 @@ def compiled(
         return (new if devices is None else place(devices, new, config, lead)), metrics
 
     program = OwnJit(placed).compile(state)
-    sizes = program.compiled.memory_analysis()
+    check_program(program.compiled, config, seeds)
+    return program
+
+
+def check_program(compiled: Any, config: Config, seeds: int | None) -> None:
+    """Raise MemoryError if a compiled program needs more memory than the device has."""
+    sizes = compiled.memory_analysis()
     if sizes is not None:  # not available on some backends
         parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
         check_memory(sum(parts) - sizes.alias_size_in_bytes, available_memory(config), config, seeds or 1)
-    return program
 
 
 def saves_launches(config: Config, devices: Mesh | None) -> bool:
     """Return whether an update runs on one device on which fewer, larger operations are faster: anything but a CPU."""
     return devices is None and local_devices(config)[0].platform != "cpu"
-
-
-def compiled_in_parts(
-    collect: Callable[..., Any],
-    learn: Callable[..., Any],
-    state: TrainState,
-    config: Config,
-    seeds: int | None,
-    meanwhile: Callable[[], Any] = lambda: None,
-) -> Callable[[TrainState], Any]:
-    """Return an update as two programs that are compiled at the same time: the rollout, and the learning.
-
-    XLA compiles one program mostly in one thread, and takes as long for the lane simulator as for ten epochs. The
-    second program is traced while the first is compiled; then `meanwhile` is called, while both are compiled. It is not
-    called if both are on disk: tracing in Python would only delay the threads that load them.
-    """
-    over: Any = (lambda function: function) if seeds is None else eqx.filter_vmap
-    first, second = OwnJit(over(collect)), OwnJit(over(learn))
-    with ThreadPoolExecutor(2) as threads:
-        rollout = threads.submit(first.lower(state).compile)
-        passes = threads.submit(second.lower(*first.shapes(state)).compile)
-        if wait((rollout, passes), timeout=LONGEST_LOAD).not_done:
-            meanwhile()
-        collected, learnt = OwnCompiled(rollout.result()), OwnCompiled(passes.result())
-    sizes = learnt.compiled.memory_analysis()
-    if sizes is not None:
-        parts = sizes.argument_size_in_bytes, sizes.output_size_in_bytes, sizes.temp_size_in_bytes
-        check_memory(sum(parts), available_memory(config), config, seeds or 1)
-    return lambda state: learnt(*collected(state))
 
 
 def check_memory(needed: int, free: int | None, config: Config, seeds: int = 1) -> None:

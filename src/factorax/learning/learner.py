@@ -12,8 +12,10 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.tree_util import Partial
 
+from .._arrays import zeros_of
 from .._checks import Seed, check_number, check_type, checked
 from .._credit import credit
+from .._xla import separately
 from ..rollouts.collector import Behaviour, Collector
 from ..rollouts.factory import collector_for
 from ..rollouts.transitions import Transition
@@ -236,15 +238,25 @@ class Learner:
         obs: jax.Array,
         memory: Any = None,
         deterministic: Any = False,
+        among: tuple[jax.Array, int] | None = None,
     ) -> Any:
         obs = self.normalised(moments, obs)
         with without_gradients():
             (parameters, spread), memory = policy.step(obs, self.see(obs), memory)
         components = self.spec.components
+
+        def sampled() -> jax.Array:
+            if among is None:
+                return components.sample(key, parameters, spread)
+            first, count = among  # draw for all, so that actions do not depend on how a rollout is divided
+            of_all = jnp.zeros((count, *parameters.shape[1:]), parameters.dtype)
+            of_all = jax.lax.dynamic_update_slice_in_dim(of_all, parameters, first, axis=0)
+            return jax.lax.dynamic_slice_in_dim(components.sample(key, of_all, spread), first, len(parameters), axis=0)
+
         if isinstance(deterministic, bool):
-            actions = components.mode(parameters) if deterministic else components.sample(key, parameters, spread)
+            actions = components.mode(parameters) if deterministic else sampled()
         else:  # a value of the program
-            both = components.mode(parameters), components.sample(key, parameters, spread)
+            both = components.mode(parameters), sampled()
             actions = jnp.where(deterministic, *both)
         return (actions, memory) if policy.memory else actions
 
@@ -255,6 +267,12 @@ class Learner:
     def see(self, obs: jax.Array) -> Any:
         """Return local observations ``(..., c, l)``; None if there are none, or no network uses them."""
         return self.spec.see(obs, jnp) if looks_at_local(self.spec, self.config, self.own) else None
+
+    def _seen(self, obs: jax.Array, lengths: jax.Array) -> Any:
+        """Return the local observations of a rollout, given the lengths of its episodes, which are never negative. XLA
+        would compute them again for each of the networks and for the samples."""
+        nothing = zeros_of(self.see, obs)
+        return None if nothing is None else separately(lambda: self.see(obs), nothing, lengths)
 
     def learn_from(self, state: TrainState, transitions: Transition) -> tuple[TrainState, Metrics]:
         """Update the state from the transitions of a rollout, ``[T, B, ...]``."""
@@ -316,11 +334,10 @@ class Learner:
         obs, next_obs = self.normalised(state.obs, t.obs), self.normalised(state.obs, t.next_obs)
         batch = TrainingBatch(
             obs=obs,
-            local=None if self.sees_later else self.see(obs),
+            local=None if self.sees_later else self._seen(obs, t.episode_length),
             action=t.action,
             psi=c.reward_scale * (t.psi / jnp.sqrt(reward.variance + 1e-8) if c.normalize_reward else t.psi),
             next_obs=next_obs,
-            next_local=None if self.sees_later else self.see(next_obs),
             terminated=t.terminated,
             truncated=t.truncated,
             factor_mask=t.factor_mask,

@@ -18,6 +18,7 @@ import optax
 from jax.sharding import Mesh
 
 from .._credit import credit
+from .._xla import any_of_all
 from ..distributions import Product, Spread
 from ..spec import Spec
 from ..structure import BaseNetwork, InfluenceNetwork
@@ -103,14 +104,27 @@ class Update:
     def rollout_values(self, agent: Agent, batch: TrainingBatch) -> tuple[jax.Array, jax.Array]:
         """Return the critic's predictions for the observations and next observations of a rollout, ``[T, B, v]``."""
         policy, critic = agent.policy, agent.critic
-        if critic is None or not critic.remembers(policy):
-            values = partial(self.values, agent)
-            return self.over_steps(values, batch.obs, batch.local), self.over_steps(
-                values, batch.next_obs, batch.next_local
-            )
-        memory = batch.critic_memory if critic.own_memory else batch.memory
-        now, memory = critic.step(batch.obs, batch.local, memory, policy)
-        return now, critic.step(batch.next_obs, batch.next_local, memory, policy)[0]
+        if critic is not None and critic.remembers(policy):
+            memory = batch.critic_memory if critic.own_memory else batch.memory
+            now, memory = critic.step(batch.obs, batch.local, memory, policy)
+            return now, critic.step(batch.next_obs, self.next_local(batch), memory, policy)[0]
+        values = partial(self.values, agent)
+        now = self.over_steps(values, batch.obs, batch.local)
+
+        def following(batch: TrainingBatch) -> jax.Array:
+            return self.over_steps(values, batch.next_obs, self.next_local(batch))
+
+        if critic is None or jax.default_backend() != "cpu":  # on a GPU, the host would wait for the condition
+            return now, following(batch)
+        # Most next observations are those of the next step. NaN is unequal to itself.
+        other = (batch.obs[1:] != batch.next_obs[:-1]).any()
+        last = following(batch._replace(next_obs=batch.next_obs[-1:]))
+        shifted = jnp.concatenate([now[1:], last])
+        return now, jax.lax.cond(any_of_all(other), following, lambda _: shifted, batch)
+
+    def next_local(self, batch: TrainingBatch) -> jax.Array | None:
+        """Return the local observations of the next observations; None if batches have none."""
+        return None if batch.local is None else self.spec.see(batch.next_obs, jnp)
 
     def outputs(self, policy: Policy, samples: Samples, length: int) -> tuple[jax.Array, Spread]:
         """Return the output of a policy for samples; for a recurrent one, sequences of this length with time first."""

@@ -3,6 +3,7 @@
 import dataclasses
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
@@ -10,15 +11,17 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._programs import OwnJit, Recent, compilation_settings, note_new_program
+from .._programs import OwnCompiled, OwnJit, Recent, compilation_settings, compile_untuned, note_new_program
 from ..rollouts.collector import Behaviour
 from ..rollouts.in_jax import JaxCollector, JaxEnvironments
 from ..rollouts.seeds_evaluation import SeedsEvaluation
 from . import devices
+from .architectures import runs_in_numpy
 from .learner import Learner
 from .metrics import Metrics
 from .sharing import value_key
 from .state import TrainState
+from .update_in_parts import UpdateInParts, collect_part, learn_from_parts
 
 
 class _Programs:
@@ -38,18 +41,20 @@ class _Programs:
         self.updates: Recent[Callable[[TrainState], Any]] = Recent(4)
         self.evaluations: Recent[SeedsEvaluation] = Recent(4)
 
-    def update(
-        self, state: TrainState, seeds: int | None, meanwhile: Callable[[], Any] = lambda: None
-    ) -> Callable[[TrainState], Any]:
-        """Return the compiled update of one state, or of several seeds; on a GPU, `meanwhile` is called during
-        compilation."""
+    def update(self, state: TrainState, seeds: int | None) -> Callable[[TrainState], Any]:
+        """Return the compiled update of one state, or of several seeds; two programs compile in the background."""
 
         def make() -> Callable[[TrainState], Any]:
             learner = self.learner
             if devices.saves_launches(learner.config, learner.devices):
-                return devices.compiled_in_parts(
-                    learner.collect, learner.learn_from_traced, state, learner.config, seeds, meanwhile
-                )
+                functions = learner.collect, learner.learn_from_traced
+                # Products of our own layers take little of a rollout; convolutions of a user's module may not.
+                tuned = not runs_in_numpy(learner.config, learner.own)
+                return UpdateInParts(*functions, state, learner.config, seeds, tuned=tuned)
+            parts = cast(JaxCollector, self.collector).parts
+            if seeds is None and learner.devices is None and parts > 1:
+                functions = partial(collect_part, learner, parts), partial(learn_from_parts, learner)
+                return UpdateInParts(*functions, state, learner.config, None, parts)
             update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
 
@@ -118,14 +123,23 @@ class Program:
         hyper = jax.tree.map(lambda x: jax.device_put(np.float32(x)), learner.config.hyper)
         return self._programs.init(jax.device_put(np.uint32(seed)))._replace(hyper=hyper)
 
-    def init_seeds(self, seeds: Sequence[int]) -> TrainState | None:
-        """Return stacked states of several seeds, each as `init` returns it; on a GPU only, as one program."""
+    def init_seeds(self, seeds: Sequence[int], *, prepare: bool = False) -> TrainState | None:
+        """Return stacked states of several seeds, each as `init` returns it; on a GPU only, as one program.
+
+        With `prepare`, `update_seeds` is traced while that program is compiled, and compiled in the background.
+        """
         learner = self.learner
         if not self.collector.traced or not devices.saves_launches(learner.config, learner.devices):
             return None
-        states = self._programs.init_seeds(jax.device_put(np.array(seeds, np.uint32)))
-        hyper = jax.tree.map(lambda x: jax.device_put(np.full(len(seeds), x, np.float32)), learner.config.hyper)
-        return states._replace(hyper=hyper)
+        hyper = jax.tree.map(lambda x: np.full(len(seeds), x, np.float32), learner.config.hyper)
+        init, numbers = self._programs.init_seeds, jax.device_put(np.array(seeds, np.uint32))
+        with ThreadPoolExecutor(1) as thread:
+            compiled = thread.submit(compile_untuned, init.lower(numbers))
+            # Shapes have no device: they are compiled for the default one of JAX.
+            if prepare and learner.config.device == "auto" and getattr(jax.config, "jax_default_device", None) is None:
+                self._programs.update(init.shapes(numbers)._replace(hyper=hyper), len(seeds))
+            states = OwnCompiled(compiled.result())(numbers)
+        return states._replace(hyper=jax.device_put(hyper))
 
     def behaviour(self, state: TrainState) -> Behaviour:
         """Return `Learner.behaviour` with functions shared by all models with these programs."""
@@ -150,17 +164,9 @@ class Program:
         states: with the most probable actions, and with sampled ones."""
         return self._evaluation(states, episodes).play(self._acts(states), len(states.timesteps), seed)
 
-    def prepare_seeds(self, states: TrainState, episodes: int) -> None:
-        """Compile `update_seeds`, and `evaluate_seeds` in the background unless the former is on disk; does nothing on
-        a CPU, which is busy with training."""
-        if not devices.saves_launches(self.learner.config, self.learner.devices):
-            return
-        placed = devices.place(self.learner.devices, states, self.learner.config, lead=1)
-        meanwhile = partial(self.prepare_evaluation, states, episodes)
-        self._programs.update(placed, len(states.timesteps), meanwhile)
-
     def prepare_evaluation(self, states: TrainState, episodes: int) -> None:
-        """Compile `evaluate_seeds` in the background, if this has not begun; does nothing on a CPU."""
+        """Compile `evaluate_seeds` in the background, if this has not begun; does nothing on a CPU, which is busy with
+        training."""
         if devices.saves_launches(self.learner.config, self.learner.devices):
             self._evaluation(states, episodes).prepare(self._acts(states), len(states.timesteps))
 

@@ -19,7 +19,8 @@ class Behaviour(NamedTuple):
     act: Any
     """A JAX function with its parameters, a `jax.tree_util.Partial`: ``act(key, obs, deterministic=False)`` maps raw
     observations ``(B, d)`` to flat actions ``(B, c)``. A recurrent policy is ``act(key, obs, memory, …)`` and also
-    returns its memory."""
+    returns its memory. ``among=(first, count)``: actions are drawn as for `count` observations, of which these are
+    those from number `first` on."""
     arrays: Callable[[], PolicyArrays | ModuleArrays]
     """The same policy in a form for workers."""
     timesteps: Any

@@ -1,7 +1,7 @@
 """Rollouts of a JAX problem inside the compiled program."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +10,13 @@ import numpy as np
 
 from .._arrays import zeros
 from .._programs import OwnJit, Recent, note_new_program
+from .._xla import any_of_all
 from ..observations import ObservationSpace
 from ..problems.problem import Problem, Step
 from ..spaces import ActionSpace
 from ..spec import Spec
 from .collector import Behaviour, Collector, CollectorSettings
+from .cores import available_cores
 from .transitions import Transition
 
 CHUNK = 64
@@ -23,6 +25,10 @@ LONGEST = 10_000
 """Maximum number of calls of an evaluation."""
 FIRST_STATES = 2**22
 """Maximum number of bytes of initial states that a rollout computes at once."""
+PARTS = 8, 4, 2
+"""Numbers of parts of a rollout on a CPU."""
+SMALLEST_PART = 8
+"""Minimum number of environments of a part."""
 
 
 class EpisodeSums(NamedTuple):
@@ -73,8 +79,17 @@ class JaxEnvironments:
         sums = EpisodeSums(zeros((self.n_envs, self.n_targets)), zeros(self.n_envs, np.int32))
         return states, obs, sums, zeros((self.n_envs, self.memory)) if self.memory else None
 
-    def collect(self, state: Any, act: Act, key: jax.Array, n_steps: int) -> tuple[Any, Transition]:
-        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. A pure function."""
+    def collect(
+        self, state: Any, act: Act, key: jax.Array, n_steps: int, first: jax.Array | None = None
+    ) -> tuple[Any, Transition]:
+        """Return `n_steps` transitions of all environments, ``[T, B, ...]``. A pure function.
+
+        With `first`, the state is that of some environments, the first of which has this number. Their transitions are
+        those that they have in a rollout of all.
+        """
+        size = state[1].shape[0]
+        if first is not None:
+            act = partial(act, among=(first, self.n_envs))
 
         def step(state: Any, keys: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[Any, Transition]:
             states, obs, sums, memory = state
@@ -86,7 +101,12 @@ class JaxEnvironments:
                 action, memory = act(for_action, obs, memory)
             following, new = self.step(for_step, states, action)
             ended = new.terminated | new.truncated
-            fresh, first = for_reset if beforehand else self.reset(for_reset)
+            if beforehand:
+                fresh, first_obs = for_reset
+            elif jax.default_backend() == "cpu":  # on a GPU, the host would wait for the condition
+                fresh, first_obs = self._reset_if(any_of_all(ended), for_reset, (following, new.obs))
+            else:
+                fresh, first_obs = self.reset(for_reset)
             psi = new.psi.astype(jnp.float32)
             total, length = sums.psi + psi, sums.length + 1
             transition = Transition(
@@ -105,18 +125,36 @@ class JaxEnvironments:
             running = EpisodeSums(jnp.where(ended[:, None], 0.0, total), jnp.where(ended, 0, length))
             states = jax.tree.map(lambda a, b: jnp.where(ended, a, b), fresh, following)
             memory = None if memory is None else jnp.where(ended[:, None], 0.0, memory)
-            return (states, jnp.where(ended[:, None], first, new.obs), running, memory), transition
+            return (states, jnp.where(ended[:, None], first_obs, new.obs), running, memory), transition
 
         # Split all keys at once: a split in every step is a loop of small operations, which slows down small problems.
         by_step = jax.vmap(lambda key: jax.random.split(key, 3))(jax.random.split(key, n_steps))
-        by_environment = jax.vmap(lambda key: jax.random.split(key, self.n_envs))
+
+        def by_environment(keys: jax.Array) -> jax.Array:
+            split = jax.vmap(lambda key: jax.random.split(key, self.n_envs))(keys)
+            return split if first is None else jax.lax.dynamic_slice_in_dim(split, first, size, axis=1)
+
         for_resets: Any = by_environment(by_step[:, 2])
         # The same holds for initial states, as long as they fit into little memory.
-        sizes = jax.eval_shape(jax.vmap(self.reset), for_resets)
-        beforehand = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(sizes)) <= FIRST_STATES
+        beforehand = not self.has_large_states(n_steps)
         if beforehand:
             for_resets = jax.vmap(self.reset)(for_resets)
         return jax.lax.scan(step, state, (by_step[:, 0], by_environment(by_step[:, 1]), for_resets))
+
+    def has_large_states(self, n_steps: int) -> bool:
+        """Return whether a rollout computes initial states only when an episode has ended."""
+        keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), self.n_envs))
+        states = jax.eval_shape(self.reset, keys)
+        return n_steps * sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(states)) > FIRST_STATES
+
+    def _reset_if(self, condition: jax.Array, keys: jax.Array, otherwise: Any) -> Any:
+        """Return initial states and observations, or other ones if the condition does not hold."""
+
+        def keep(_: jax.Array) -> Any:  # both branches need the same types, and problems may mix them
+            types = jax.eval_shape(self.reset, keys)
+            return jax.tree.map(lambda x, y: x if x.dtype == y.dtype else x.astype(y.dtype), otherwise, types)
+
+        return jax.lax.cond(condition, self.reset, keep, keys)
 
 
 class SteppedJaxEnvironments:
@@ -167,6 +205,47 @@ class JaxCollector(Collector):
         key, for_rollout = jax.random.split(key)
         environments, transitions = self.environments.collect(environments, behaviour.act, for_rollout, self.n_steps)
         return environments, key, transitions
+
+    @cached_property
+    def parts(self) -> int:
+        """Number of parts of a rollout that threads of a CPU collect at the same time, at most one per core.
+
+        XLA gains nothing from a second core in a program of many small operations. If states are small, starting
+        threads would take longer than it saves, and there is only one part. With JAX's default generator, actions and
+        episodes do not depend on the parts, except that products of fewer rows may be rounded differently.
+        """
+        n_envs, most = self.environments.n_envs, available_cores()
+        if most == 1 or not self.environments.has_large_states(self.n_steps):
+            return 1
+        return next((n for n in PARTS if n <= most and n_envs % n == 0 and n_envs // n >= SMALLEST_PART), 1)
+
+    def collect_part(
+        self, behaviour: Behaviour, environments: Any, key: Any, number: jax.Array, parts: int
+    ) -> tuple[Any, Any, Transition]:
+        """Return one of several parts of a rollout, given the state of all environments. A pure function."""
+        size = self.environments.n_envs // parts
+        key, for_rollout = jax.random.split(key)
+        first = number * size
+
+        def some(axis: int, tree: Any) -> Any:
+            return jax.tree.map(lambda x: jax.lax.dynamic_slice_in_dim(x, first, size, axis=axis % x.ndim), tree)
+
+        states, *others = environments
+        mine = (some(-1, states), *some(0, others))
+        mine, transitions = self.environments.collect(mine, behaviour.act, for_rollout, self.n_steps, first)
+        return mine, key, transitions
+
+    @staticmethod
+    def joined(parts: Sequence[tuple[Any, Any, Transition]]) -> tuple[Any, Any, Transition]:
+        """Return what `collect` returns, given all parts in order."""
+
+        def join(axis: int, trees: Sequence[Any]) -> Any:
+            return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis), *trees)
+
+        environments, keys, transitions = zip(*parts, strict=True)
+        states, *others = zip(*environments, strict=True)
+        joined = (join(-1, states), *(join(0, each) for each in others))
+        return joined, keys[0], join(1, transitions)
 
     def play_episodes(self, behaviour: Behaviour, episodes: int, *, deterministic: bool, seed: int) -> np.ndarray:
         """Play all episodes in parallel, in a program that is compiled once per number of episodes."""

@@ -1,6 +1,5 @@
 """Rollouts of Gymnasium environments: in this process, in worker processes, or by Ray actors."""
 
-import os
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -14,6 +13,7 @@ from ..structure.labels import counted
 from .backend import Backend, LostWarning
 from .batched import BatchedEnvironments
 from .collector import Behaviour, Collector, CollectorSettings
+from .cores import available_cores
 from .episodes import Episode
 from .host import HostEnvironments
 from .inline import Inline
@@ -139,8 +139,7 @@ class HostCollector(Collector):
             )
         if s.rollouts == "inline":
             return Inline(self.plan, s.fragment_seconds)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        workers = s.workers or (s.n_envs if alone else min(cores, s.n_envs // (self.spec.num_envs or 1)))
+        workers = s.workers or (s.n_envs if alone else min(available_cores(), s.n_envs // (self.spec.num_envs or 1)))
         if s.rollouts == "processes":
             return Processes(self.plan, workers, s.fragment_seconds)
         return RayActors(self.plan, workers, s.fragment_seconds, address=s.ray_address, cpus=s.worker_cpus)

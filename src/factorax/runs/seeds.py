@@ -31,6 +31,9 @@ from .recorder import Recorder
 
 EPISODES = 10
 """Number of episodes with which a trained policy is scored."""
+EVALUATION_AFTER = 0.2
+"""Share of the training after which the evaluation is traced and compiled, in the background: not while the first
+updates are waited for, and early enough to be ready at the end."""
 
 
 def train_seeds(
@@ -96,7 +99,9 @@ def _train(
             "one seed per command, without --seeds"
         )
     chosen = _chosen(firsts)
-    initial = None if chosen is not None else first.program.init_seeds([each.seed for _, _, each in runs])
+    new = not any(out.exists() for _, out, _ in runs)
+    seeds_of_runs = [each.seed for _, _, each in runs]
+    initial = None if chosen is not None else first.program.init_seeds(seeds_of_runs, prepare=new)
     states = [None] * len(runs) if initial is None else apart(initial, len(runs))
     with ExitStack() as stack:
         models, recorders = [], []
@@ -210,7 +215,6 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
     states, steps = seeds.stack(), first.num_timesteps
     rollout = config.n_envs * config.n_steps
     began = last = time.perf_counter()
-    seeds.program.prepare_seeds(states, EPISODES)
     warned, pending = False, None
     with _progress.progress_bar(disable=not progress_bar) as progress:
         bar = progress.add_task("", total=config.total_timesteps, completed=steps)
@@ -221,7 +225,7 @@ def _learn(seeds: _Seeds, recorders: Sequence[Recorder], progress_bar: bool) -> 
                 states, metrics = seeds.program.update_seeds(states)
                 update = states, metrics, steps
                 steps += rollout
-                if steps >= config.total_timesteps / 4 > steps - rollout:  # not while the first updates are waited for
+                if steps >= EVALUATION_AFTER * config.total_timesteps > steps - rollout:
                     seeds.program.prepare_evaluation(states, EPISODES)
             finished, pending = pending, update
             if finished is None:

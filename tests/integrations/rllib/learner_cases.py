@@ -126,7 +126,6 @@ class Data:
             action=action,
             psi=psi,
             next_obs=obs[1:],
-            next_local=None,
             terminated=ends[0],
             truncated=ends[1],
             factor_mask=pair[0],
