@@ -107,9 +107,7 @@ def visits(site, address, browser):
         for theme in themes:
             page.emulate_media(color_scheme=theme)
             try:
-                page.wait_for_function(
-                    "theme => document.documentElement.dataset.theme === theme", arg=theme, timeout=2000
-                )
+                page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
             except Exception:
                 wrong.append(f"{place[0]}: does not show the theme that the browser prefers, {theme}")
             for width in widths:

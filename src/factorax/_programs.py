@@ -39,6 +39,11 @@ class Recent(Generic[Value]):
                 self._values.popitem(last=False)
             return self._values[key]
 
+    def drop(self, key: Hashable) -> None:
+        """Remove the value of a key, if it is cached."""
+        with self._lock:
+            self._values.pop(key, None)
+
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:

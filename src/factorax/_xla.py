@@ -52,7 +52,7 @@ def separately(function: Callable[[], Any], otherwise: Any, positive: jax.Array)
     """
     if jax.default_backend() != "cpu" or not tracing():  # outside of a program, JAX would compile it in every call
         return function()
-    return jax.lax.cond(_holds(positive), function, lambda: otherwise)
+    return jax.lax.cond(_holds(jax.lax.stop_gradient(positive)), function, lambda: otherwise)
 
 
 @of_all

@@ -148,12 +148,15 @@ class ActionSpace(Product):
         return f"{title} in raw units, " + ("unbounded" if free else f"clipped to {bounds}")
 
     @cached_property
-    def _build(self) -> Callable[[np.ndarray], Any]:
-        return _builder(self.space, 0)[0]
+    def to_environments(self) -> Callable[[np.ndarray], Any]:
+        """The function that returns the environment action of each row of ``(B, c)``, as `to_environment` does for one.
 
-    def to_environments(self, actions: np.ndarray) -> Any:
-        """Return the environment action of each row of ``(B, c)``, as `to_environment` does for one, in new arrays."""
-        return self._build(self.within(actions, np))
+        A rollout calls it in every step, so it does nothing that is known beforehand.
+        """
+        if isinstance(self.space, spaces.MultiBinary) and len(self.space.shape) == 1:
+            return lambda actions: actions.astype(np.int8)
+        build, _ = _builder(self.space, 0)
+        return build if self.discrete.all() else lambda actions: build(self.within(actions, np))
 
     def to_environment(self, action: Any, xp: Any = np) -> Any:
         """Return a flat raw action ``(c,)`` as an element of the space, within its bounds.

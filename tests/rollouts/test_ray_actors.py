@@ -120,7 +120,7 @@ def test_nodes_come_and_go():
 
     ray.shutdown()
     # By default, it takes half a minute until a node that is gone is missed.
-    checks = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
+    checks = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_failure_threshold": 6}
     head = {"num_cpus": 1, "include_dashboard": False, "_system_config": checks}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:

@@ -1,10 +1,12 @@
 """Memory that the process keeps, so that the system need not clear it again for every update."""
 
 import ctypes
+import os
 import sys
 
 KEPT = 2**28
 """Size in bytes up to which blocks of memory are kept."""
+_OF_USERS = "MALLOC_", "GLIBC_TUNABLES"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Names of settings in ``malloc.h``."""
 
@@ -14,9 +16,9 @@ def keep_freed_memory() -> bool:
 
     By default, it returns blocks of more than 32 MiB to the system at once. XLA allocates the memory of a program again
     in every call, and the system clears each page at its first use: 12,000 pages in an update of the preset `traffic`
-    on a CPU, a twelfth of its time.
+    on a CPU, a twelfth of its time. Settings of the user, such as ``MALLOC_TRIM_THRESHOLD_``, take precedence.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or any(name.startswith(_OF_USERS) for name in os.environ):
         return False
     try:
         change = ctypes.CDLL(None).mallopt

@@ -22,7 +22,6 @@ class Bernoulli(Distribution):
     name = "bernoulli"
     title = "Bernoulli"
     discrete = True
-    additive = True
 
     def log_prob(self, parameters: Array, action: Array, log_std: Array) -> Array:
         """Return log σ(x) for action 1 and log σ(−x) for action 0."""
@@ -53,13 +52,13 @@ class Bernoulli(Distribution):
         return (drawn(jax.random.uniform, key, chance.shape, chance.dtype) < chance).astype(np.float32)
 
     def noise(self, rng: np.random.Generator, n_steps: int, log_std: np.ndarray) -> np.ndarray:
-        """Return logistic noise, as the difference of two Gumbel variables: x + noise > 0 with probability σ(x)."""
+        """Return logistic noise, as the difference of two Gumbel variables: x > noise with probability σ(x)."""
         gumbel = -np.log(np.maximum(rng.standard_exponential((n_steps, len(self), 2), np.float32), _TINY))
-        return (gumbel[..., 1] - gumbel[..., 0])[..., None]
+        return (gumbel[..., 0] - gumbel[..., 1])[..., None]
 
-    def pick(self, perturbed: np.ndarray) -> np.ndarray:
-        """Return true where the perturbed logit is positive."""
-        return perturbed[..., 0] > 0
+    def choose(self, parameters: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Return true where the logit exceeds the noise."""
+        return parameters[..., 0] > noise[..., 0]
 
     def standardised(
         self, parameters: np.ndarray, action: np.ndarray, between: np.ndarray, log_std: np.ndarray

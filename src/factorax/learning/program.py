@@ -58,7 +58,11 @@ class _Programs:
             update = learner.update if seeds is None else eqx.filter_vmap(learner.update)
             return devices.compiled(update, state, learner.config, learner.devices, seeds=seeds)
 
-        return self.updates.get(seeds, make)
+        update = self.updates.get(seeds, make)
+        if isinstance(update, UpdateInParts) and update.failed:  # try again: memory may have been freed since
+            self.updates.drop(seeds)
+            update = self.updates.get(seeds, make)
+        return update
 
 
 def _one_by_one(init: Callable[[jax.Array], TrainState], seeds: jax.Array) -> TrainState:

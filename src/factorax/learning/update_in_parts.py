@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._programs import OwnCompiled, OwnJit, compile_untuned
+from .._programs import OwnCompiled, OwnJit, compilation_settings, compile_untuned
 from ..rollouts.in_jax import JaxCollector
 from . import devices
 from .config import Config
@@ -57,6 +57,11 @@ class UpdateInParts:
         self._threads = ThreadPoolExecutor(parts)
         self._config, self._seeds = config, seeds
 
+    @property
+    def failed(self) -> bool:
+        """Whether a program could not be compiled, so that calls raise the error."""
+        return any(each.done() and each.exception() is not None for each in (self._rollout, self._learning))
+
     @cached_property
     def _programs(self) -> tuple[OwnCompiled, OwnCompiled]:
         rollout, learning = self._rollout.result(), self._learning.result()
@@ -68,7 +73,10 @@ class UpdateInParts:
         rollout, learning = self._programs
         if not self._numbers:
             return learning(*rollout(state))
-        return learning(state, list(self._threads.map(lambda number: rollout(state, number), self._numbers)))
+        # Settings of JAX within a `with` statement, such as `jax.debug_nans`, are those of this thread alone.
+        same = self._threads.submit(compilation_settings).result() == compilation_settings()
+        over = self._threads.map if same else map
+        return learning(state, list(over(lambda number: rollout(state, number), self._numbers)))
 
 
 def collect_part(learner: Learner, parts: int, state: TrainState, number: jax.Array) -> tuple[Any, jax.Array, Any]:

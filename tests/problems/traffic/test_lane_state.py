@@ -57,3 +57,23 @@ def test_devices_that_share_the_grids_vectorise_one(monkeypatch):
     monkeypatch.setattr(jax, "local_device_count", lambda: 2)
     np.testing.assert_array_equal(jax.vmap(of_one_grid(of_all))(jnp.ones((4, 3))), 2 * np.ones((4, 3)))
     assert set(calls) == {(3, 1)}
+
+
+def test_outside_of_a_program_a_step_compiles_nothing_new():
+    simulator = LaneSimulator(Traffic(1, 1), slots=8)
+    state, request, compiled = simulator.reset(jax.random.key(0)), jnp.array([True]), []
+
+    def play(state):
+        state = simulator.step(state, request)
+        return state, simulator.read(state)
+
+    state, _ = play(state)
+    note = lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        state, readings = play(state)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert compiled == []
+    assert int(state.time) == 2
+    assert_equal(readings, jax.jit(simulator.read)(state))

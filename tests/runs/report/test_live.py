@@ -141,8 +141,8 @@ def test_policies_act_again_when_there_is_a_newer_checkpoint(run, monkeypatch):
     (run / "checkpoints").mkdir()
     (run / "checkpoints" / "last.safetensors").write_bytes(b"new")
     with LiveReport([run]) as live:
-        assert acted.wait(20)
-        for _ in range(100):
+        assert acted.wait(60)
+        for _ in range(1200):
             news = json.loads(ask(live, f"{live.path}update?since=")[1])
             if news["data"]["films"]:
                 break

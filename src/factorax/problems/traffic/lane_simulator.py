@@ -139,7 +139,7 @@ class LaneSimulator:
         return self._of_one_grid(self._step_all)(state, request)
 
     def _of_one_grid(self, of_all: Callable[..., Any]) -> Callable[..., Any]:
-        # Grids with long routes fill a device by themselves: 100×100 lights take 3 % longer together.
+        # Grids with long routes fill a device by themselves: 100×100 lights take 4 % longer together.
         return of_one_grid(of_all, together=not self.looks_up)
 
     def _step_all(self, states: Lanes, requests: jax.Array) -> Lanes:

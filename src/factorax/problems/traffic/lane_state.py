@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..._checks import is_traced
 from .signals import Signals
 
 
@@ -34,7 +35,7 @@ def of_one_grid(of_all: Callable[..., Any], *, together: bool = True) -> Callabl
     """Return a function of one grid, given the function of B grids whose arrays have the axis of grids last.
 
     With `together`, `jax.vmap` of the result calls the given function, unless devices may share the grids: XLA would
-    send all of them to every device.
+    send all of them to every device. Reverse-mode derivatives with respect to one grid then need `jax.vmap` too.
     """
 
     def of_one(*arguments: Any) -> Any:
@@ -42,9 +43,9 @@ def of_one_grid(of_all: Callable[..., Any], *, together: bool = True) -> Callabl
 
     if not together:
         return of_one
-    of_one_or_all = jax.custom_batching.custom_vmap(of_one)
+    batched_together = jax.custom_batching.custom_vmap(of_one)
 
-    @of_one_or_all.def_vmap
+    @batched_together.def_vmap
     def _(size: int, batched: list[Any], *arguments: Any) -> tuple[Any, Any]:
         arguments = jax.tree.map(
             lambda x, has_axis: x if has_axis else jnp.broadcast_to(x, (size, *x.shape)), arguments, tuple(batched)
@@ -55,6 +56,11 @@ def of_one_grid(of_all: Callable[..., Any], *, together: bool = True) -> Callabl
             results = of_all(*jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), arguments))
             results = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), results)
         return results, jax.tree.map(lambda _: True, results)
+
+    def of_one_or_all(*arguments: Any) -> Any:
+        # Outside of a program there is nothing to batch, and JAX would trace and compile the function in every call.
+        traced = any(is_traced(x) for x in jax.tree.leaves(arguments))
+        return batched_together(*arguments) if traced else of_one(*arguments)
 
     return of_one_or_all
 
