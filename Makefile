@@ -57,7 +57,8 @@ test-newest: .venv-newest/installed
 nightly: .venv/installed
 	FACTORAX_NIGHTLY=1 $(BIN)/python -m pytest -m nightly
 
-check: .venv/installed
+# With optional packages, whose types pyright reads.
+check: .venv/installed-extras
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache

@@ -163,7 +163,7 @@ def rows() -> Iterator[Row]:
         yield at_least(name, 2 * STEPS / double, 2 * STEPS / alone, "two bare loops", 0.9, "steps/s")
 
     try:
-        yield from repeated(workers, runs=3, tolerance=0.05)
+        yield from repeated(workers, runs=7, tolerance=0.05)
     finally:
         loops.close()
         one.close()

@@ -1,20 +1,33 @@
 """Readings of the detectors from cars that were put where they are."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factorax.problems.traffic import LaneSimulator, Traffic
-from factorax.problems.traffic.lane_state import first_slots
+from factorax.problems.traffic import LaneSimulator, Traffic, lane_simulator, lanes
+from factorax.problems.traffic.observations import observe
 
 
 @pytest.mark.parametrize("initial", ["entries", "everywhere"])
-def test_first_readings_need_only_the_first_slots(initial):
+def test_first_readings_need_only_the_first_slots_and_are_the_same_in_every_episode(initial):
     simulator = LaneSimulator(Traffic(2, 3, initial=initial))
-    state = simulator.reset(jax.random.key(0))
-    first = first_slots(state, int(simulator.n_first.max()))
-    for a, b in zip(simulator.read(first), simulator.read(state), strict=True):
-        np.testing.assert_array_equal(a, b)
+    first = simulator.first_readings
+    for seed in range(3):
+        state = simulator.reset(jax.random.key(seed))
+        for a, b, c in zip(simulator.read(simulator.visible(state)), simulator.read(state), first, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(b, c)
+
+
+@pytest.mark.parametrize("few", [pytest.param(16, id="short routes"), pytest.param(0, id="long routes")])
+def test_an_episode_begins_with_what_the_detectors_read(monkeypatch, few):
+    """On large grids, the first observation is a constant of the program."""
+    monkeypatch.setattr(lane_simulator, "FEW", few)
+    problem = lanes(2, 3, initial="everywhere")
+    states, obs = jax.jit(jax.vmap(problem.reset))(jax.random.split(jax.random.key(1), 3))
+    read = jax.vmap(lambda state: observe(problem.simulator.grid, problem.simulator.read(state), state.signals, jnp))
+    np.testing.assert_allclose(obs, jax.jit(read)(states), rtol=2e-7)  # XLA multiplies by 1/300
 
 
 def test_counts_and_speeds_by_street():

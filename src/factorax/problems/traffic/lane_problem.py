@@ -13,9 +13,10 @@ from ...structure import InfluenceNetwork
 from ...structure.checks import as_network
 from ..problem import Problem, Step
 from .lane_simulator import LaneSimulator
-from .lane_state import Lanes, first_slots
+from .lane_state import Lanes
 from .observations import observe
 from .settings import Traffic
+from .signals import Signals
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,13 +73,9 @@ def lanes(
 
     def first(key: jax.Array) -> tuple[Lanes, jax.Array]:
         state = simulator.reset(key)
-        # The other slots are empty, and would only take time to compile.
-        visible = first_slots(state, int(simulator.n_first.max()))
-        if simulator.looks_up:
-            # Cars start at the same places in every episode. If XLA knew, it would compute the sums of large grids
-            # while it compiles, for seconds, and log a warning. Speeds are never negative.
-            visible = visible._replace(cars=state.cars + (visible.wanted < 0).any(axis=0))
-        return state, observe(traffic.grid, simulator.read(visible), state.signals, jnp)
+        if simulator.looks_up:  # a GPU would compute the readings in every step of a rollout
+            return state, jnp.asarray(observe(traffic.grid, simulator.first_readings, Signals.start(traffic.grid.n_lights)))
+        return state, observe(traffic.grid, simulator.read(simulator.visible(state)), state.signals, jnp)
 
     def reset(key: jax.Array) -> tuple[Lanes, jax.Array]:
         return jax.jit(first)(key)  # compiled as a whole, in less than half the time of its operations one by one

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..._arrays import drawn
 from ..._checks import Count, check_type, checked
+from ..._programs import OwnJit
 from ..._xla import once, separately
 from .driving import (
     CAR,
@@ -33,7 +34,7 @@ from .driving import (
 from .flat_gather import pick
 from .grid import ENTRY, EXIT, JUNCTION, SPEED_LIMIT, STANDING_AT, STANDING_BETWEEN
 from .lane_detectors import LaneDetectors
-from .lane_state import Lanes, as_one_grid, occupied, of_one_grid, shifted
+from .lane_state import Lanes, as_one_grid, first_slots, occupied, of_one_grid, shifted
 from .observations import Readings
 from .settings import Traffic
 from .signals import Signals, green_and_yellow, switch
@@ -354,6 +355,21 @@ class LaneSimulator:
     def read(self, state: Lanes) -> Readings:
         """Return the readings of the detectors."""
         return self._of_one_grid(self.detectors.read)(state)
+
+    def visible(self, first: Lanes) -> Lanes:
+        """Return an initial state with the slots that have cars: the others would only take time to compile."""
+        return first_slots(first, int(self.n_first.max()))
+
+    @functools.cached_property
+    def first_readings(self) -> Readings:
+        """The readings at the start of every episode, in NumPy: cars start at the same places, at rest.
+
+        If XLA had to find out that they do not change, it would compute them while it compiles, for seconds on large
+        grids.
+        """
+        with jax.ensure_compile_time_eval():
+            state = OwnJit(self.reset)(jax.random.key(0))
+            return jax.tree.map(np.asarray, OwnJit(self.read)(self.visible(state)))
 
     def invalid(self, state: Lanes, readings: Readings) -> jax.Array:
         """Return whether the state is outside the exact range of the simulator: a route is full, or a queue might
