@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).with_suffix(".json")
-REPEATS = 5
+REPEATS = 25
 
 
 def clock() -> float:
