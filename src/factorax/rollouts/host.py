@@ -112,8 +112,8 @@ class HostEnvironments:
         array, no = np.ndarray, np.False_  # NumPy has one False and one object per dtype, so `is` works and is fastest
         obs_dtype, vector_dtype = self._dtypes
         # A simulator evicts this loop from the CPU caches: each call in it costs as much as its first call.
-        for t, (now_chosen, following, parts) in enumerate(zip(actions, next_obs, psi, strict=True)):
-            now_chosen[...] = chosen = act(now)
+        for t, (raw, following, parts) in enumerate(zip(actions, next_obs, psi, strict=True)):
+            raw[...] = chosen = act(now)
             last, now, ended_before = now, following, len(ends)
             for i, action in enumerate(to_environments(chosen)):
                 returned = _NOTHING

@@ -80,14 +80,12 @@ class NumpyPolicy:
         network, choose = self.network(arrays, noise.shape[1], first), self.space.choose
 
         def act(obs: np.ndarray) -> np.ndarray:
-            return choose(network(obs), next(steps))
-
-        def noted(obs: np.ndarray) -> np.ndarray:
             output = network(obs)
-            outputs.append(output)  # pyright: ignore[reportOptionalMemberAccess]
+            if outputs is not None:
+                outputs.append(output)
             return choose(output, next(steps))
 
-        return act if outputs is None else noted
+        return act
 
     def log_prob(self, arrays: PolicyArrays, outputs: np.ndarray, action: np.ndarray) -> np.ndarray:
         """Return log π of each component, ``(..., c)``, for the network's outputs ``(..., c, width)``."""
@@ -100,10 +98,9 @@ class NumpyPolicy:
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
         see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
-        forward, by_choice = layers.forward, self.by_choice
         centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
         measured = None if self.observations is None else self.observations.measured
-        write = self._writer(layers.inputs.reshape(*shape, -1) if by_choice else layers.inputs)
+        write = self._writer(layers.inputs.reshape(*shape, -1) if self.by_choice else layers.inputs)
 
         def network(obs: np.ndarray) -> np.ndarray:
             if centre is not None:
@@ -111,9 +108,9 @@ class NumpyPolicy:
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
             if write is not None:
                 write(obs)
-                return forward().reshape(shape) if by_choice else forward()
+                return layers.forward().reshape(shape)
             inputs = obs if see is None else see(obs)
-            if not by_choice:
+            if not self.by_choice:
                 return layers(inputs)
             return layers(inputs.reshape(*outputs[:2], -1)).reshape(shape)
 

@@ -74,7 +74,9 @@ def lanes(
     def first(key: jax.Array) -> tuple[Lanes, jax.Array]:
         state = simulator.reset(key)
         if simulator.looks_up:  # a GPU would compute the readings in every step of a rollout
-            return state, jnp.asarray(observe(traffic.grid, simulator.first_readings, Signals.start(traffic.grid.n_lights)))
+            return state, jnp.asarray(
+                observe(traffic.grid, simulator.first_readings, Signals.start(traffic.grid.n_lights))
+            )
         return state, observe(traffic.grid, simulator.read(simulator.visible(state)), state.signals, jnp)
 
     def reset(key: jax.Array) -> tuple[Lanes, jax.Array]:
