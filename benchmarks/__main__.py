@@ -1,12 +1,15 @@
 """`make bench`: check all performance bounds, as ratios to named yardsticks measured in the same run.
 
-``python -m benchmarks rollouts bench_credit`` runs only these files.
+``python -m benchmarks rollouts bench_credit`` runs only these files. Each file runs in a new process: what the others
+have compiled, imported and allocated would change its ratios.
 """
 
+import multiprocessing
 import os
 import platform
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from types import ModuleType
 
 import jax
@@ -31,6 +34,7 @@ from . import (
     bench_sumo_training,
     bench_traffic,
 )
+from .timing import Row
 
 BENCHES = (
     bench_start,
@@ -53,12 +57,22 @@ BENCHES = (
 
 
 def chosen(names: list[str]) -> list[ModuleType]:
-    """Yield the rows of the benchmarks with these names, or of all of them."""
+    """Return the benchmarks with these names, or all of them."""
     named = {bench.__name__.rpartition("bench_")[2]: bench for bench in BENCHES}
     names = [name.removeprefix("bench_") for name in names]
     if wrong := [name for name in names if name not in named]:
         sys.exit(f"benchmarks: got {', '.join(wrong)}; want some of {', '.join(named)}, or nothing for all")
     return [named[name] for name in names or named]
+
+
+def rows_of(bench: ModuleType) -> list[Row]:
+    """Return the rows of a file, measured in a new process."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_rows, bench.__name__).result()
+
+
+def _rows(name: str) -> list[Row]:
+    return list(sys.modules[name].rows())
 
 
 def main() -> int:
@@ -70,7 +84,7 @@ def main() -> int:
     kept = missed = 0
     start = time.perf_counter()
     for bench in chosen(sys.argv[1:]):
-        for row in bench.rows():
+        for row in rows_of(bench):
             mark = "" if row.kept else " ✗"
             missed += not row.kept
             kept += row.kept and row.bound != "–"

@@ -106,8 +106,8 @@ EXEMPT_METHODS = {
         _INSIDE,
     ),
     **dict.fromkeys(("rollout_view", "applied", "training", "standardised", "noise", "choose", "within"), _INSIDE),
-    **dict.fromkeys(("to_environment", "to_environments", "targets"), _INSIDE),
-    **dict.fromkeys(("read", "invalid", "step", "reset"), _INSIDE),
+    **dict.fromkeys(("to_environment", "targets"), _INSIDE),
+    **dict.fromkeys(("read", "visible", "invalid", "step", "reset"), _INSIDE),
 }
 EXEMPT_ARGUMENTS = {
     **dict.fromkeys(("state", "episode_start", "exclude"), _ANY),
