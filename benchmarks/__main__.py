@@ -4,12 +4,10 @@
 have compiled, imported and allocated would change its ratios.
 """
 
-import multiprocessing
 import os
 import platform
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from types import ModuleType
 
 import jax
@@ -34,7 +32,7 @@ from . import (
     bench_sumo_training,
     bench_traffic,
 )
-from .timing import Row
+from .timing import rows_of
 
 BENCHES = (
     bench_start,
@@ -65,16 +63,6 @@ def chosen(names: list[str]) -> list[ModuleType]:
     return [named[name] for name in names or named]
 
 
-def rows_of(bench: ModuleType) -> list[Row]:
-    """Return the rows of a file, measured in a new process."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(_rows, bench.__name__).result()
-
-
-def _rows(name: str) -> list[Row]:
-    return list(sys.modules[name].rows())
-
-
 def main() -> int:
     console = Console(width=max(160, Console().width) if not sys.stdout.isatty() else None)
     table = Table(title=f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, JAX {jax.__version__}")
@@ -84,7 +72,7 @@ def main() -> int:
     kept = missed = 0
     start = time.perf_counter()
     for bench in chosen(sys.argv[1:]):
-        for row in rows_of(bench):
+        for row in rows_of(bench.__name__):
             mark = "" if row.kept else " ✗"
             missed += not row.kept
             kept += row.kept and row.bound != "–"
