@@ -190,7 +190,7 @@ def test_traffic_is_on_the_map_and_in_a_film(opened):
     page.locator(".film-time").fill("60")
     assert ", 61 s: " in page.locator(".film-caption").first.inner_text()
     page.locator(".film-play").click()
-    page.wait_for_function("Number(document.querySelector('.film-time').value) > 61")
+    page.wait_for_function("() => Number(document.querySelector('.film-time').value) > 61")
     page.locator(".film-play").click()
     assert "controller gap-out" in page.locator("#verdict").inner_text()
 
