@@ -1,7 +1,6 @@
 """`make bench`: check all performance bounds, as ratios to named yardsticks measured in the same run.
 
-``python -m benchmarks rollouts bench_credit`` runs only these files. Each file runs in a new process: what the others
-have compiled, imported and allocated would change its ratios.
+``python -m benchmarks rollouts bench_credit`` runs only these files.
 """
 
 import os
@@ -32,7 +31,6 @@ from . import (
     bench_sumo_training,
     bench_traffic,
 )
-from .timing import rows_of
 
 BENCHES = (
     bench_start,
@@ -72,7 +70,7 @@ def main() -> int:
     kept = missed = 0
     start = time.perf_counter()
     for bench in chosen(sys.argv[1:]):
-        for row in rows_of(bench.__name__):
+        for row in bench.rows():
             mark = "" if row.kept else " ✗"
             missed += not row.kept
             kept += row.kept and row.bound != "–"

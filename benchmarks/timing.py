@@ -4,12 +4,9 @@ A row whose ratio varies from run to run is measured several times (`repeated`):
 ratios, with a tolerance that the table shows.
 """
 
-import importlib
-import multiprocessing
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,16 +69,6 @@ def repeated(measure: Callable[[], Iterable[Row]], *, runs: int = 3, tolerance: 
             row = replace(row, kept=kept, bound=f"{row.bound}, {scatter}")
         found.append(row)
     return found
-
-
-def rows_of(module: str) -> list[Row]:
-    """Return the rows of a benchmark, measured in a new process."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(_rows, module).result()
-
-
-def _rows(module: str) -> list[Row]:
-    return list(importlib.import_module(module).rows())
 
 
 def at_most(name: str, ours: float, yardstick: float, what: str, bound: float) -> Row:
