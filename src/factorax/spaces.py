@@ -153,8 +153,6 @@ class ActionSpace(Product):
 
         A rollout calls it in every step, so it does nothing that is known beforehand.
         """
-        if isinstance(self.space, spaces.MultiBinary) and len(self.space.shape) == 1:
-            return lambda actions: actions.astype(np.int8)
         build, _ = _builder(self.space, 0)
         return build if self.discrete.all() else lambda actions: build(self.within(actions, np))
 
