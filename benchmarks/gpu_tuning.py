@@ -18,6 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from factorax.learning import Config, Learner, step_samples
 from factorax.learning.named_networks import find_network
@@ -56,6 +57,17 @@ def use_half_precision():
     twin_networks.Twins.__call__ = forward
 
 
+def use_optimiser(name):
+    """Minimise with another optimiser of optax instead of Adam."""
+    from factorax.learning import ppo
+
+    make = {"lamb": optax.lamb, "lion": lambda rate: optax.lion(rate, weight_decay=0.0)}[name]
+    optax.adam = lambda rate, eps: make(rate)  # `Update.optimiser` clips before it
+    if name == "lamb":  # the length of its steps is that of each layer: no common arrays for several layers
+        ppo.FlatParameters.can_hold = staticmethod(lambda tree: False)
+        step_samples.saves_kernels = lambda rule: False
+
+
 def evaluation(learner, episodes):
     """Return a compiled function from states of several runs to returns, ``(runs, episodes)``."""
     problem = learner.spec.problem
@@ -86,6 +98,7 @@ def main():
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which training stops")
     parser.add_argument("--plain", action="store_true", help="disable twin networks and packed samples")
     parser.add_argument("--half", action="store_true", help="keep hidden activations of minibatches in bfloat16")
+    parser.add_argument("--optimiser", choices=["adam", "lamb", "lion"], default="adam")
     parser.add_argument(
         "--every", type=int, default=0, help="number of updates between evaluations, in addition to the final ones"
     )
@@ -96,12 +109,15 @@ def main():
         use_half_precision()
     if args.plain:
         step_samples.saves_kernels = lambda rule: False
+    if args.optimiser != "adam":
+        use_optimiser(args.optimiser)
     began = time.time()
     learner = make_learner(args.problem, args.settings)
     c = learner.config
     grid = combinations(args.grid)
     runs = [(hyper, seed) for hyper in grid for seed in range(args.first_seed, args.first_seed + args.seeds)]
     result = {"name": args.name, "problem": args.problem, "settings": args.settings, "device": str(jax.devices()[0])}
+    result["optimiser"] = args.optimiser
     result |= {"seeds": args.seeds, "grid": grid, "final": [None] * len(grid), "curve": [], "evaluations": []}
 
     def write():

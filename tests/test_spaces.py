@@ -201,6 +201,17 @@ def test_all_rows_at_once_are_the_rows_one_by_one(name, bounded):
     np.testing.assert_array_equal(rows, before)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8])
+@pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.MultiDiscrete([2, 2, 2], start=[5, 6, 7])])
+def test_choices_are_not_modified_by_offsets_nor_by_environments(space, dtype):
+    rows = np.array([[0, 1, 0], [1, 1, 0]], dtype)
+    before = rows.copy()
+    for element in ActionSpace.of(space).to_environments(rows):
+        assert space.contains(element)
+        element[...] = 1
+    np.testing.assert_array_equal(rows, before)
+
+
 def test_absurd_bounds_count_as_none():
     """A width above 1e9 says what a float can hold: there is nothing to scale to."""
     for box in (

@@ -249,11 +249,14 @@ def _builder(space: gym.Space, start: int) -> tuple[Callable[[np.ndarray], Any],
     shape, dtype = space.shape or (), space.dtype
     end = start + math.prod(shape)
     offset = space.start if isinstance(space, spaces.MultiDiscrete) and np.any(space.start) else None
+    # Rows of a Box have just been brought within its bounds. Others belong to the caller: an offset, or an environment
+    # that modifies its action, must not reach them.
+    copy = not isinstance(space, spaces.Box)
     # A float64 bound may not be representable in float32.
     bounds = (space.low, space.high) if isinstance(space, spaces.Box) and dtype != np.float32 else None
 
     def element(rows: np.ndarray) -> Any:
-        elements = (rows if end - start == rows.shape[1] else rows[:, start:end]).astype(dtype, copy=False)
+        elements = (rows if end - start == rows.shape[1] else rows[:, start:end]).astype(dtype, copy=copy)
         if len(shape) != 1:
             elements = elements.reshape(-1, *shape)
         if offset is not None:

@@ -64,6 +64,32 @@ def test_log_probabilities_are_those_of_the_learner(space, policy, settings):
     np.testing.assert_allclose(policy.log_prob(arrays, ours, np.asarray(action)), want, atol=1e-5)
 
 
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
+def test_outputs_are_those_of_the_layers_written_out(policy, activation):
+    """Biases are added by a constant one that passes through all hidden layers, which must not change on the way."""
+    plan = plan_of(factory(Drift, size=5), policy)
+    arrays = parameters(plan, 0, 8)._replace(centre=None, scale=None)
+    obs = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32)
+    rows = Drift.local(obs).astype(np.float64) if policy != "joint" else obs.astype(np.float64)
+    if arrays.identity is not None:
+        rows = np.concatenate([rows, np.broadcast_to(arrays.identity, (3, *arrays.identity.shape))], axis=-1)
+    rows = rows[..., None, :]
+    for k, (kernel, bias) in enumerate(zip(arrays.kernels, arrays.biases, strict=True)):
+        rows = rows @ kernel + bias[..., None, :]
+        if k + 1 < len(arrays.kernels):
+            rows = np.tanh(rows) if activation == "tanh" else np.maximum(rows, 0)
+    network = replace(plan.policy, local=Drift.local, activation=activation).network(arrays, 3)
+    for _ in range(2):
+        output = network(obs)
+        np.testing.assert_allclose(output, rows.reshape(output.shape), rtol=1e-5, atol=1e-6)
+
+
+def test_the_one_of_the_biases_stays_exactly_one():
+    for size in range(1, 70):  # vectorised loops treat the rest of an array differently
+        assert (np.tanh(np.full(size, 20, np.float32)) == 1).all()
+
+
 @pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
 def test_an_environment_gets_the_same_output_in_any_batch(policy):
     """Bit for bit, in any part of a large batch, and where BLAS would use several threads."""

@@ -28,7 +28,8 @@ def test_chunks_of_any_size_give_the_same_groups(matrix):
     csr = canonical(matrix)
     with pytest.MonkeyPatch.context() as patch:
         for chunk in (1, 3, 7):
-            patch.setattr(equal_rows, "_CHUNK", chunk)
+            patch.setattr(equal_rows, "_HASHED", chunk)
+            patch.setattr(equal_rows, "_COMPARED", chunk)
             assert equal_rows.group_equal_rows(csr).tolist() == by_dictionary(csr)
 
 

@@ -76,7 +76,12 @@ class UpdateInParts:
         # Settings of JAX within a `with` statement, such as `jax.debug_nans`, are those of this thread alone.
         same = self._threads.submit(compilation_settings).result() == compilation_settings()
         over = self._threads.map if same else map
-        return learning(state, list(over(lambda number: rollout(state, number), self._numbers)))
+
+        def collect(number: jax.Array) -> Any:
+            # XLA gives the learning one core instead of two if it is called before its arguments exist.
+            return jax.block_until_ready(rollout(state, number))
+
+        return learning(state, list(over(collect, self._numbers)))
 
 
 def collect_part(learner: Learner, parts: int, state: TrainState, number: jax.Array) -> tuple[Any, jax.Array, Any]:

@@ -8,6 +8,7 @@ BLAS rounds a row differently in batches of different sizes.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -76,14 +77,16 @@ class NumpyPolicy:
         - `noise`: the results of `draw` for each environment, ``(T, B, c, width)``.
         - `outputs`: a list to which the network's output of each step is appended.
         """
-        steps: Iterator[np.ndarray] = iter(noise)
         network, choose = self.network(arrays, noise.shape[1], first), self.space.choose
+        # NumPy's fastest loops are for arrays with one axis: a single environment has no axis of its own.
+        alone = noise.shape[1] == 1
+        steps: Iterator[np.ndarray] = iter(noise[:, 0] if alone else noise)
 
         def act(obs: np.ndarray) -> np.ndarray:
             output = network(obs)
             if outputs is not None:
-                outputs.append(output)
-            return choose(output, next(steps))
+                outputs.append(output.copy())
+            return choose(output[0], next(steps))[None] if alone else choose(output, next(steps))
 
         return act
 
@@ -93,14 +96,16 @@ class NumpyPolicy:
 
     def network(self, arrays: PolicyArrays, n_envs: int, first: int = 0) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function from raw observations ``(B, d)`` of environments `first`, … to the distribution parameters
-        of all components, ``(B, c, width)``."""
+        of all components, ``(B, c, width)``, in an array that the next call may overwrite."""
         shape = n_envs, len(self.space), self.space.width
         outputs = (n_envs, shape[1] * shape[2], 1) if self.by_choice else shape
         layers = _Layers(arrays=arrays, kind=self.kind, shape=outputs, first=first, activation=self.activation)
         see = self.see if self.kind != "joint" else self.encode if self.observations is not None else None
         centre, scale, clip = arrays.centre, arrays.scale, arrays.clip
         measured = None if self.observations is None else self.observations.measured
-        write = self._writer(layers.inputs.reshape(*shape, -1) if self.by_choice else layers.inputs)
+        inputs, forward = layers.inputs, layers.forward
+        write = self._writer(inputs.reshape(*shape, -1) if self.by_choice else inputs)
+        parameters = layers.outputs.reshape(shape)
 
         def network(obs: np.ndarray) -> np.ndarray:
             if centre is not None:
@@ -108,11 +113,11 @@ class NumpyPolicy:
                 obs = normalised if measured is None else np.where(measured, normalised, obs)
             if write is not None:
                 write(obs)
-                return layers.forward().reshape(shape)
-            inputs = obs if see is None else see(obs)
-            if not self.by_choice:
-                return layers(inputs)
-            return layers(inputs.reshape(*outputs[:2], -1)).reshape(shape)
+            else:
+                seen = obs if see is None else see(obs)
+                inputs[...] = seen.reshape(*outputs[:2], -1) if self.by_choice else seen
+            forward()
+            return parameters
 
         if self.mask is None:
             return network
@@ -153,7 +158,8 @@ def log_prob_of_outputs(space: ActionSpace, arrays: Any, outputs: np.ndarray, ac
 class _Layers:
     """The layers of a network with activations between them, and buffers for their inputs and outputs.
 
-    Each step uses as few NumPy calls as possible: biases are the last row of the kernels, and inputs end in a one.
+    Each step uses as few NumPy calls as possible, on contiguous arrays: biases are the last row of the kernels, and
+    inputs end in a one, which every hidden layer passes on to the next.
     """
 
     def __init__(
@@ -164,56 +170,67 @@ class _Layers:
         A shared network has one matrix product per environment, with the features of components among its inputs; the
         others have one product per tile of environments.
         """
-        n_envs, c, _ = self.shape = shape
-        self.activation: Callable[..., np.ndarray] = np.tanh if activation == "tanh" else _relu
+        n_envs, c, _ = shape
         before, kernels, biases = first % TILE, arrays.kernels, [bias[..., None, :] for bias in arrays.biases]
-        tiles, self.rows = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
+        tiles, self._rows = -(-(before + n_envs) // TILE), slice(before, before + n_envs)
         leading = tiles, TILE
         if kind == "shared":
-            leading, self.rows = (n_envs, c), None
+            leading, self._rows = (n_envs, c), None
         elif kind == "independent":
             leading = c, tiles, TILE
             kernels, biases = [kernel[:, None] for kernel in kernels], [bias[:, None] for bias in biases]
-        buffers = [np.zeros((*leading, kernel.shape[-2] + 1), np.float32) for kernel in kernels]
-        for buffer in buffers:
-            buffer[..., -1] = 1
+        n_outputs = kernels[-1].shape[-1]
+        matrices = [np.concatenate(pair, axis=-2) for pair in zip(kernels, biases, strict=True)]
+        matrices[:-1] = [_passing_one_on(matrix, _BECOMES_ONE[activation]) for matrix in matrices[:-1]]
+        if n_outputs == 1:  # BLAS multiplies by a single column with another function, which would not be in the caches
+            matrices[-1] = np.concatenate([matrices[-1], np.zeros_like(matrices[-1])], axis=-1)
+        buffers = [np.zeros((*leading, matrix.shape[-2]), np.float32) for matrix in matrices]
+        products = [np.zeros((*leading, matrix.shape[-1]), np.float32) for matrix in matrices]
+        buffers[0][..., -1] = 1
         inputs = buffers[0][..., :-1]
         if arrays.identity is not None:
             size = inputs.shape[-1] - arrays.identity.shape[1]
             inputs[..., size:] = arrays.identity
             inputs = inputs[..., :size]
         self.inputs = self._of_environments(inputs)
-        matrices = [np.concatenate(pair, axis=-2) for pair in zip(kernels, biases, strict=True)]
-        self.product: Callable[..., np.ndarray] = np.matmul
-        if matrices[0].ndim == 2 and leading[0] == 1:  # the same product with less NumPy overhead
-            self.product, buffers = np.dot, [buffer[0] for buffer in buffers]
-        following = [buffer[..., :-1] for buffer in buffers[1:]]
-        products = [self.product(*pair) for pair in zip(buffers, matrices, strict=True)]
-        self.hidden = list(zip(buffers, matrices, products, following, strict=False))
-        self.last = buffers[-1], matrices[-1]
+        """Inputs of the first layer, ``(B, d)`` or ``(B, c, l)``, to be written before `forward`."""
+        self.outputs = self._of_environments(products[-1])[..., :n_outputs].reshape(shape)
+        """Results ``(B, c, width)`` of the last call of `forward`."""
+        layers = list(zip(buffers, matrices, products, strict=True))
+        if leading[0] == 1 and matrices[0].ndim == 2:  # the same product with less NumPy overhead
+            times = [partial(buffer[0].dot, matrix, out[0]) for buffer, matrix, out in layers]
+        else:
+            times = [partial(np.matmul, *layer) for layer in layers]
+        self._activation: Callable[..., np.ndarray] = np.tanh if activation == "tanh" else _relu
+        self._hidden, self._last = list(zip(times, products, buffers[1:], strict=False)), times[-1]
 
     def _of_environments(self, rows: np.ndarray) -> np.ndarray:
         """Return the rows of these environments within their tiles, ``(B, ...)``, as a view."""
-        if self.rows is None:
+        if self._rows is None:
             return rows
         if rows.ndim == 3:
-            return rows.reshape(-1, rows.shape[-1])[self.rows]
-        return rows.reshape(len(rows), -1, rows.shape[-1])[:, self.rows].swapaxes(0, 1)
+            return rows.reshape(-1, rows.shape[-1])[self._rows]
+        return rows.reshape(len(rows), -1, rows.shape[-1])[:, self._rows].swapaxes(0, 1)
 
-    def __call__(self, x: np.ndarray) -> np.ndarray:
-        self.inputs[:] = x
-        return self.forward()
+    def forward(self) -> None:
+        """Compute `outputs` for the current contents of `inputs`."""
+        activation = self._activation
+        for multiply, product, following in self._hidden:
+            multiply()
+            activation(product, following)
+        self._last()
 
-    def forward(self) -> np.ndarray:
-        """Return the outputs ``(B, c, width)`` for the current contents of `inputs`."""
-        product, activation = self.product, self.activation
-        for buffer, matrix, out, following in self.hidden:
-            activation(product(buffer, matrix, out), following)
-        out = product(*self.last)
-        if self.rows is not None:
-            out = self._of_environments(out[None] if self.product is np.dot else out)
-        return out.reshape(self.shape)
+
+_BECOMES_ONE = {"tanh": 20.0, "relu": 1.0}
+"""A number that each activation maps to exactly 1 in single precision."""
+
+
+def _passing_one_on(matrix: np.ndarray, becomes_one: float) -> np.ndarray:
+    """Return a matrix ``(..., i + 1, o + 1)`` whose last output is `becomes_one` if the last input is 1."""
+    wider = np.zeros((*matrix.shape[:-1], matrix.shape[-1] + 1), np.float32)
+    wider[..., :-1], wider[..., -1, -1] = matrix, becomes_one
+    return wider
 
 
 def _relu(x: np.ndarray, out: np.ndarray) -> np.ndarray:
-    return np.maximum(x, 0.0, out)
+    return np.maximum(x, 0.0, out=out)

@@ -113,6 +113,11 @@ def test_gathered_as_on_a_gpu(by_name, monkeypatch):
         np.testing.assert_array_equal(gathered, expected if gathered.ndim == 4 else expected[0, 0])
 
 
+def test_observations_of_another_grid_are_refused():
+    with pytest.raises(ValueError, match=r"obs: got shape \(2, 338\), want \(\.\.\., 339\)"):
+        local_observations(Grid(3, 3), np.zeros((2, 338), np.float32))
+
+
 def test_local_observations_are_written_to_an_array_again_and_again():
     grid, rng = Grid(2, 3), np.random.default_rng(0)
     width = 27 * grid.n_lights + 2 * grid.n_edges

@@ -191,6 +191,7 @@ def test_actions_that_make_no_sense(env):
 
 @pytest.mark.marl
 def test_as_a_pettingzoo_environment(network_files):
+    pytest.importorskip("pettingzoo", reason="needs PettingZoo: pip install pettingzoo")
     with warnings.catch_warnings(action="ignore"):  # of what it imports
         from pettingzoo.test import parallel_api_test
 
