@@ -5,8 +5,8 @@
 CPU it runs on one core and counts processor time.
 
 The parts of the passes over a rollout are differences between loops over its minibatches, each of which does more than
-the one before: gather the samples, compute a sum of the networks' outputs and its gradient, compute the loss of PPO and
-its gradient, make a step of the optimiser.
+the one before: gather the samples, compute the mean squares of the networks' outputs and their gradient, compute the
+loss of PPO and its gradient, make a step of the optimiser.
 """
 
 import json
@@ -162,7 +162,7 @@ def profile(learner: Any, limit: dict[str, float]) -> list[dict[str, Any]]:
     parameters, moving = bytes_of(learnt), limit["bandwidth"]
     parts = [
         ("rollout", playing, bytes_of(transitions) / moving + size * forward / 2 / limit["flops"]),
-        ("values and credits", preparing, 1.5 * size * forward / limit["flops"]),
+        ("values and credits", preparing, size * forward / limit["flops"]),
         ("shuffle", passes * sort, passes * 8 * size / moving),
         ("gather minibatches", passes * gather, passes * 2 * bytes_of(drawn) / moving),
         ("networks", passes * (networks - gather), passes * size * 3 * forward / limit["flops"]),

@@ -1,6 +1,6 @@
 """Draw where the time of one update goes, `docs/images/profile.png`, from the profiles in `benchmarks/`.
 
-    python -m benchmarks.profile_update "one core, AMD EPYC"     # and on other devices
+    python -m benchmarks.profile_update "my machine"     # and on other devices
     python docs/profile_figure.py
 
 The panels show the milliseconds of each part of an update on a device. A dark line marks what the part's limit allows
