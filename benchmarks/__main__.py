@@ -53,13 +53,13 @@ BENCHES = (
 )
 
 
-def chosen(names: list[str]) -> list[ModuleType]:
+def chosen(names: list[str]) -> dict[str, ModuleType]:
     """Return the benchmarks with these names, or all of them."""
     named = {bench.__name__.rpartition("bench_")[2]: bench for bench in BENCHES}
     names = [name.removeprefix("bench_") for name in names]
     if wrong := [name for name in names if name not in named]:
         sys.exit(f"benchmarks: got {', '.join(wrong)}; want some of {', '.join(named)}, or nothing for all")
-    return [named[name] for name in names or named]
+    return {name: named[name] for name in names or named}
 
 
 def main() -> int:
@@ -70,7 +70,10 @@ def main() -> int:
         table.add_column(column, justify="right")
     kept = missed = 0
     start = time.perf_counter()
-    for bench in chosen(sys.argv[1:]):
+    benches = chosen(sys.argv[1:])
+    for number, (name, bench) in enumerate(benches.items(), 1):
+        minutes = (time.perf_counter() - start) / 60
+        print(f"after {minutes:4.1f} minutes: {name}, {number} of {len(benches)}", file=sys.stderr, flush=True)
         gc.collect()
         gc.freeze()  # later collections do not visit what earlier files have left
         for row in bench.rows():
