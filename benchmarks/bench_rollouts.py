@@ -6,6 +6,7 @@ SUMO and Ray are optional: without them (``pip install 'factorax[sumo,ray]'``) t
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -91,8 +92,9 @@ class WorkersAndLoops:
         pairs = [context.Pipe() for _ in range(2)]
         self._loops = [context.Process(target=bare, args=(theirs, side), daemon=True) for _, theirs in pairs]
         self._connections = [ours for ours, _ in pairs]
-        for process in self._loops:
+        for process, (_, theirs) in zip(self._loops, pairs, strict=True):
             process.start()
+            theirs.close()  # a loop that ends is then an EOFError here
         for connection in self._connections:
             connection.recv()
 
@@ -165,32 +167,27 @@ def rows() -> Iterator[Row]:
     yield Row("a worker process, start to first step", f"{taken:.2f} s", "", taken, "–", True)
     if find_spec("libsumo") is None:
         return
-    one, two = Processes(plan(1), 1, 600.0), WorkersAndLoops(3)
     name, loops = "SUMO 3×3, 2 worker processes", "two bare loops of the same episodes"
 
-    def workers() -> Iterator[Row]:
+    def workers(one: Backend, two: WorkersAndLoops) -> Iterator[Row]:
         single, double, alone = medians(playing(one), two.play, two.repeat, repeats=15)
         yield at_least(name, 2 * STEPS / double, STEPS / single, "1 worker", 1.7, "steps/s")
         yield at_least(name, 2 * STEPS / double, 2 * STEPS / alone, loops, 0.9, "steps/s")
 
-    def workers_of_a_larger_grid() -> Iterator[Row]:
+    def workers_of_a_larger_grid(larger: WorkersAndLoops) -> Iterator[Row]:
         double, alone = medians(larger.play, larger.repeat, repeats=9)
         yield at_least("SUMO 6×6, 2 worker processes", 2 * STEPS / double, 2 * STEPS / alone, loops, 0.9, "steps/s")
 
-    try:
-        yield from repeated(workers, runs=7, tolerance=0.05)
+    with closing(WorkersAndLoops(3)) as two:
+        with closing(Processes(plan(1), 1, 600.0)) as one:
+            yield from repeated(partial(workers, one, two), runs=7, tolerance=0.05)
         if find_spec("ray") is not None:
-            by_ray = RayActors(plan(2), 2, 600.0)
-            ours, theirs = medians(playing(by_ray), two.play, repeats=31)
-            by_ray.close()
-            import_module("ray").shutdown()  # its processes would take time from, and count as, those of later rows
+            try:
+                with closing(RayActors(plan(2), 2, 600.0)) as by_ray:
+                    ours, theirs = medians(playing(by_ray), two.play, repeats=31)
+            finally:  # processes of Ray would take time from, and count as, those of later rows
+                import_module("ray").shutdown()
             name = "SUMO 3×3, 2 actors of Ray"
             yield at_least(name, 2 * STEPS / ours, 2 * STEPS / theirs, "processes", 0.8, "steps/s")
-    finally:
-        one.close()
-        two.close()
-    larger = WorkersAndLoops(6)
-    try:
-        yield from repeated(workers_of_a_larger_grid, runs=5, tolerance=0.05)
-    finally:
-        larger.close()
+    with closing(WorkersAndLoops(6)) as larger:
+        yield from repeated(partial(workers_of_a_larger_grid, larger), runs=5, tolerance=0.05)

@@ -13,7 +13,8 @@ from rollouts.helping import factory, parameters, plan_of
 from factorax import Factorisation, InfluenceNetwork
 from factorax.learning import Config, Learner
 from factorax.learning.state import RunningMoments
-from factorax.rollouts.numpy_policy import TILE, NumpyPolicy
+from factorax.rollouts import numpy_policy
+from factorax.rollouts.numpy_policy import TILE, NumpyPolicy, PolicyArrays
 
 SMALL = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "hidden": (16, 16)}
 
@@ -85,9 +86,52 @@ def test_outputs_are_those_of_the_layers_written_out(policy, activation):
         np.testing.assert_allclose(output, rows.reshape(output.shape), rtol=1e-5, atol=1e-6)
 
 
-def test_the_one_of_the_biases_stays_exactly_one():
-    for size in range(1, 70):  # vectorised loops treat the rest of an array differently
-        assert (np.tanh(np.full(size, 20, np.float32)) == 1).all()
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_the_one_of_the_biases_stays_exactly_one(activation):
+    """For arrays of any size, because vectorised loops treat the rest of an array differently."""
+    constant = numpy_policy._BECOMES_ONE[activation]
+    for width in range(1, 70):
+        layers = numpy_policy._Layers(
+            arrays=PolicyArrays(
+                kernels=(np.zeros((1, width), np.float32), np.zeros((width, 1), np.float32)),
+                biases=(np.full(width, constant, np.float32), np.zeros(1, np.float32)),
+                identity=None,
+                log_std=np.zeros(1, np.float32),
+                colour=np.zeros((0, 0, 0), np.float32),
+            ),
+            kind="joint",
+            shape=(1, 1, 1),
+            first=0,
+            activation=activation,
+        )
+        layers.forward()
+        hidden = layers._hidden[0][2]
+        assert hidden.shape[-1] == width + 1
+        assert (hidden == 1).all()
+
+
+@pytest.mark.parametrize("n_envs", [1, TILE + 1])
+@pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
+def test_parameters_in_double_precision_are_rounded(policy, n_envs):
+    """Biases have double precision if JAX computes in it."""
+    plan = plan_of(factory(Drift, size=5), policy)
+    arrays = parameters(plan, 0, 8)
+    double = arrays._replace(biases=tuple(bias.astype(np.float64) for bias in arrays.biases))
+    obs = np.random.default_rng(0).normal(size=(n_envs, 5)).astype(np.float32)
+    single, rounded = (replace(plan.policy, local=Drift.local).network(each, n_envs)(obs) for each in (arrays, double))
+    assert rounded.dtype == np.float32
+    np.testing.assert_array_equal(rounded, single)
+
+
+def test_outputs_that_were_kept_do_not_change_in_later_steps():
+    plan = plan_of(factory(Drift, size=5), "joint")
+    arrays, rng, kept = parameters(plan, 0, 8), np.random.default_rng(0), []
+    noise = np.stack([plan.policy.draw(rng, arrays, 3) for _ in range(2)], axis=1)
+    act, obs = plan.policy.playing(arrays, 0, noise, kept), rng.normal(size=(3, 2, 5)).astype(np.float32)
+    for rows in obs:
+        act(rows)
+    for output, rows in zip(kept, obs, strict=True):
+        np.testing.assert_array_equal(output, plan.policy.network(arrays, 2)(rows))
 
 
 @pytest.mark.parametrize("policy", ["joint", "shared", "independent"])
@@ -95,12 +139,12 @@ def test_an_environment_gets_the_same_output_in_any_batch(policy):
     """Bit for bit, in any part of a large batch, and where BLAS would use several threads."""
     for hidden, size in ((8, 5), (400, 3000)):
         plan = plan_of(factory(Drift, size=size), policy)
-        numpy_policy = replace(plan.policy, local=Drift.local)
+        of_factors = replace(plan.policy, local=Drift.local)
         arrays = parameters(plan, 0, hidden)
         obs = np.random.default_rng(0).normal(size=(3 * TILE + 1, size)).astype(np.float32)
-        whole = numpy_policy.network(arrays, len(obs))(obs)
+        whole = of_factors.network(arrays, len(obs))(obs)
         for first, end in ((0, 1), (1, 2), (3, 12), (7, 9), (8, 16), (20, 25)):
-            part = numpy_policy.network(arrays, end - first, first)(obs[first:end])
+            part = of_factors.network(arrays, end - first, first)(obs[first:end])
             np.testing.assert_array_equal(part, whole[first:end])
 
 

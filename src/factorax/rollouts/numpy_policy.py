@@ -180,7 +180,8 @@ class _Layers:
             leading = c, tiles, TILE
             kernels, biases = [kernel[:, None] for kernel in kernels], [bias[:, None] for bias in biases]
         n_outputs = kernels[-1].shape[-1]
-        matrices = [np.concatenate(pair, axis=-2) for pair in zip(kernels, biases, strict=True)]
+        # In single precision, which their biases do not have where JAX computes in double precision.
+        matrices = [np.concatenate(pair, axis=-2, dtype=np.float32) for pair in zip(kernels, biases, strict=True)]
         matrices[:-1] = [_passing_one_on(matrix, _BECOMES_ONE[activation]) for matrix in matrices[:-1]]
         if n_outputs == 1:  # BLAS multiplies by a single column with another function, which would not be in the caches
             matrices[-1] = np.concatenate([matrices[-1], np.zeros_like(matrices[-1])], axis=-1)

@@ -33,7 +33,7 @@ def _hash_rows(matrix: sparse.csr_array, salt: int) -> np.ndarray:
     row = 0
     while row < n_rows:
         # As many complete rows as fit into a chunk, and at least one.
-        stop = max(row + 1, int(np.searchsorted(indptr, indptr[row] + _HASHED, side="right")) - 1)
+        stop = max(row + 1, int(np.searchsorted(indptr, int(indptr[row]) + _HASHED, side="right")) - 1)
         edges = slice(indptr[row], indptr[stop])
         key = matrix.indices[edges].astype(np.uint64)
         if matrix.dtype != np.bool_:
@@ -66,7 +66,7 @@ def _rows_equal(matrix: sparse.csr_array, twin: np.ndarray) -> bool:
     if not np.array_equal(degree[rows], degree[twin[rows]]):
         return False
     count, others = degree[rows], twin[rows]
-    # One chunk of rows at a time, so that memory grows with the chunk and not with the matrix.
+    # One chunk of rows at a time, so that memory grows with the chunk and the number of rows, not with that of edges.
     ends = np.cumsum(count, dtype=np.int64)
     to_entry, to_twin = indptr[rows] - (ends - count), indptr[others] - indptr[rows]
     start = 0

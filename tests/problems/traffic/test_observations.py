@@ -1,5 +1,7 @@
 """Observations from readings: sizes, places, and the same in NumPy and JAX."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -113,9 +115,14 @@ def test_gathered_as_on_a_gpu(by_name, monkeypatch):
         np.testing.assert_array_equal(gathered, expected if gathered.ndim == 4 else expected[0, 0])
 
 
-def test_observations_of_another_grid_are_refused():
-    with pytest.raises(ValueError, match=r"obs: got shape \(2, 338\), want \(\.\.\., 339\)"):
-        local_observations(Grid(3, 3), np.zeros((2, 338), np.float32))
+@pytest.mark.parametrize("width", [338, 340])
+@pytest.mark.parametrize("of", ["NumPy", "JAX", "writer"])
+def test_observations_of_another_grid_are_refused(of, width):
+    grid, obs = Grid(3, 3), np.zeros((2, width), np.float32)
+    write = observations.LocalObservations(grid).writer(np.zeros((2, 9, 42), np.float32))
+    see = partial(local_observations, grid)
+    with pytest.raises(ValueError, match=rf"obs: got shape \(2, {width}\), want \(\.\.\., 339\)"):
+        {"NumPy": see, "JAX": jax.jit(see), "writer": write}[of](obs)
 
 
 def test_local_observations_are_written_to_an_array_again_and_again():
