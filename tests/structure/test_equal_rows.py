@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy import sparse
 from strategies import matrices, networks
 
@@ -50,6 +51,23 @@ def test_twenty_thousand_rows_give_back_the_planted_twins():
         matrix = sparse.csr_array((data, columns[planted].ravel(), np.arange(n + 1) * 6), shape)
         sigma = InfluenceNetwork(matrix).minimum_factorisation()
         assert sigma.group_of.tolist() == by_first_appearance(planted.tolist())
+
+
+# Small numbers, and numbers that differ in their last bits only, which are those where the sort has indices.
+@given(st.lists(st.integers(0, 5) | st.integers(2**64 - 5, 2**64 - 1), min_size=1, max_size=40))
+@example([4, 5, 4, 6, 5, 4])
+@example([7])
+def test_every_hash_is_paired_with_the_first_that_equals_it(numbers):
+    first = equal_rows._first_equal(np.array(numbers, dtype=np.uint64))
+    assert first.tolist() == [numbers.index(number) for number in numbers]
+
+
+def test_hashes_that_differ_in_few_bits_are_told_apart():
+    rng = np.random.default_rng(0)
+    hashes = rng.integers(2**64, size=2_000, dtype=np.uint64)[:, None] ^ np.array([0, 1, 2**10, 2**12], np.uint64)
+    hashes = rng.permutation(np.tile(hashes.ravel(), 2))
+    _, first, group_of = np.unique(hashes, return_index=True, return_inverse=True)
+    np.testing.assert_array_equal(equal_rows._first_equal(hashes), first[group_of])
 
 
 COLLIDING = {
