@@ -85,17 +85,19 @@ def rows() -> Iterator[Row]:
 
 
 def remembering(width: int) -> Iterator[Row]:
-    """Measure an update of a GRU relative to two layers; the cell replaces the second layer, or both."""
+    """Measure an update of a GRU relative to two layers, in processor time; the cell replaces the second layer, or
+    both."""
     layers = {"mlp": (width, width), "a layer and a GRU": (width, width), "a GRU alone": (width,)}
     updates = []
     for name, hidden in layers.items():
         config = Config(architecture="mlp" if name == "mlp" else "gru", **SIZES | {"hidden": hidden})
         updates.append(_with_memory(Learner.of(queues(4), config=config)))
-    plain, *others = medians(*updates, repeats=9)
+    plain, *others = cpu_medians(*updates, repeats=9)
     for name, seconds in zip(list(layers)[1:], others, strict=True):
         # A wide cell after a layer needs three times the multiplications of two layers; the bound is 1.1 times that.
         bound = 3.3 if name == "a layer and a GRU" and width >= 256 else 2.5
-        yield at_most(f"update of {name}, width {width}, sequences of 16", seconds, plain, "two layers", bound)
+        name = f"update of {name}, width {width}, sequences of 16"
+        yield at_most(name, seconds, plain, "two layers; CPU time", bound)
 
 
 class Camera(Still):

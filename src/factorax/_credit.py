@@ -166,7 +166,7 @@ def _weighted(n_targets: int, psi: Any, weights: Any) -> tuple[Any, Any]:
         )
     if is_numpy_array(lam):
         real_array("weights", lam)
-        lam = _like(psi, lam, psi.dtype)
+        lam = lam.astype(psi.dtype, copy=False) if is_numpy_array(psi) else _like(psi, lam, psi.dtype)
     elif array_namespace(lam) is not xp:
         raise TypeError(f"weights: got {type(lam).__name__} with psi a {type(psi).__name__}; want one array library")
     elif xp.isdtype(lam.dtype, "real floating"):
