@@ -69,7 +69,7 @@ def in_a_compiled_loop() -> Iterator[Row]:
             "all ones",
             bound,
         )
-        yield row if bound else Row(row.name, row.ours, row.yardstick, row.ratio, "–", True)
+        yield row if bound else replace(row, bound="–", kept=True)
 
 
 def compiled_loop(net: fx.InfluenceNetwork):
