@@ -28,7 +28,6 @@ HELPERS = (
     "_lazy",
     "_programs",
     "_progress",
-    "_temporary",
     "_xla",
 )
 """Modules that import nothing of the library, and that any package may import."""
