@@ -5,6 +5,7 @@ import pickle
 import re
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from rollouts.helping import iterations
@@ -23,6 +24,7 @@ from rollouts.misbehaving import (
 
 import factorax as fx
 from factorax.rollouts import HostEnvironments, Inline, NumpyPolicy, Plan, ProblemError
+from factorax.rollouts.observability import actions_reach_observations
 from factorax.rollouts.processes import Processes
 from factorax.rollouts.worker import _packed
 from factorax.spaces import ActionSpace
@@ -173,3 +175,47 @@ def test_wrapped_environments_as_well(change, message):
         "vector_reward|observation|terminated|truncated|reward|step|info|target", message.replace("info\\['vec", "vec")
     ).group()
     assert re.search({"target": "target|reward", "vector_reward": "reward"}.get(thing, thing), text)
+
+
+class OldStep(gym.Env):
+    """Has the interface of Gym before 0.26."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (2,), np.float32), gym.spaces.MultiBinary(2)
+    network = fx.InfluenceNetwork.identity(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, {}
+
+
+class OldReset(OldStep):
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32)
+
+
+class NoSeed(OldStep):
+    def reset(self):
+        return np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (OldStep, "step: got 4 values, want five values"),
+        (OldReset, r"reset: got .*want \(observation, info\)"),
+        (NoSeed, r"reset: .*seed.*; want reset\(self, \*, seed=None, options=None\)"),
+    ],
+)
+@pytest.mark.parametrize("use", ["learn", "check_problem", "discover", "actions_reach_observations", "wrap"])
+def test_old_interfaces_are_named_wherever_environments_are_opened(make, message, use):
+    uses = {
+        "learn": lambda: fx.FactoredPPO(make, n_envs=1, n_steps=8, batch_size=8).learn(8, progress_bar=False),
+        "check_problem": lambda: fx.check_problem(make),
+        "discover": lambda: fx.discover(make, horizon=2, trials=1),
+        "actions_reach_observations": lambda: actions_reach_observations(make),
+        "wrap": lambda: fx.wrap(make, np.ones((2, 1))),
+    }
+    with pytest.raises(ValueError, match=message):
+        uses[use]()

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
 from ..observations import ObservationSpace
-from ..problems.vectors import is_vector
+from ..problems.vectors import create, is_vector
+from ..rollouts.returned import checked_step
 from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
@@ -109,7 +110,7 @@ class Factory:
 
     def __init__(self, make: Callable[[], Any], options: dict[str, Any]):
         self.make, self.options = make, options
-        env = make()
+        env = create(make)
         try:
             first = _wrapped(env, options)
         except Exception:
@@ -125,7 +126,7 @@ class Factory:
     def __call__(self) -> "FactoredEnv | FactoredVector":
         """Create another environment."""
         first, self._first = self._first, None
-        return _wrapped(self.make(), self.options, self.measured) if first is None else first
+        return _wrapped(create(self.make), self.options, self.measured) if first is None else first
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_first": None}  # a simulator cannot leave its process
@@ -244,7 +245,7 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
     obs, info = env.reset(seed=0)
     action = sample_valid(space, obs, info)
     env._time = 1
-    obs, reward, _, _, info = env.env.step(copy.deepcopy(action))
+    obs, reward, _, _, info = checked_step(env.env, copy.deepcopy(action))
     return env.parts(obs, action, reward, info), reward
 
 

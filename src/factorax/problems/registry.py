@@ -11,6 +11,7 @@ import gymnasium as gym
 
 from .._checks import checked, did_you_mean, nearest, shown
 from .problem import Problem
+from .vectors import create
 
 _BUILT_IN = {
     "contextual-bandit": "factorax.problems.families:contextual_bandit",
@@ -153,7 +154,7 @@ def _from_module(name: str, module: str, function: str) -> Any:
     make = _import(name, module, function)
     if not callable(make):
         raise ValueError(f"problem: got {name!r}, which is {shown(make)}; want a function that returns a problem")
-    problem: Any = make()
+    problem: Any = create(make)
     if isinstance(problem, Problem):
         return problem
     if not all(hasattr(problem, each) for each in ("reset", "step", "close", "action_space", "observation_space")):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .checking import check_problem as check_problem
     from .collector import Behaviour as Behaviour
     from .collector import Collector as Collector
+    from .data_checks import DataWarning as DataWarning
     from .factory import collector_for as collector_for
     from .host import HostEnvironments as HostEnvironments
     from .in_jax import JaxCollector as JaxCollector
@@ -36,6 +37,7 @@ _HOMES = {
     "check_problem": "checking",
     "Behaviour": "collector",
     "Collector": "collector",
+    "DataWarning": "data_checks",
     "collector_for": "factory",
     "HostEnvironments": "host",
     "JaxCollector": "in_jax",

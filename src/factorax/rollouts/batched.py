@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..problems.failures import EpisodeLost
+from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
 from ..structure.labels import warn
@@ -72,7 +73,7 @@ class BatchedEnvironments:
         like = self.vectors[0].env.single_action_space if hasattr(self, "vectors") else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StructureWarning)  # already shown when the first environment was created
-            env = self.factory()
+            env = create(self.factory)
         try:
             return Vector(env, self.space, self.n_targets, self.n_factors, like)
         except Misfit as error:

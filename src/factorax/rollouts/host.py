@@ -10,6 +10,7 @@ import numpy as np
 
 from ..observations import ObservationSpace
 from ..problems.failures import EpisodeLost
+from ..problems.vectors import create
 from ..spaces import ActionSpace
 from ..structure import StructureWarning
 from ..structure.labels import warn
@@ -54,7 +55,7 @@ class HostEnvironments:
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StructureWarning)  # already shown when the first environment was created
-            self.envs: list[Any] = [factory() for _ in range(n_envs)]
+            self.envs: list[Any] = [create(factory) for _ in range(n_envs)]
         self.factory, self.n_envs, self.space, self.n_targets, self.first = factory, n_envs, space, n_targets, first
         self.n_factors = n_factors
         self._action_space = getattr(self.envs[0], "action_space", None)

@@ -14,6 +14,7 @@ from .backend import Backend, LostWarning
 from .batched import BatchedEnvironments
 from .collector import Behaviour, Collector, CollectorSettings
 from .cores import available_cores
+from .data_checks import DataCheck
 from .episodes import Episode
 from .host import HostEnvironments
 from .inline import Inline
@@ -46,6 +47,7 @@ class HostCollector(Collector):
         self._restored: Sequence[Episode] | None = None
         self._policy_lag: int | None = None
         self._began = False
+        self._data_check: DataCheck | None = DataCheck(spec)
 
     def init(self, key: Any) -> Any:
         """Return None: the environments store their own state."""
@@ -65,13 +67,23 @@ class HostCollector(Collector):
         started."""
         backend = self.backend
         if not self.settings.overlap:
-            return None, key, backend.collect(self.iteration(behaviour, key))
+            transitions = backend.collect(self.iteration(behaviour, key))
+            self._look(transitions)
+            return None, key, transitions
         self._policy_lag = int(backend.in_flight)
         if not self._policy_lag:
             backend.begin(self.iteration(behaviour, key))
         transitions = backend.finish()
+        self._look(transitions)
         backend.begin(self.iteration(behaviour, key, ahead=1))  # for the next update
         return None, key, transitions
+
+    def _look(self, transitions: Transition) -> None:
+        """Warn of data that are probably not intended, unless training was resumed or has begun earlier."""
+        if self._restored is not None or self._began:
+            self._data_check = None
+        if self._data_check is not None:
+            self._data_check.transitions(transitions)
 
     def iteration(self, behaviour: Behaviour, key: Any, ahead: int = 0) -> Iteration:
         """Return the data with which workers continue; `ahead` is the number of rollouts that are started early."""

@@ -7,7 +7,7 @@ import numpy as np
 from ..problems.failures import EpisodeLost
 from ..spaces import sample_valid
 from ..structure.labels import warn
-from .returned import name_of
+from .returned import checked_reset, checked_step, name_of
 
 STEPS = 8
 """Number of steps that are repeated."""
@@ -23,21 +23,21 @@ def observed(env: Any, actions: int) -> list[np.ndarray]:
     Actions are random, drawn with the seed `actions`. For a vector, the observations of all environments are returned.
     """
     env.action_space.seed(actions)
-    obs, info = env.reset(seed=0)
-    rows = [_numbers(obs)]
+    obs, info = checked_reset(env, seed=0)
+    rows = [numbers_of(obs)]
     for _ in range(STEPS):
-        obs, _, terminated, truncated, info = env.step(sample_valid(env.action_space, obs, info))
+        obs, _, terminated, truncated, info = checked_step(env, sample_valid(env.action_space, obs, info))
         if np.any(terminated) or np.any(truncated):  # no action follows the last observation
             break
-        rows.append(_numbers(obs))
+        rows.append(numbers_of(obs))
     return rows
 
 
-def _numbers(obs: Any) -> np.ndarray:
+def numbers_of(obs: Any) -> np.ndarray:
     """Return a copy of all numbers of an observation, whatever its structure."""
     if isinstance(obs, dict | tuple):
         parts = obs.values() if isinstance(obs, dict) else obs
-        return np.concatenate([_numbers(part).ravel() for part in parts])
+        return np.concatenate([numbers_of(part).ravel() for part in parts])
     return np.array(obs)
 
 
