@@ -8,9 +8,10 @@ import gymnasium as gym
 import numpy as np
 
 from .._checks import check_each, check_function, checked, listed
-from ..observations import ObservationSpace
 from ..problems.vectors import create, is_vector
 from ..rollouts.returned import checked_step
+from ..rollouts.seeding import differ
+from ..rollouts.seeding import observed as observed_episode
 from ..spaces import sample_valid
 from ..spec import is_jax
 from ..structure.checks import as_network, network_of
@@ -249,26 +250,14 @@ def _one_step(env: FactoredGymnasium) -> tuple[np.ndarray, Any]:
     return env.parts(obs, action, reward, info), reward
 
 
-def _check_seed(env: Any, steps: int = 10) -> None:
-    space = copy.deepcopy(env.action_space)
-    of_one = ObservationSpace.of(getattr(env, "single_observation_space", env.observation_space))
-    as_rows = lambda obs: of_one.batch(obs)[0] if is_vector(env) else of_one.row(obs)  # noqa: E731
-    episodes = []
-    for _ in range(2):
-        space.seed(0)
-        obs, info = env.reset(seed=123)
-        episode = [as_rows(obs)]
-        for _ in range(steps):
-            obs, _, terminated, truncated, info = env.step(sample_valid(space, obs, info))
-            episode += [as_rows(obs), info["vector_reward"]]
-            if np.any(terminated) or np.any(truncated):
-                break
-        episodes.append(episode)
-    differ = [i for i, (a, b) in enumerate(zip(*episodes, strict=False)) if not np.array_equal(a, b, equal_nan=True)]
-    if differ or len(episodes[0]) != len(episodes[1]):
-        first = differ[0] if differ else min(map(len, episodes))
-        what = "the first observation" if first == 0 else f"step {(first + 1) // 2}"
+def _check_seed(env: Any) -> None:
+    """Raise unless two episodes with the same seed and actions have the same observations and targets."""
+    first, again = (observed_episode(env, 0, targets=True) for _ in range(2))
+    if differ(first, again) or len(first) != len(again):
+        pairs = enumerate(zip(first, again, strict=False))
+        step = next((t for t, (a, b) in pairs if differ([a], [b])), min(len(first), len(again)))
         raise ValueError(
-            f"check_seed: two episodes with reset(seed=123) and the same actions differ in {what}; want all random "
-            "numbers only from self.np_random, which reset(seed=…) seeds, or omit check_seed"
+            f"check_seed: two episodes with reset(seed=0) and the same actions differ in "
+            f"{f'step {step}' if step else 'the first observation'}; want all random numbers only from self.np_random, "
+            "which reset(seed=…) seeds, or omit check_seed"
         )

@@ -12,7 +12,7 @@ from ..spec import Spec
 from ..structure.labels import counted
 from .backend import Backend, LostWarning
 from .batched import BatchedEnvironments
-from .collector import Behaviour, Collector, CollectorSettings
+from .collector import Behaviour, Collector
 from .cores import available_cores
 from .data_checks import DataCheck
 from .episodes import Episode
@@ -39,8 +39,8 @@ class HostCollector(Collector):
 
     traced = False
 
-    def __init__(self, spec: Spec, settings: CollectorSettings, network: Network | None = None, memory: int = 0):
-        """Create a collector; `network` and `memory` are as for `collector_for`."""
+    def __init__(self, spec: Spec, settings: Any, network: Network | None = None, memory: int = 0):
+        """Create a collector; arguments are as for `collector_for`."""
         check_multiple(settings.n_envs, spec.num_envs or 1)
         self.spec, self.settings, self._network, self._memory = spec, settings, network, memory
         self._backend: Backend | None = None
