@@ -55,7 +55,7 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     if spec.is_jax:
         _check_jax(spec, steps, seed, faults)
     else:
-        (_check_host if spec.num_envs is None else _check_vector)(spec, steps, seed, faults)
+        _check_host(spec, steps, seed, faults)
     _check_local(spec, faults)
     if faults:
         raise ProblemError("\n".join(f"{i}. {text}" for i, text in enumerate(faults.values(), 1)))
@@ -227,34 +227,38 @@ def _check_kinds(returned: Any, sizes: dict[str, int], *, compound: bool) -> Non
 
 def _check_host(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
     make: Any = spec.problem
-    env, rng = create(make), np.random.default_rng(seed)
-    n, m = spec.n_factors, spec.n_targets
-    data = DataCheck(spec, max(steps, MIN_CHECKED))
+    env = create(make)
     env.action_space.seed(seed)
     try:
-        returned = checked_reset(env, seed=seed)
-        first_observation(returned, spec.observations)
+        if spec.num_envs is None:
+            _step_one(env, spec, steps, seed, faults)
+        else:
+            _step_vector(Vector(env, spec.components, spec.n_targets, spec.n_factors), spec, steps, seed, faults)
     except Misfit as error:
-        faults.add(f"{error}, in the reset with seed {seed}")
-        return
-    obs, info = returned
+        faults.add(str(error))
+    finally:
+        env.close()
+
+
+def _step_one(env: Any, spec: Spec, steps: int, seed: int, faults: Faults) -> None:
+    n, m, rng = spec.n_factors, spec.n_targets, np.random.default_rng(seed)
+    data = DataCheck(spec, max(steps, MIN_CHECKED))
+    obs, info = _started(env, spec, seed)
     for t in range(steps):
         returned = env.step(sample_valid(env.action_space, obs, info))
         try:
             sizes = {"factor_mask": n, "target_terminated": m}
             _check_kinds(returned, sizes, compound=spec.observations.is_compound)
         except Misfit as error:
-            faults.add(f"{error}, in step {t}")
-            break
+            raise Misfit(f"{error}, in step {t}") from None
         obs, reward, terminated, truncated, info = returned
         psi = info.get("vector_reward")
         if psi is None:
             if m > 1:
-                faults.add(
+                raise Misfit(
                     f"info: has no 'vector_reward', but the network has {counted(m, 'target')}; want the vector of "
                     "targets there: fx.wrap(make, network, reward=…) puts it there"
                 )
-                break
             psi = np.atleast_1d(reward)
         _check_numbers(spec, obs, psi, t, faults)
         psi = np.asarray(psi, float)
@@ -268,8 +272,16 @@ def _check_host(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
             if name in info and np.shape(info[name]) != (size,):
                 faults.add(f"info[{name!r}]: got shape {np.shape(info[name])}, want ({size},)")
         if terminated or truncated:
-            obs, info = checked_reset(env, seed=int(rng.integers(2**31)))
-    env.close()
+            obs, info = _started(env, spec, int(rng.integers(2**31)))
+
+
+def _started(env: Any, spec: Spec, seed: int) -> tuple[Any, Any]:
+    try:
+        returned = checked_reset(env, seed=seed)
+        first_observation(returned, spec.observations)
+    except Misfit as error:
+        raise Misfit(f"{error}, in the reset with seed {seed}") from None
+    return returned
 
 
 def _check_sum(total: Any, reward: Any, psi: np.ndarray, where: str, faults: Faults) -> None:
@@ -282,20 +294,9 @@ def _check_sum(total: Any, reward: Any, psi: np.ndarray, where: str, faults: Fau
         faults.add(text, "reward: sum")
 
 
-def _check_vector(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
-    make: Any = spec.problem
-    env = create(make)
-    try:
-        vector = Vector(env, spec.components, spec.n_targets, spec.n_factors)
-        _step_vector(vector, spec, steps, seed, faults)
-    finally:
-        env.close()
-
-
 def _step_vector(vector: Vector, spec: Spec, steps: int, seed: int, faults: Faults) -> None:
     env, seeds = vector.env, [seed + i for i in range(vector.n)]
     data = DataCheck(spec, max(steps * vector.n, MIN_CHECKED))
-    env.action_space.seed(seed)
     when = f"the reset with seed {seed}"
     try:
         vector.begin(seeds)
@@ -322,4 +323,4 @@ def _step_vector(vector: Vector, spec: Spec, steps: int, seed: int, faults: Faul
                 when = f"a reset after step {t}"
                 vector.reset(over, seeds)
     except Misfit as error:
-        faults.add(f"{error}, in {when}")
+        raise Misfit(f"{error}, in {when}") from None

@@ -62,7 +62,7 @@ def targets(vector: Any, size: int) -> np.ndarray:
     if numbers.size != size:
         raise Misfit(
             f"info['vector_reward']: got {counted(numbers.size, 'target')}, want {size}, one per column of the "
-            "influence network"
+            "influence network; fx.wrap(make, network, reward=…) takes their location"
         )
     return numbers.reshape(size)
 
