@@ -19,14 +19,14 @@ class SeedWarning(UserWarning):
 
 def observed(env: Any, actions: int, *, targets: bool = False) -> list[np.ndarray]:
     """Return the observations of the first steps after ``reset(seed=0)``, up to the end of the first episode, with the
-    targets of each step if requested.
+    targets of each step if requested, of twice as many steps.
 
     Actions are random, drawn with the seed `actions`. For a vector, the observations of all environments are returned.
     """
     env.action_space.seed(actions)
     obs, info = checked_reset(env, seed=0)
     rows = [numbers_of(obs)]
-    for _ in range(STEPS):
+    for _ in range(2 * STEPS if targets else STEPS):
         obs, reward, terminated, truncated, info = checked_step(env, sample_valid(env.action_space, obs, info))
         over = np.any(terminated) or np.any(truncated)
         if over and not targets:  # no action follows the last observation
