@@ -41,7 +41,7 @@ test-rllib: .venv-rllib/installed
 
 # Not run with other versions: pages and experiments, which show results with constraints.txt, and tests of our own files. A
 # few examples of each property are enough.
-OF_VERSIONS := $(addprefix --ignore=tests/,experiments test_architecture.py test_mirror.py test_packaging.py) \
+OF_VERSIONS := $(addprefix --ignore=tests/,experiments test_mirror.py test_packaging.py) \
 	--ignore-glob=tests/test_docs*.py --hypothesis-profile=other-versions
 
 # The lower bounds of pyproject.toml on the oldest Python.
