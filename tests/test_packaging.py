@@ -38,7 +38,7 @@ def lower_bound(requirement):
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
-def test_a_lock_file_has_a_name_and_a_version_a_line_and_nothing_else(path):
+def test_lock_file_lines_are_name_and_version(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
     assert len(pins(path)) == len(lines), "a package is there twice"
@@ -50,14 +50,14 @@ def test_the_oldest_lock_is_at_the_lower_bounds(requirement):
 
 
 @pytest.mark.parametrize("name", ["constraints.txt", "constraints-newest.txt"])
-def test_the_other_locks_are_no_older_than_the_oldest(name):
+def test_no_lock_is_older_than_the_oldest(name):
     oldest, others = pins(ROOT / "constraints-oldest.txt"), pins(ROOT / name)
     assert {r.name for r in DIRECT + TESTS if canonicalize_name(r.name) not in others} == set()
     assert {package for package in oldest.keys() & others.keys() if others[package] < oldest[package]} == set()
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
-def test_jax_and_jaxlib_are_of_one_version(path):
+def test_jax_and_jaxlib_have_the_same_version(path):
     assert pins(path)["jax"] == pins(path)["jaxlib"]
 
 

@@ -81,7 +81,7 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
 @pytest.mark.parametrize(
     "settings", [{}, {"normalize_obs": True, "policy": "shared"}, {"architecture": "gru"}], ids=str
 )
-def test_no_locked_door_is_tried(settings):
+def test_masked_actions_are_never_sampled_in_training(settings):
     settings = SMALL | {"sequence_length": 3} | settings
     for make in (Doors, fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])):
         program = Program(Learner.of(make, config=Config(**settings)))
@@ -90,7 +90,7 @@ def test_no_locked_door_is_tried(settings):
         program.close()
 
 
-def test_a_mask_in_info_that_nobody_looks_at_is_said():
+def test_ignored_action_mask_in_info_warns():
     program = Program(Learner.of(lambda: InInfo(), config=Config(**SMALL)))
     state = program.learner.init()
     said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is ignored.*observe=\['action_mask'\]")
@@ -98,7 +98,7 @@ def test_a_mask_in_info_that_nobody_looks_at_is_said():
         program.update(state)
 
 
-def test_a_mask_in_the_info_of_a_vector_is_said_too():
+def test_ignored_action_mask_in_info_of_a_vector_environment_warns():
     settings = {name: value for name, value in SMALL.items() if name != "n_envs"}
     one = fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])
     for make, warns in ((InInfo, True), (Doors, False), (one, False)):
@@ -114,13 +114,13 @@ def test_a_mask_in_the_info_of_a_vector_is_said_too():
         hosts.close()
 
 
-def test_a_mask_has_a_number_for_every_choice():
+def test_action_mask_of_the_wrong_length_is_refused():
     space = ActionSpace.of(spaces.MultiDiscrete([2, 3]))
     with pytest.raises(ValueError, match="action_mask: got 4 numbers, want 5, one per choice"):
         ActionMask.of(space, 0, 4)
 
 
-def test_random_actions_are_valid():
+def test_sample_valid_respects_the_mask():
     space = spaces.MultiDiscrete([2, 3], seed=0)
     mask = {"action_mask": [0, 1, 1, 0, 1]}
     assert {tuple(sample_valid(space, None, mask)) for _ in range(30)} == {(1, 0), (1, 2)}
