@@ -1,13 +1,33 @@
 """Scores of the reference traffic-light controllers, for comparison with runs."""
 
+import re
+
 import jax
 import numpy as np
 
 from ..problems.families import parse_settings, parse_size
-from ..problems.registry import in_sumo
 from ..problems.traffic import LaneSimulator, Traffic
 from ..problems.traffic.controllers import CONTROLLERS
 from ..problems.traffic.episode import play, play_in_sumo
+from ..problems.traffic.families import in_sumo
+
+
+def is_grid(problem: str) -> bool:
+    """Return whether a problem is a grid of traffic lights, rather than a network from files.
+
+    >>> is_grid("traffic:3x3"), is_grid("sumo:2x6,norm=fixed"), is_grid("sumo:town.net.xml,town.rou.xml")
+    (True, True, False)
+    """
+    return re.fullmatch(r"(traffic|sumo)(:(\d+x\d+)?(,.*)?)?", problem) is not None
+
+
+def scored(controller: str, problem: str, *, episodes: int, seed: int) -> np.ndarray | None:
+    """Return the global return of each episode under a controller, in the simulator of the problem; None for networks
+    from files, which these controllers do not know."""
+    if not is_grid(problem):
+        return None
+    sumo = problem.startswith("sumo")
+    return controller_returns(controller, problem, episodes=episodes, seed=seed, sumo=sumo)
 
 
 def controller_returns(

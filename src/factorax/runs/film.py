@@ -1,7 +1,8 @@
 """Films of traffic under controllers and trained policies."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import jax
@@ -12,11 +13,17 @@ from ..learning.factored_ppo import FactoredPPO
 from ..problems.registry import find_problem
 from ..problems.traffic import LaneSimulator, Traffic
 from ..problems.traffic.animation import animate, film_writer
+from ..problems.traffic.canvas_film import encode_film, film_script, film_style
 from ..problems.traffic.controllers import CONTROLLERS, Controller, trained
 from ..problems.traffic.episode import TrafficEpisode, play, play_in_sumo
 from ..problems.traffic.lane_state import Lanes
+from .controllers import is_grid
 from .folder import load, read_config
 
+REFERENCE = "gap-out"
+"""The controller that films show next to trained policies."""
+SECONDS = 120
+"""Length of a film of a report in simulated seconds."""
 _OPTIONS = {"seconds": Count, "speed": Count, "sampled": bool, "seed": Seed}
 
 
@@ -76,6 +83,29 @@ def play_scenes(
             )
         scenes[name] = scene
     return traffic, scenes
+
+
+def film_of_runs(problem: str, runs: Mapping[Path, str], *, trusted: str | None) -> dict[str, Any] | None:
+    """Return a film of runs next to a reference controller for a report; None for networks from files.
+
+    - `runs`: the title of each folder.
+    """
+    if not is_grid(problem):
+        return None
+    size = problem.partition(":")[2].split(",")[0] or "3x3"
+    titles = {str(path): title for path, title in runs.items()} | {REFERENCE: REFERENCE}
+    traffic, scenes = play_scenes(list(titles), grid=size, seconds=SECONDS, trusted=trusted)
+    return {
+        "name": f"{size} lights",
+        "caption": "The most probable actions, on the same traffic; the colour of a car is its speed, from blue for "
+        "standing to yellow.",
+        "film": encode_film(traffic.grid, {titles[name]: scene for name, scene in scenes.items()}),
+    }
+
+
+def player() -> tuple[str, str]:
+    """Return the script and the style sheet that play films."""
+    return film_script(), film_style()
 
 
 def show_in_gui(

@@ -1,5 +1,8 @@
 """The grid from above: positions of streets, stop lines and cars, and the streets that a light influences."""
 
+import re
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -12,6 +15,21 @@ from .signals import Signals, green_and_yellow
 LANE_OFFSET = 11.0
 """Distance of lanes from the middle of their street in metres; exaggerated, to be visible."""
 GREEN, YELLOW, RED = "#009E73", "#F0C419", "#D55E00"
+
+
+def layout(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
+    """Return where reports draw the lights and streets of a grid; None for other problems and targets."""
+    match = re.fullmatch(r"(?:traffic|sumo):(\d{1,3})x(\d{1,3})(?:,.*)?", problem)
+    if match is None:
+        return None
+    grid = Grid(*map(int, match.groups()))
+    if (grid.n_lights, grid.n_edges) != network.shape or network.targets != grid.edges:
+        return None
+    places = [divmod(light, grid.columns) for light in range(grid.n_lights)]
+    return {
+        "actions": [[round(SECTION * column), round(-SECTION * row)] for row, column in places],
+        "targets": [[[round(x), round(-y)] for x, y in street] for street in Ways(grid).edges.tolist()],
+    }
 
 
 def draw_influence(ax: Axes, grid: Grid, net: InfluenceNetwork, light: int) -> None:

@@ -30,12 +30,9 @@ class LaneProblem(Problem):
         """Which lights are connected by a street, booleans ``(n, n)``."""
         return self.simulator.traffic.grid.adjacency
 
-    def influence(self, preset: Any = "incident", **options: Any) -> Any:
-        """Return a network of `factorax.problems.traffic.influence` for the targets of this problem.
-
-        ``"travel"`` is the network by lag of `travel_times`.
-        """
-        return self.simulator.traffic.influence(preset, **options)
+    def influence(self, preset: Any = "incident", value: Any = None, **options: Any) -> Any:
+        """Return a network for the targets of this problem, as `Traffic.influence` does."""
+        return self.simulator.traffic.influence(preset, value, **options)
 
 
 def lanes(

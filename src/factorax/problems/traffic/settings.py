@@ -12,6 +12,8 @@ from .influence import influence, travel_times
 from .observations import LocalObservations, observation_size
 from .targets import STANDSTILL_SPEED, Kind, Norm, targets
 
+VALUES = {"n-level": "n", "decay": "alpha"}
+"""Presets of networks whose name may have a value, with the argument of `influence` that it is."""
 _KINDS = {
     "horizon": Count,
     "period": Count,
@@ -88,11 +90,19 @@ class Traffic:
         """λ, all ones."""
         return np.ones(self.n_targets)
 
-    def influence(self, preset: Any = "incident", **options: Any) -> Any:
+    def influence(self, preset: Any = "incident", value: Any = None, **options: Any) -> Any:
         """Return a network of `factorax.problems.traffic.influence` for the targets of this problem.
 
-        ``"travel"`` is the network by lag of `travel_times`.
+        - `preset`: also ``"travel"``, the network by lag of `travel_times`, and ``"n-level-all-rows"``, which is
+          ``"n-level"`` with windows that span all rows.
+        - `value`: n of ``"n-level"``, or α of ``"decay"``, as in the names ``n-level:2`` and ``decay:0.5``.
         """
+        if preset == "n-level-all-rows":
+            preset, options = "n-level", options | {"rows": "both"}
+        if value is not None:
+            if preset not in VALUES:
+                raise ValueError(f"network: got '{preset}:{value}', want a number only after n-level: or decay:")
+            options = options | {VALUES[preset]: value}
         if preset == "travel":
             return travel_times(self.grid, kind=self.kind)
         return influence(self.grid, preset, kind=self.kind, **options)

@@ -164,7 +164,7 @@ class CityEnv(gym.Env[np.ndarray, np.ndarray]):
         self.time = 0
         self.every_second: Callable[[], None] | None = None
 
-    def influence(self, preset: str, *, n: int = 0) -> BaseNetwork:
+    def influence(self, preset: str, n: int = 0) -> BaseNetwork:
         """Return the influence network of a preset; see `factorax.problems.traffic.city.influence`."""
         return influence(self.roads, self.demand, preset, n=n, targets=self.targets, travel_time=self.travel_time,
                          interval=self.interval)  # fmt: skip
