@@ -1,7 +1,7 @@
 """Plug-ins: families of problems and commands, by name. Their code is imported when it is first used.
 
-A distribution connects itself to the library by an entry point of the group ``factorax.plugins``, the name of a function
-without arguments that calls `register` and `register_command`:
+A distribution connects itself to the library by an entry point of the group ``factorax.plugins``, the name of a
+function without arguments that calls `register` and `register_command`:
 
 ```toml
 [project.entry-points."factorax.plugins"]
@@ -61,8 +61,8 @@ class Family:
     """Reference to a function that returns the JavaScript and the style sheet of a player. The script defines
     ``factoraxFilm(element, film)``."""
     layout: str | None = None
-    """Reference to ``layout(problem, network)``: where reports draw ``actions``, as points, and ``targets``, as pairs of
-    points; None if the problem has no map."""
+    """Reference to ``layout(problem, network)``: where reports draw ``actions``, as points, and ``targets``, as pairs
+    of points; None if the problem has no map."""
 
 
 @dataclass(frozen=True)

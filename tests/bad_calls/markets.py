@@ -1,4 +1,4 @@
-"""Bad calls of `factorax.problems.market`, and bad names of markets."""
+"""Bad calls of `factorax_paper.market`, and bad names of markets."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Bad calls of `factorax.runs`, `factorax.integrations` and `factorax.experiments`."""
+"""Bad calls of `factorax.runs`, `factorax.integrations` and `factorax_paper.experiments`."""
 
 import gymnasium as gym
 import numpy as np

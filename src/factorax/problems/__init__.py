@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .problem import Step as Step
     from .registry import find_problem as find_problem
     from .registry import register as register
-    from .search_with_states import contextual_search as contextual_search
     from .toy_problems import chain as chain
     from .toy_problems import contextual_bandit as contextual_bandit
     from .toy_problems import queues as queues
@@ -29,7 +28,6 @@ _HOMES = {
     "relu_bandit": "bandits",
     "search_bandit": "bandits",
     "separable_bandit": "bandits",
-    "contextual_search": "search_with_states",
     "BanditEnv": "gymnasium_bandits",
     "Problem": "problem",
     "Step": "problem",

@@ -1,7 +1,7 @@
 """The families of problems of the library, and the parsing of their names, which plug-ins use as well.
 
-A family is a function from the text after the colon, such as ``"16,delay=8"`` in ``chain:16,delay=8``, to a `Problem` or
-to a function that returns a Gymnasium environment. `factorax.plugins` registers families by their prefix.
+A family is a function from the text after the colon, such as ``"16,delay=8"`` in ``chain:16,delay=8``, to a `Problem`
+or to a function that returns a Gymnasium environment. `factorax.plugins` registers families by their prefix.
 """
 
 import math

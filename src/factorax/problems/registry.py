@@ -76,7 +76,9 @@ def in_simulator(name: str, simulator: str) -> str:
     simulators = family.simulators if family is not None else {}
     if simulator not in simulators:
         others = f"has {', '.join(simulators)}" if simulators else "has no other simulators"
-        raise ValueError(f"sim: got {simulator} for {shown(name)}, which {others}; want {', '.join(['own', *simulators])}")
+        raise ValueError(
+            f"sim: got {simulator} for {shown(name)}, which {others}; want {', '.join(['own', *simulators])}"
+        )
     return imported(simulators[simulator])(name)
 
 
