@@ -43,7 +43,7 @@ MODULES = (
 
 MORE = {
     "structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
-    "learning": "advantages.Estimates diagnostics.Evidence adaptive.LARGEST",
+    "learning": "advantages.Estimates diagnostics.Evidence",
     "problems": "search_optimum.best_action",
     "problems.traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         animation.animate drawing.draw_influence sumo.TrafficEnv sumo.OwnTrafficEnv sumo.parallel.TrafficParallelEnv""",
@@ -53,6 +53,10 @@ MORE = {
         harness.ball.noise_of_update harness.sweep.Search harness.sweep.Job harness.sweep.run""",
 }
 """Names that the pages explain and that are not re-exported by their package."""
+
+MAIN = """InfluenceNetwork wrap FactoredPPO credit factor_baseline discover close_over check_problem variance_report
+    report"""
+"""The names that most users need: the first table of the index."""
 
 OPTIONS = {
     "factorax.InfluenceNetwork": ":exclude-members: form",
@@ -161,13 +165,18 @@ def page(short: str, names: list[str]) -> str:
     return f"# {title}\n\n{inspect.getdoc(module)}\n\n```{{eval-rst}}\n{directives}\n```\n"
 
 
+def table(names: list[str]) -> str:
+    """Return a table of names, with links and their first sentences."""
+    rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
+    return f"| name | description |\n|---|---|\n{rows}"
+
+
 def index(pages: dict[str, list[str]]) -> str:
     """Return a table of all names of every module, with links."""
-    parts = []
+    parts = ["## The names that most users need\n\n" + table([f"factorax.{name}" for name in MAIN.split()])]
     for short, names in pages.items():
         title = "Credit" if short == "_credit" else f"factorax.{short}"
-        rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
-        parts.append(f"## [{title}](api/{short.strip('_')}.md)\n\n| name | description |\n|---|---|\n{rows}")
+        parts.append(f"## [{title}](api/{short.strip('_')}.md)\n\n{table(names)}")
     tree = "\n".join(f"api/{short.strip('_')}" for short in pages)
     return "\n".join(parts) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 
