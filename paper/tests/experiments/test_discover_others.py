@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factorax_paper import commands, ev2gym
 from factorax_paper.experiments import discover_others, find
 from factorax_paper.experiments.discover_others import Settings
 from factorax_paper.harness import experiment
@@ -15,8 +16,6 @@ from factorax_paper.harness.experiment import reproduce
 from rich.console import Console
 
 import factorax as fx
-from factorax.cli import paper
-from factorax.integrations import ev2gym
 
 
 @pytest.mark.rddl
@@ -69,7 +68,7 @@ def test_days_can_be_changed_on_the_command_line(factorax, monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     asked = {}
     monkeypatch.setattr(experiment, "reproduce", lambda *_, **options: asked.update(options) or {})
-    monkeypatch.setattr(paper, "collected", lambda folders: [])
+    monkeypatch.setattr(commands, "collected", lambda folders: [])
     code, _, error = factorax("reproduce", "discover-others", "--budget", "paper", "--days", 0)
     assert (code, error) == (0, "")
     assert asked["change"] == {"days": 0}
