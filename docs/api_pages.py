@@ -50,8 +50,8 @@ MORE = {
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         animation.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
     "factorax_paper.harness": """experiment.Experiment experiment.reproduce claims.Claim claims.published
-        claims.collected bandit_engine.BanditMethod bandit_engine.BanditLearner bandit_engine.Runs noise.gaussian_pair ball.radius
-        ball.noise_of_update sweep.Search sweep.Job sweep.run""",
+        claims.collected bandit_engine.BanditMethod bandit_engine.BanditLearner bandit_engine.Runs noise.gaussian_pair
+        ball.radius ball.noise_of_update sweep.Search sweep.Job sweep.run""",
 }
 """Names that the pages explain and that are not re-exported by their package."""
 
