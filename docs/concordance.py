@@ -2,15 +2,14 @@
 
 One row for every definition, lemma, proposition, theorem, corollary, equation, figure, table and appendix of the paper:
 what it is, the names that implement it, the tests, the departures and the claims. Claims are looked up by their place
-in the paper, so a new claim appears here on its own. `tests/test_docs_concordance.py` checks that every name, test and
-section exists. `conf.py` runs this file at every build.
+in the paper, so a new claim appears here on its own. `conf.py` runs this file at every build.
 """
 
 import re
 from pathlib import Path
 from typing import NamedTuple
 
-from factorax.experiments.harness.claims import Claim, published
+from factorax_paper.harness.claims import Claim, published
 
 PAGE = Path(__file__).parent / "_generated" / "concordance.md"
 
@@ -44,7 +43,7 @@ UNBIASED = f"{ESTIMATORS}::test_factored_and_vanilla_gradients_are_the_gradient_
 OPTIMA = "tests/gradients/test_optimal.py"
 COUNTER, THEOREMS = "tests/test_counter_examples.py", "tests/test_theorems.py"
 QUALITATIVE = "tests/experiments/test_qualitative.py"
-TRAFFIC = "factorax.problems.traffic"
+TRAFFIC = "factorax_traffic"
 
 ITEMS: dict[str, tuple[Item, ...]] = {
     "Definitions": (

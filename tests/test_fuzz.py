@@ -15,19 +15,11 @@ from factorax.discovery import Discovery
 from factorax.learning import Config, checkpoints, find_network
 from factorax.learning.stored import named_in
 from factorax.problems import find_problem
-from factorax.problems.traffic.sumo.files import Streets
 from factorax.rollouts.episodes import Episode, from_arrays, to_arrays
 from factorax.runs.folder import FORMAT
 
 STATE = {"weights": jnp.ones((3, 2)), "key": jax.random.key(0), "steps": jnp.int32(7)}
 EPISODES = [Episode(3, (np.ones((4, 2), np.float32),), np.ones(5, np.float32)), Episode(4, (), np.ones(5, np.float32))]
-STREETS = """<net version="1.20">
-    <edge id="a" from="x" to="y"><lane id="a_0" index="0" speed="13.9" length="90.5"/></edge>
-    <edge id="b" from="y" to="z"><lane id="b_0" index="0" speed="13.9" length="90.5"/></edge>
-    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="42" state="G"/></tlLogic>
-    <connection from="a" to="b" fromLane="0" toLane="0" via=":y_0_0" tl="y" linkIndex="0"/>
-</net>"""
-DEMAND = '<routes><route id="r" edges="a b"/><flow id="f" route="r" begin="0" end="9" period="3"/></routes>'
 ODD = [
     None,
     True,
@@ -69,8 +61,6 @@ LOADERS = {
     "unsigned.safetensors": checkpoint,
     "named.safetensors": of_problem,
     "found.safetensors": Discovery.load,
-    "streets.net.xml": lambda path: Streets.read(path, path.with_name("demand.rou.xml")),
-    "demand.rou.xml": lambda path: Streets.read(path.with_name("streets.net.xml"), path),
     "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
     "metrics.jsonl": lambda path: runs.read_metrics(path.parent),
 }
@@ -86,8 +76,6 @@ def write(folder):
     save_file(arrays, folder / "unsigned.safetensors", metadata={"factorax": json.dumps({"format": 4})})
     names = {"format": 4, "problem": "chain:3,delay=2", "network": "adaptive:own"}
     save_file(arrays, folder / "named.safetensors", metadata={"factorax": json.dumps(names)})
-    (folder / "streets.net.xml").write_text(STREETS)
-    (folder / "demand.rou.xml").write_text(DEMAND)
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}
     Discovery(**found, actions=("a", "b"), targets=("c", "d")).save(folder / "found.safetensors")
@@ -149,7 +137,7 @@ def with_another_header(rng, data):
 @pytest.mark.parametrize("files", [2_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.filterwarnings("ignore")  # a network may be odd and still be one
-def test_loaders_read_or_refuse(name, files, tmp_path):
+def test_mutated_files_load_or_raise_value_error(name, files, tmp_path):
     write(tmp_path)
     load, path = LOADERS[name], tmp_path / name
     load(path)
@@ -170,7 +158,7 @@ def test_loaders_read_or_refuse(name, files, tmp_path):
     assert refused > files // len(LOADERS) // 4
 
 
-def test_an_archive_that_would_fill_the_memory_is_refused_unread(tmp_path, monkeypatch):
+def test_zip_bomb_is_refused_unread(tmp_path, monkeypatch):
     monkeypatch.setattr("factorax.structure.storage._LARGEST", 2**20)
     np.savez_compressed(tmp_path / "bomb.npz", header=np.array("{}"), indptr=np.zeros(2**20))
     assert (tmp_path / "bomb.npz").stat().st_size < 2**16
@@ -178,7 +166,7 @@ def test_an_archive_that_would_fill_the_memory_is_refused_unread(tmp_path, monke
         InfluenceNetwork.load(tmp_path / "bomb.npz")
 
 
-def test_an_object_that_runs_something_is_refused(tmp_path):
+def test_pickled_object_in_a_file_is_refused(tmp_path):
     class Evil:
         def __reduce__(self):
             return (tmp_path / "ran").touch, ()

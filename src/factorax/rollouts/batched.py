@@ -83,7 +83,6 @@ class BatchedEnvironments(Environments):
 
     def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
         """Start the episodes of the first vector again, with the same seeds; return its name."""
-        assert self.obs is not None
         with self._watching(0, lost, f"reset again with seeds from {self.seeds[0]}"):
             self.obs[self._rows(0)] = self.vectors[0].begin(self.seeds[self._rows(0)])
         return self.vectors[0].name
@@ -99,7 +98,6 @@ class BatchedEnvironments(Environments):
         A vector that loses its episodes is closed, and the index of its first environment is added to `lost` if given.
         Its transitions are then zeros, and the caller must replace it (see `adopt`).
         """
-        assert self.obs is not None
         now = self.obs.copy()
         record = Calls(n_steps * self.calls_per_step, self.n_envs, now.shape[1], len(self.space), self.n_targets)
         n_made, restart = np.zeros(self.n_envs, np.int64), getattr(act, "restart", None)  # recurrent policies have it
@@ -149,10 +147,8 @@ class BatchedEnvironments(Environments):
                 totals, lengths = replayed(vector, episodes[rows], self.together)
                 self.episodes[0][rows], self.episodes[1][rows] = totals, lengths
 
-    def adopt(self, i: int, other: "BatchedEnvironments") -> None:
+    def adopt(self, i: int, other: Any) -> None:
         """Replace the vector that starts with environment i by the only one of `other`, with its episodes."""
-        assert self.obs is not None
-        assert other.obs is not None
         rows = slice(i, i + self.together)
         self.vectors[i // self.together], self.obs[rows] = other.vectors[0], other.obs
         self.seeds[rows], self.began[rows] = other.seeds, other.began

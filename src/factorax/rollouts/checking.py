@@ -52,10 +52,10 @@ def check_problem(problem: Any, network: Any = None, *, weights: Any = None, ste
     except (TypeError, ValueError) as error:
         raise ProblemError(str(error)) from error
     faults = Faults()
-    if spec.is_jax:
-        _check_jax(spec, steps, seed, faults)
-    else:
-        _check_host(spec, steps, seed, faults)
+    try:
+        (_check_jax if spec.is_jax else _check_host)(spec, steps, seed, faults)
+    except Misfit as error:
+        faults.add(str(error))
     _check_local(spec, faults)
     if faults:
         raise ProblemError("\n".join(f"{i}. {text}" for i, text in enumerate(faults.values(), 1)))
@@ -125,19 +125,14 @@ def _check_jax(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
     problem: Any = spec.problem
     space = spec.components
     key = jax.random.key(seed)
-    first = _traced("reset", problem.reset, faults, key)
-    if first is not None and (not isinstance(first, tuple) or len(first) != 2):
-        faults.add(f"reset: got {_described(first)}, want (state, observation)")
-    if faults:
-        return
+    first: Any = _traced("reset", problem.reset, key)
+    if not isinstance(first, tuple) or len(first) != 2:
+        raise Misfit(f"reset: got {_described(first)}, want (state, observation)")
     before, obs = first
-    out = _traced(
-        "step", lambda *a: problem.step(*a, space.to_environment(jnp.zeros(len(space)), jnp)), faults, key, before
-    )
-    if out is not None and not isinstance(out, Step):
-        faults.add(f"step: got {_described(out)}, want a Step(state, obs, psi, terminated, truncated)")
-    if faults:
-        return
+    action = np.zeros(len(space), np.float32)
+    out: Any = _traced("step", lambda *a: problem.step(*a, space.to_environment(jnp.asarray(action), jnp)), key, before)
+    if not isinstance(out, Step):
+        raise Misfit(f"step: got {_described(out)}, want a Step(state, obs, psi, terminated, truncated)")
     _check_same("state", before, out.state, faults, lambda x: f"{x.dtype}{list(x.shape)}")
     _check_same("observation", obs, out.obs, faults, lambda x: f"shape {x.shape}")
     for name in ("terminated", "truncated"):
@@ -170,8 +165,8 @@ def _check_jax(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
             state, _ = reset(for_reset)
 
 
-def _traced(name: str, function: Any, faults: Faults, *arguments: Any) -> Any:
-    """Return the shapes and types of the results of a function of the user; None if JAX cannot trace it."""
+def _traced(name: str, function: Any, *arguments: Any) -> Any:
+    """Return the shapes and types of the results of a function of the user; raise `Misfit` if JAX cannot trace it."""
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:  # any error of the user's function
@@ -179,8 +174,8 @@ def _traced(name: str, function: Any, faults: Faults, *arguments: Any) -> Any:
         inside = [line for line in lines if line.filename != __file__ and f"{os.sep}jax{os.sep}" not in line.filename]
         where = "".join(f" in {os.path.basename(x.filename)}:{x.lineno}, {x.line!r}" for x in inside[-1:])
         what = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        faults.add(f"{name}: cannot be traced by JAX{where} ({what}); want jax.numpy, and jnp.where or lax.cond for if")
-        return None
+        hint = "want jax.numpy, and jnp.where or lax.cond for if"
+        raise Misfit(f"{name}: cannot be traced by JAX{where} ({what}); {hint}") from None
 
 
 def _described(returned: Any) -> str:
@@ -234,8 +229,6 @@ def _check_host(spec: Spec, steps: int, seed: int, faults: Faults) -> None:
             _step_one(env, spec, steps, seed, faults)
         else:
             _step_vector(Vector(env, spec.components, spec.n_targets, spec.n_factors), spec, steps, seed, faults)
-    except Misfit as error:
-        faults.add(str(error))
     finally:
         env.close()
 
@@ -296,7 +289,7 @@ def _check_sum(total: Any, reward: Any, psi: np.ndarray, where: str, faults: Fau
 
 def _step_vector(vector: Vector, spec: Spec, steps: int, seed: int, faults: Faults) -> None:
     env, seeds = vector.env, [seed + i for i in range(vector.n)]
-    data = DataCheck(spec, max(steps * vector.n, MIN_CHECKED))
+    data = DataCheck(spec, max(steps, MIN_CHECKED))
     when = f"the reset with seed {seed}"
     try:
         vector.begin(seeds)

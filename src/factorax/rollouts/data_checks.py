@@ -35,16 +35,18 @@ class DataCheck:
     def transitions(self, rollout: Transition) -> None:
         """Add the transitions of a rollout; the first one begins with the episodes of small seeds."""
         over = rollout.terminated | rollout.truncated
-        if self._count < self._steps:
-            self.steps(rollout.psi.reshape(-1, rollout.psi.shape[-1]), rollout.terminated, rollout.truncated)
+        self.steps(rollout.psi.reshape(-1, rollout.psi.shape[-1]), rollout.terminated, rollout.truncated)
         if len(self._large) < MIN_STARTS:
-            self._small = rollout.obs[0].copy() if self._small is None else self._small
+            if self._small is None:
+                self._small = np.array(rollout.obs[0])
             self._large += list(rollout.obs[1:][over[:-1]][: MIN_STARTS - len(self._large)])
             if len(self._large) == MIN_STARTS and same_start(self._small, self._large):
                 warn_of_same_start(MIN_STARTS)
 
     def steps(self, psi: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Add targets ``(k, m)`` and flags of k steps in any shape; warn once enough steps have been added."""
+        if self._count >= self._steps:
+            return
         self._psi.append(psi[: self._steps - self._count].copy())
         self._count += len(psi)
         self._terminated += int(terminated.sum())
@@ -90,7 +92,7 @@ class DataCheck:
         static, index = self._spec.network.static, np.flatnonzero(found)
         if not len(index):
             return []
-        influenced = np.asarray((static.matrix[:, index] != 0).sum(axis=0)).ravel() > 0
+        influenced = np.diff(static.matrix[:, index].tocsc().indptr) > 0
         return [static.targets[j] for j in index[influenced]]
 
 

@@ -30,7 +30,7 @@ class Environments(ABC):
     ):
         self.factory, self.n_envs, self.space, self.n_targets = factory, n_envs, space, n_targets
         self.n_factors, self.first = n_factors, first
-        self.obs: np.ndarray | None = None
+        self.obs: Any = None
         """Current observations, ``(B, d)``."""
         self.episodes = np.zeros((n_envs, n_targets)), np.zeros(n_envs, np.int64)
         """Summed targets and lengths of the episodes in progress."""
@@ -67,7 +67,6 @@ class Environments(ABC):
     @property
     def running(self) -> RunningEpisodes:
         """The episodes in progress after a rollout."""
-        assert self.obs is not None
         return RunningEpisodes(np.array(self.seeds, np.int64), self.began.copy(), self.obs.copy())
 
     def another(self, i: int, factory: Callable[[], Any] | None = None) -> Self:

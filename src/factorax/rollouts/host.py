@@ -63,7 +63,6 @@ class HostEnvironments(Environments):
 
     def begin_again(self, lost: dict[int, EpisodeLost] | None = None) -> str:
         """Start the episode of the first environment again, with the same seed; return its name."""
-        assert self.obs is not None
         name = name_of(self.envs[0])
         self.obs[0] = self._reset(0, self.seeds[0], lost)
         return name
@@ -77,7 +76,6 @@ class HostEnvironments(Environments):
         An environment that loses its episode is closed and added to `lost` if given. A stand-in returns zeros for it,
         and the caller must replace both (see `adopt`).
         """
-        assert self.obs is not None
         now = first = self.obs
         shape, envs, to_environments = (n_steps, self.n_envs), self.envs, self.space.to_environments
         row, vector_shape, is_scalar = now.shape[1:], (self.n_targets,), self.n_targets == 1
@@ -157,10 +155,8 @@ class HostEnvironments(Environments):
         """The function `local` of the environments, which returns local observations; None if there is none."""
         return self.envs[0].unwrapped.local
 
-    def adopt(self, i: int, other: "HostEnvironments") -> None:
+    def adopt(self, i: int, other: Any) -> None:
         """Replace environment i by the only one of `other`, with its episode."""
-        assert self.obs is not None
-        assert other.obs is not None
         self.envs[i], self.seeds[i], self.began[i], self.obs[i] = (
             other.envs[0],
             other.seeds[0],

@@ -140,7 +140,6 @@ class Player:
         return transitions._replace(log_prob=log_prob)
 
     def _check_inputs(self, hosts: Hosts) -> None:
-        assert hosts.obs is not None
         if hosts.obs.shape[1] != self.plan.n_inputs:
             raise ValueError(
                 f"observations: got {counted(hosts.obs.shape[1], 'number')} from environment {hosts.first}, want "

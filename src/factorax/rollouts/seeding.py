@@ -85,7 +85,6 @@ def repeated(hosts: Any, lost: dict[int, EpisodeLost]) -> list[SeedWarning]:
     The batch is the same as without the second reset if the environment is reproducible: no other random numbers are
     drawn.
     """
-    assert hosts.obs is not None
     if 0 in lost:
         return []
     before = hosts.obs[: hosts.together].copy()
