@@ -94,7 +94,7 @@ def test_a_network_that_depends_on_it(rollouts):
         (["nothing"], ValueError, r"info\['nothing'\] is None, want numbers"),
     ],
 )
-def test_what_is_wrong_is_said(paths, error, message):
+def test_wrong_paths_are_named(paths, error, message):
     with pytest.raises(error, match=message):
         wrapped(paths)()
 

@@ -273,7 +273,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("options", "arguments", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_named(options, arguments, message):
+def test_wrong_arguments_are_named(options, arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
         fx.wrap(Plain(**options), **{"network": EYE} | arguments)
 
@@ -296,7 +296,7 @@ def test_a_vector_that_changes_its_length():
         steps(env, 1)
 
 
-def test_what_is_no_environment():
+def test_objects_that_are_no_environment_are_refused():
     cases = {
         "env: got str, want a gymnasium.Env": "CartPole-v1",
         "env: got a Problem": fx.problems.contextual_bandit(2),

@@ -60,7 +60,7 @@ def play(backend, plan, count=3):
 
 
 @pytest.mark.parametrize(("change", "message"), STEPS, ids=[message for _, message in STEPS])
-def test_a_step_that_is_not_one(change, message):
+def test_wrong_results_of_a_step_name_environment_and_step(change, message):
     """In the second rollout; the error survives the way from a worker."""
     plan = plan_of(partial(Misbehaving, change))
     with pytest.raises((ValueError, FloatingPointError), match=WHERE + ".*" + message) as caught:
@@ -71,13 +71,13 @@ def test_a_step_that_is_not_one(change, message):
 
 
 @pytest.mark.parametrize(("begin", "message"), RESETS, ids=[message for _, message in RESETS])
-def test_a_reset_that_is_not_one(begin, message):
+def test_wrong_results_of_a_reset_name_the_environment(begin, message):
     plan = plan_of(partial(Misbehaving, begin=begin))
     with pytest.raises(ValueError, match=r"environment 0 \(Misbehaving\), reset with seed 3: .*" + message):
         play(Inline(plan), plan)
 
 
-def test_a_worker_says_the_same():
+def test_errors_of_a_worker_keep_their_message():
     plan = plan_of(partial(Misbehaving, with_part(TERMINATED, "False")), n_envs=2)
     with pytest.raises(ValueError, match=WHERE + "terminated: got 'False', want True or False"):
         play(Processes(plan, 1, 60.0), plan)
@@ -94,7 +94,7 @@ def test_a_worker_says_the_same():
         (Unobserved, r"environment 0 \(Unobserved\): observation_space: got None, want a Gymnasium space"),
     ],
 )
-def test_spaces_that_are_none_or_change(make, message):
+def test_spaces_that_are_missing_or_change_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         HostEnvironments(make, 1, SPACE, 2).init(0)
 
@@ -110,12 +110,12 @@ def test_spaces_that_are_none_or_change(make, message):
         with_info(factor_mask=None, target_terminated=(False, True)),
     ],
 )
-def test_what_is_only_unusual_is_accepted(change):
+def test_flags_and_masks_of_other_types_are_accepted(change):
     plan = plan_of(partial(Misbehaving, change))
     play(Inline(plan), plan)
 
 
-def test_an_end_that_is_one_is_an_end():
+def test_terminated_1_ends_the_episode():
     hosts = HostEnvironments(partial(Misbehaving, with_part(TERMINATED, 1)), 1, SPACE, 2)
     hosts.init(0)
     rollout = hosts.collect(lambda obs: np.zeros((1, 2), np.float32), 9)
@@ -145,7 +145,7 @@ def test_steps_are_counted_from_the_last_reset():
     [({name: change}, message) for name, rows in (("change", STEPS), ("begin", RESETS)) for change, message in rows],
     ids=[message for _, message in STEPS + RESETS],
 )
-def test_check_problem_finds_them_as_well(options, message):
+def test_check_problem_names_wrong_results(options, message):
     with pytest.raises(ProblemError) as caught:
         fx.check_problem(partial(Misbehaving, **options), steps=6)
     thing = thing_of(message)
@@ -154,7 +154,7 @@ def test_check_problem_finds_them_as_well(options, message):
 
 
 @pytest.mark.parametrize(("change", "message"), STEPS, ids=[message for _, message in STEPS])
-def test_wrapped_environments_as_well(change, message):
+def test_wrong_results_of_wrapped_environments_name_the_step(change, message):
     """The wrapper changes some words; it names the step as well."""
     hosts = HostEnvironments(lambda: fx.wrap(Misbehaving(change), Misbehaving.network), 1, SPACE, 2, n_factors=2)
     hosts.init(3)

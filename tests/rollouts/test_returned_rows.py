@@ -51,12 +51,12 @@ BAD = {
 
 
 @pytest.mark.parametrize("message", BAD)
-def test_what_cannot_be_used(message):
+def test_wrong_rows_are_named(message):
     with pytest.raises(Misfit, match=re.escape(message)):
         BAD[message]()
 
 
-def test_what_can_be_used():
+def test_rows_are_read():
     np.testing.assert_array_equal(observations([[1, 2], [3, 4]], 2, box(2)), [[1, 2], [3, 4]])
     assert observations(np.zeros(2, np.int64), 2, ObservationSpace.of(gym.spaces.Discrete(3))).shape == (2, 1)
     assert targets(np.ones(2), 2, 1).shape == (2, 1)
@@ -68,7 +68,7 @@ def test_what_can_be_used():
     assert entry({}, "x", 2) is None
 
 
-def test_what_the_last_step_of_an_episode_said_is_put_in_its_place():
+def test_final_info_replaces_entries_of_ended_environments():
     info = {
         "a": np.array([1.0, 2.0]),
         "_a": np.array([False, True]),
