@@ -51,8 +51,9 @@ def reach(
     - `settings`: settings that replace those of the preset.
     """
     start, cpu = time.perf_counter(), time.process_time()
-    import factorax as fx
     from factorax.cli.memory import keep_freed_memory
+
+    import factorax as fx
     from factorax.learning import find_network
     from factorax.learning.policies import Agent
     from factorax.learning.presets import read_preset

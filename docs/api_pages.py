@@ -56,7 +56,7 @@ MORE = {
 
 OPTIONS = {
     "factorax.InfluenceNetwork": ":exclude-members: form",
-    "factorax.StructureWarning": ":no-members:",
+    "factorax.structure.StructureWarning": ":no-members:",
     "factorax.gradients.ProductFormError": ":no-members:",
     "factorax.gradients.VarianceReport": ":no-show-inheritance:",
     "factorax.gradients.Estimate": ":no-members:",
@@ -64,7 +64,7 @@ OPTIONS = {
     "factorax.problems.market.Optimum": ":members: value, rule",
     "factorax.problems.traffic.LaneProblem": ":members: influence",
     "factorax.problems.traffic.city.CityEnv": ":members: reset, step, influence, local, score",
-    "factorax.BatchedSimulator": ":members: reset, step",
+    "factorax.integrations.BatchedSimulator": ":members: reset, step",
     "factorax.integrations.FactoredVector": ":members: reset, step",
     "factorax.runs.Interval": ":special-members: __truediv__",
 }

@@ -76,7 +76,7 @@ def test_functions_are_in_the_files_that_the_figure_names(key):
 
 
 # `credit_rollout` is given the function `apply`, in which `Update.samples` calls `credit`; `FactoredPPO` has a method
-# that calls `Learner.of`, for `fx.PPO` to override; `Learner.learn_from_traced` adds a metric to `learn_from`.
+# that calls `Learner.of`, for `PPO` to override; `Learner.learn_from_traced` adds a metric to `learn_from`.
 BY_ANOTHER_NAME = {
     ("credit_rollout", "credit"): "apply",
     ("model", "learner"): "_learner",

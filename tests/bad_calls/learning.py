@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 
 from bad_calls.rows import INF, NAN, NOT_COUNTS, NOT_FLAGS, NOT_NETWORKS, NOT_SEEDS, Given, Lazy, bad
-from factorax import AdaptiveNetwork, AdaptiveStateNetwork, FactoredPPO, InfluenceNetwork, problems, rollouts
+from factorax import AdaptiveNetwork, FactoredPPO, InfluenceNetwork, problems, rollouts
 from factorax.learning import (
+    AdaptiveStateNetwork,
     CallbackList,
     CheckpointCallback,
     Config,

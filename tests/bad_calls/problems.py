@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from bad_calls.rows import INF, NAN, NOT_COUNTS, NOT_FLAGS, NOT_NETWORKS, NOT_WHOLE, Given, bad
-from factorax import InfluenceNetwork, Spec, distributions, problems
+from factorax import InfluenceNetwork, distributions, problems
 from factorax.problems import traffic
 from factorax.spaces import ActionSpace
+from factorax.spec import Spec
 
 NET = InfluenceNetwork([[1, 1], [0, 1]])
 BANDIT = problems.search_bandit([1.0, 2.0])

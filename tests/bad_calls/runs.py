@@ -171,7 +171,7 @@ ROWS = [
     ),
     *bad(
         "integrations.from_batched",
-        fx.from_batched,
+        fx.integrations.from_batched,
         {
             "simulator": lambda actions: actions,
             "network": np.eye(2),
@@ -192,7 +192,7 @@ ROWS = [
     *bad("integrations.to_gymnasium", integrations.to_gymnasium, problem=[*NOT_ENVS, Given(lambda: 3, "3"), make()]),
     *bad(
         "integrations.PPO",
-        fx.PPO,
+        fx.integrations.PPO,
         {"policy": "MlpPolicy", "env": make, "n_steps": 2, "batch_size": 2},
         policy=["MlpPolcy", None, 3],
         env=[None, 3, Given("no-such-env", head="problem"), Given("os:getcwd", "os:getcwd", "problem"), gym.spaces],
@@ -225,14 +225,14 @@ ROWS = [
     ),
     *bad(
         "integrations.PPO.load",
-        fx.PPO.load,
+        fx.integrations.PPO.load,
         {"path": "no-such-file"},
         path=[None, 3, "", "no-such-file"],
         env=[Given(3, head="env")],
     ),
     *bad(
         "integrations.PPO.load",
-        fx.PPO.load,
+        fx.integrations.PPO.load,
         {"path": Lazy(saved), "env": CHAIN},
         device=["cpus", 3],
         gama=[Given(0.9, "gamma")],

@@ -13,15 +13,16 @@ from rich.table import Table
 from .. import experiments
 from .._checks import Range
 from ..experiments.harness.claims import HEADINGS, Claim, by_source, collected, published
-from .arguments import OutputFolder, Seed
+from .arguments import Switch, with_help
 
 
+@with_help
 def reproduce(
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = "",
     /,
     *,
     budget: Literal["quick", "paper"] = "quick",
-    seed: Seed = 0,
+    seed: int = 0,
     sim: Literal["lanes", "sumo"] | None = None,
     preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
     days: Annotated[int | None, Range(0, 366)] = None,
@@ -29,10 +30,10 @@ def reproduce(
     penalty: Annotated[float | None, Range(0)] = None,
     norm: Annotated[int | None, Range(1, 2)] = None,
     scale: Annotated[float | None, Range(0, open=True)] = None,
-    out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
-    plot_only: bool = False,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
+    plot_only: Switch = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
-    list: bool = False,
+    list: Switch = False,
 ) -> None:
     """Run an experiment of the paper, or resume one that was stopped.
 
@@ -83,9 +84,10 @@ def reproduce(
     )
 
 
+@with_help
 def claims(
     *,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
     results: tuple[Path, ...] = (),
 ) -> None:
     """List the claims of the paper and of factorax with the measurements and verdicts.

@@ -9,21 +9,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .._checks import Range
+from .._checks import Count, Seed, check_each
 from ..structure.labels import counted, printable
-from .arguments import Count, Not, OutputFile, RunFolder, Seed
+from .arguments import MAX_PATH, Switch, check_output, with_help
 
 
+@with_help
 def evaluate(
-    run: Annotated[Path, RunFolder(or_controller=True), tyro.conf.Positional],
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
     *,
-    episodes: Count = 10,
-    sampled: bool = False,
-    seed: Seed = 0,
+    episodes: int = 10,
+    sampled: Switch = False,
+    seed: int = 0,
     problem: str = "own",
     sim: Literal["own", "sumo"] = "own",
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Evaluate the policy of a run, or a traffic-light controller, over full episodes.
 
@@ -33,11 +34,12 @@ def evaluate(
         sampled: Sample actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
         problem: Problem to evaluate on if it differs from the training problem, such as traffic:2x6 for a shared
-        policy.
-          Also required to load a problem whose name refers to code or files; repeat the name only if you trust it.
+            policy. Also required to load a problem whose name refers to code or files; repeat the name only if you
+            trust it.
         sim: Simulator: own for that of the problem, sumo for the same traffic in SUMO.
         json_: Print the result as JSON.
     """
+    check_each({"episodes": Count, "seed": Seed}, episodes=episodes, seed=seed)
     from ..problems.registry import find_problem, in_sumo
     from ..problems.traffic.controllers import CONTROLLERS
     from ..runs import load, read_config
@@ -61,17 +63,12 @@ def evaluate(
         score = {"problem": name, "return": result["return"], "error": result["error"]}
         print(json.dumps(score | {"episodes": result["episodes"].tolist(), "targets": result["targets"].tolist()}))
         return
-    console = Console()
-    console.print(
-        f"{printable(name)}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
-        f"{counted(episodes, 'episode')})",
-        highlight=False,
-        markup=False,
-    )
+    error = f"{result['error']:.2g} (standard error, {counted(episodes, 'episode')})"
+    print(f"{printable(name)}: return {result['return']:.5g} ± {error}")
     targets = model.spec.network.static.targets
     if 1 < len(targets) <= 40:
         for name, value in zip(targets, result["targets"], strict=True):
-            console.print(f"  {printable(name):<12} {value:.4g}", highlight=False, markup=False)
+            print(f"  {printable(name):<12} {value:.4g}")
 
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
@@ -86,71 +83,72 @@ def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str
     if json_:
         print(json.dumps({"problem": name, "return": returns.mean(), "error": error, "episodes": returns.tolist()}))
         return
-    text = f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)"
-    Console().print(text, highlight=False)
+    print(f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)")
 
 
+@with_help
 def watch(
-    what: tyro.conf.Positional[tuple[str, ...]],
+    what: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
-    out: Annotated[Path, OutputFile((".gif", ".mp4", ".html")), Not("gui")] = Path("traffic.gif"),
+    out: Path = Path("traffic.gif"),
     grid: str = "",
-    seconds: Count = 120,
-    speed: Annotated[int, Range(1, 1000), Not("gui")] = 10,
-    sampled: bool = False,
-    seed: Seed = 0,
-    gui: bool = False,
+    seconds: int = 120,
+    speed: int = 10,
+    sampled: Switch = False,
+    seed: int = 0,
+    gui: Switch = False,
     problem: str = "own",
 ) -> None:
     """Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI.
 
     Args:
         what: Folders of traffic runs, or controllers: always, never, every-10, every-20, fixed-time, actuated, gap-out.
-          Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy, max-pressure,
-          actuated, delay-based.
+            Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy, max-pressure,
+            actuated, delay-based.
         out: Output file: gif, mp4 or html.
         grid: Rows and columns, as in 3x3; by default those of the first run, or 3x3. Shared policies can be shown on
-          other grids than the one they were trained on.
+            other grids than the one they were trained on.
         seconds: Simulated time in seconds.
         speed: Simulated seconds per second of film.
         sampled: Sample actions from policies instead of taking the most probable ones.
         seed: Random seed of the initial cars and of sampled actions.
         gui: Open sumo-gui (extra sumo) instead of writing a film.
         problem: City in which to show controllers, or policies trained in another city, such as resco:cologne8. Also
-          required to load a problem whose name refers to code or files; repeat the name only if you trust it.
+            required to load a problem whose name refers to code or files; repeat the name only if you trust it.
     """
     from ..runs.city_film import city_of, write_city_film
     from ..runs.film import show_in_gui, write_film
 
-    console = Console()
+    check_output("out", out, ".gif", ".mp4", ".html")
     city = "" if gui else city_of(what, problem)
     if city:
         delays = write_city_film(
             what, out, city, seconds=seconds, speed=speed, sampled=sampled, seed=seed, trusted=problem
         )
         for title, value in delays.items():
-            console.print(f"{printable(title)}: mean delay {value:.4g} s", highlight=False, markup=False)
-        console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
+            print(f"{printable(title)}: mean delay {value:.4g} s")
+        print(f"the film is in {printable(out, limit=MAX_PATH)}")
         return
     if gui:
         if len(what) != 1:
             raise ValueError(f"what: got {len(what)} names with --gui, want one")
         returned = show_in_gui(what[0], grid=grid, seconds=seconds, sampled=sampled, seed=seed, trusted=problem)
-        console.print(f"return {returned:.5g}", highlight=False)
+        print(f"return {returned:.5g}")
         return
     options: dict[str, Any] = {"grid": grid, "seconds": seconds, "speed": speed, "sampled": sampled, "seed": seed}
     returns = write_film(what, out, **options, trusted=problem)
     for title, value in returns.items():
-        console.print(f"{printable(title)}: return {value:.5g}", highlight=False, markup=False)
-    console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
+        print(f"{printable(title)}: return {value:.5g}")
+    print(f"the film is in {printable(out, limit=MAX_PATH)}")
 
 
+@with_help
 def plot(
-    runs_: Annotated[tuple[Path, ...], RunFolder(), tyro.conf.Positional],
+    runs_: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
-    out: Annotated[Path, OutputFile((".png", ".pdf", ".svg"))] = Path("curves.png"),
+    out: Path = Path("curves.png"),
 ) -> None:
     """Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.
 
@@ -158,17 +156,19 @@ def plot(
         runs_: Folders of the runs.
         out: Output file: png, pdf or svg.
     """
+    check_output("out", out, ".png", ".pdf", ".svg")
     from ..runs import draw_curves, group_runs, plots
 
     plots.save(draw_curves(group_runs(runs_)), out)
-    Console().print(f"drew {escape(str(out))}", soft_wrap=True)
+    print(f"drew {printable(out, limit=MAX_PATH)}")
 
 
+@with_help
 def compare(
-    runs_: Annotated[tuple[Path, ...], RunFolder(), tyro.conf.Positional],
+    runs_: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain over vanilla
     PPO that comes from K.
@@ -194,11 +194,7 @@ def compare(
         )
     console.print(table)
     for name, row in result["improvement"].items():
-        console.print(
-            f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
-            highlight=False,
-            markup=False,
-        )
+        print(f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]")
     for entry in result["gains"]:
         parts = {
             "gain": "gain over vanilla",
@@ -212,7 +208,7 @@ def compare(
                 table.add_row(label, f"{row['mean']:+.4g}", escape(f"[{row['low']:+.4g}, {row['high']:+.4g}]"))
             console.print(table)
         for line in explain(entry):
-            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+            print(printable(line, limit=1000))
 
 
 def _shown(name: str) -> str:
