@@ -1,18 +1,42 @@
 """What the options of commands have in common."""
 
 import os
+from collections.abc import Callable
+from functools import cache, wraps
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import docstring_parser
 import tyro
 
-from .._checks import shown
+from .._checks import Range, checked, shown
 
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 """A flag that is off by default, without an opposite."""
 MAX_PATH = 4096
 """Number of characters of a path that are printed."""
+
+
+@cache
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for tyro: its options have a help, and its numbers are checked against their `Range`."""
+    with_help(function)
+    kinds = get_type_hints(function, include_extras=True)
+    bounded = {name: kind for name, kind in kinds.items() if _range_of(kind)}
+
+    @wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        for name, value in signature(function).bind(*arguments, **options).arguments.items():
+            if name in bounded and value is not None:
+                checked(name, value, bounded[name])
+        function(*arguments, **options)
+
+    return run
+
+
+def _range_of(kind: Any) -> Range | None:
+    return next((each for each in getattr(kind, "__metadata__", ()) if isinstance(each, Range)), None)
 
 
 def with_help(described: Any, documented: Any = None) -> Any:

@@ -9,14 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .._checks import NotNegative, Range, check_each
+from .._checks import Range, Seed
 from ..structure.labels import printable
-from .arguments import Switch, check_output, with_help
-
-_KINDS = {"fdr": Annotated[float, Range(0, 0.999, open=True)], "threshold": NotNegative}
+from .arguments import Switch, check_output
 
 
-@with_help
 def discover(
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,
@@ -25,11 +22,11 @@ def discover(
     horizon: int = 100,
     trials: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     samples: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
-    fdr: float = 0.05,
-    threshold: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None,
+    fdr: Annotated[float, Range(0, 0.999, open=True)] = 0.05,
+    threshold: Annotated[float | None, Range(0), tyro.conf.arg(metavar="FLOAT")] = None,
     streams: Literal["check", "trust", "test"] = "check",
     run: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
-    seed: int = 0,
+    seed: Seed = 0,
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     network: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     draw: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
@@ -58,7 +55,6 @@ def discover(
         draw: File for a figure of the network (png, pdf or svg).
         json_: Print the result as JSON.
     """
-    check_each(_KINDS, fdr=fdr, **({} if threshold is None else {"threshold": threshold}))
     check_output("out", out, ".safetensors")
     check_output("network", network, ".json", ".npz")
     check_output("draw", draw, ".png", ".pdf", ".svg")

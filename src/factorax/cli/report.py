@@ -8,10 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..structure.labels import printable
-from .arguments import MAX_PATH, Switch, check_output, with_help
+from .arguments import MAX_PATH, Switch, check_output
 
 
-@with_help
 def report(
     what: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")],
     /,

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from .._checks import Range, check_different, checked, path_of
+from .._checks import Range, check_different, path_of
 from .._files import MIB, read_json, write_json
 from ..learning.config import Config
 from ..learning.methods import find_method, network_for, settings_for
 from ..learning.presets import NONE, Preset, preset_for, read_preset
 from ..structure.labels import printable
-from .arguments import MAX_PATH, Switch, with_help
+from .arguments import MAX_PATH, Switch, command, with_help
 
 if TYPE_CHECKING:
     from ..learning.factored_ppo import FactoredPPO
@@ -68,7 +68,7 @@ def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
     return partial(train, settings=Flags(**vars(Config.of(settings))), network=network or _OWN)
 
 
-@with_help
+@command
 def train(
     problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,
@@ -78,7 +78,7 @@ def train(
     preset: str = _OWN,
     method: str = NONE,
     out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
-    seeds: int = 1,
+    seeds: Annotated[int, Range(1, 10_000)] = 1,
     networks: tuple[str, ...] = (),
     force: Switch = False,
     tensorboard: Switch = False,
@@ -108,7 +108,6 @@ def train(
         tensorboard: Also write TensorBoard events, to the folder logs of the run.
         wandb: Also log to Weights & Biases (offline unless WANDB_MODE is set), in the same folder.
     """
-    checked("seeds", seeds, Annotated[int, Range(1, 10_000)])
     loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
     if loggers and (seeds > 1 or networks):
         raise ValueError(f"{loggers[0]}: got --{loggers[0]} with several runs, want it with one seed and one network")

@@ -1,11 +1,10 @@
-"""Adapters to other packages: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3 and RLlib, and the JAX
+"""Adapters to other packages: Gymnasium, PettingZoo, RDDL, Stable-Baselines3 and RLlib, and the JAX
 environments of Gymnax, JaxMARL, Brax, MuJoCo Playground and Jumanji."""
 
 from .._lazy import lazy_imports
 
 # Loaded lazily: the packages behind them are extras.
 with lazy_imports(__name__):
-    from . import ev2gym as ev2gym
     from . import rddl as rddl
     from . import rllib as rllib
     from .batched import BatchedSimulator as BatchedSimulator

@@ -1,13 +1,11 @@
-"""Problems to train on: bandits of known structure, small problems, a market, and grids of traffic lights."""
+"""Problems to train on: bandits of known structure, small problems, and the registry of families."""
 
 import gymnasium as gym
 
 from .._lazy import lazy_imports
 
-# Loaded lazily: a worker that steps SUMO or another Gymnasium environment does not need JAX.
+# Loaded lazily: a worker that steps a Gymnasium environment does not need JAX.
 with lazy_imports(__name__):
-    from . import market as market
-    from . import traffic as traffic
     from .bandits import Bandit as Bandit
     from .bandits import draw_centre as draw_centre
     from .bandits import relu_bandit as relu_bandit
@@ -19,7 +17,6 @@ with lazy_imports(__name__):
     from .problem import Step as Step
     from .registry import find_problem as find_problem
     from .registry import register as register
-    from .search_with_states import contextual_search as contextual_search
     from .toy_problems import chain as chain
     from .toy_problems import contextual_bandit as contextual_bandit
     from .toy_problems import queues as queues
@@ -28,7 +25,6 @@ with lazy_imports(__name__):
 for _name, _made_by in (
     ("SearchBandit", "gymnasium_bandits:make_search_bandit"),
     ("ReluBandit", "gymnasium_bandits:make_relu_bandit"),
-    ("Traffic", "traffic.sumo:make_traffic"),  # SUMO is needed only when one is created
 ):
     if f"factorax/{_name}-v0" not in gym.registry:
         gym.register(f"factorax/{_name}-v0", f"{__name__}.{_made_by}")

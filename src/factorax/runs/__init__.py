@@ -1,4 +1,4 @@
-"""Training runs on disk and on screen: run folders, comparisons, reports and films."""
+"""Training runs on disk and on screen: run folders, comparisons and reports."""
 
 from .._lazy import lazy_imports
 
@@ -8,7 +8,6 @@ with lazy_imports(__name__):
     from .compare import compare_groups as compare_groups
     from .compare import draw_curves as draw_curves
     from .compare import group_runs as group_runs
-    from .film import write_film as write_film
     from .folder import load as load
     from .folder import read_config as read_config
     from .folder import read_metrics as read_metrics
