@@ -1,6 +1,6 @@
 """Traffic lights of any SUMO network, such as those of real cities."""
 
-from ...._lazy import lazy_imports
+from factorax._lazy import lazy_imports
 
 with lazy_imports(__name__):
     from .controllers import greedy as greedy
