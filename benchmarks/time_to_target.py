@@ -51,15 +51,12 @@ def reach(
     - `settings`: settings that replace those of the preset.
     """
     start, cpu = time.perf_counter(), time.process_time()
-    from factorax.cli.memory import keep_freed_memory
-
     import factorax as fx
     from factorax.learning import find_network
     from factorax.learning.policies import Agent
     from factorax.learning.presets import read_preset
     from factorax.problems import find_problem
 
-    keep_freed_memory()  # as `factorax train` does
     preset = read_preset("traffic")
     problem = find_problem(PROBLEM if simulator == "lanes" else "sumo:3x3")
     options: dict[str, Any] = preset.settings | {"seed": seed} | settings

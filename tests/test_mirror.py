@@ -8,7 +8,7 @@ import factorax
 SOURCE, TESTS = Path(factorax.__file__).parent, Path(__file__).parent
 OF_SEVERAL_MODULES = {
     "cli/test_bad_commands.py",
-    "cli/test_cli.py",
+    "cli/test_help.py",
     "cli/test_cli_learning.py",
     "experiments/test_experiments.py",
     "experiments/test_qualitative.py",

@@ -92,8 +92,7 @@ class FactoredPPO:
     ):
         if isinstance(problem, str) and problem.endswith("Policy"):
             raise TypeError(
-                f"problem: got {problem!r}, want a problem; factorax.integrations.PPO has the arguments of "
-                "Stable-Baselines3's PPO"
+                f"problem: got {problem!r}, want a problem; factorax.integrations.PPO has the arguments of SB3's PPO"
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
