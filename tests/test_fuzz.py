@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from factorax_traffic.sumo.files import Streets
+from factorax_traffic.city.demand import Demand
+from factorax_traffic.city.roads import Roads
 from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork, patterns, runs
@@ -24,7 +25,8 @@ EPISODES = [Episode(3, (np.ones((4, 2), np.float32),), np.ones(5, np.float32)), 
 STREETS = """<net version="1.20">
     <edge id="a" from="x" to="y"><lane id="a_0" index="0" speed="13.9" length="90.5"/></edge>
     <edge id="b" from="y" to="z"><lane id="b_0" index="0" speed="13.9" length="90.5"/></edge>
-    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="42" state="G"/></tlLogic>
+    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="42" state="Gr"/><phase
+        duration="42" state="rG"/></tlLogic>
     <connection from="a" to="b" fromLane="0" toLane="0" via=":y_0_0" tl="y" linkIndex="0"/>
 </net>"""
 DEMAND = '<routes><route id="r" edges="a b"/><flow id="f" route="r" begin="0" end="9" period="3"/></routes>'
@@ -69,8 +71,8 @@ LOADERS = {
     "unsigned.safetensors": checkpoint,
     "named.safetensors": of_problem,
     "found.safetensors": Discovery.load,
-    "streets.net.xml": lambda path: Streets.read(path, path.with_name("demand.rou.xml")),
-    "demand.rou.xml": lambda path: Streets.read(path.with_name("streets.net.xml"), path),
+    "streets.net.xml": Roads.read,
+    "demand.rou.xml": lambda path: Demand.read(path, Roads.read(path.with_name("streets.net.xml"))),
     "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
     "metrics.jsonl": lambda path: runs.read_metrics(path.parent),
 }

@@ -9,7 +9,6 @@ OPTIONS = {"seconds": 20, "speed": 10, "sampled": False, "seed": 0}
 def test_which_problems_are_cities():
     assert is_city("resco:cologne8")
     assert is_city("sumo:a.net.xml,a.rou.xml,begin=3")
-    assert not is_city("sumo:a.net.xml,a.rou.xml,actions=switch")
     assert not is_city("sumo:3x3")
     assert not is_city("traffic:3x3")
 

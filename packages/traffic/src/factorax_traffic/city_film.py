@@ -26,8 +26,7 @@ def is_city(problem: str) -> bool:
     (True, True, False)
     """
     prefix, _, text = problem.partition(":")
-    files = prefix == "sumo" and text.partition(",")[0].endswith(".xml")
-    return prefix == "resco" or (files and "actions=switch" not in text.split(","))
+    return prefix == "resco" or (prefix == "sumo" and text.partition(",")[0].endswith(".xml"))
 
 
 def city_of(what: Sequence[str], problem: str | None) -> str:

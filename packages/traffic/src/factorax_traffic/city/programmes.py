@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree as Xml
 
-from ..sumo.files import parse
+from ..sumo.safe_xml import parse
 from .phases import is_green
 
 LEAST_GREEN, MOST_GREEN = 5, 50
