@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import tyro
+from factorax_paper import experiments
 from factorax_paper.harness.claims import (
     HEADINGS,
     MATHEMATICS,
@@ -24,7 +25,6 @@ from factorax_paper.harness.claims import (
     verdict,
 )
 
-from factorax import experiments
 from factorax.runs.statistics import Interval
 
 ROOT = Path(__file__).parents[3]

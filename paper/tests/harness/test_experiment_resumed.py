@@ -22,15 +22,15 @@ def observed(name, under_way=None):
     told = {}
 
     def watched(index, part):
-        def compute(checkpoint, tick, stop):
+        def compute(progress):
             def tell(fraction):
-                tick(fraction)
+                progress.report(fraction)
                 told.setdefault(index, []).append(fraction)
                 if under_way and fraction >= 0.5:
                     under_way.release()
-                    assert stop.wait(A_MINUTE)
+                    assert progress.stop.wait(A_MINUTE)
 
-            return part.compute(checkpoint, tell, stop)
+            return part.compute(dataclasses.replace(progress, report=tell))
 
         return dataclasses.replace(part, compute=compute)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from factorax_paper.harness import parts
 from factorax_paper.harness.bandit_engine import BanditMethod
-from factorax_paper.harness.parts import Part, run_parts, sweeps
-from factorax_paper.harness.sweep import Job, Search, Stopped, run
+from factorax_paper.harness.parts import Part, Stopped, run_parts
+from factorax_paper.harness.sweep import Job, Search, run, sweeps
 from rich.console import Console
 
 A_MINUTE = 60.0  # for what comes at once, or never
@@ -22,11 +22,11 @@ def go(todo, folder, workers=2, console=None):
 def counted(value, log=None, cost=1.0):
     """A part that gives a number back, and says so in the log."""
 
-    def compute(checkpoint, tick, stop):
+    def compute(progress):
         if log is not None:
             log.append(value)
-        tick(0.5)
-        tick(1.0)
+        progress.tick(0.5)
+        progress.tick(1.0)
         return {"value": np.array(value)}
 
     return Part(f"part {value}", cost, compute)
@@ -35,13 +35,13 @@ def counted(value, log=None, cost=1.0):
 def patient(value, under_way, log):
     """A part that works until it is stopped, and has one thing left to do when it is continued."""
 
-    def compute(checkpoint, tick, stop):
-        if checkpoint.exists():
+    def compute(progress):
+        if progress.checkpoint.exists():
             log.append(f"{value} continued")
-            return {"value": np.load(checkpoint)["value"]}
+            return {"value": np.load(progress.checkpoint)["value"]}
         under_way.release()
-        assert stop.wait(A_MINUTE), "nobody said stop"
-        np.savez(checkpoint, value=value)
+        assert progress.stop.wait(A_MINUTE), "nobody said stop"
+        np.savez(progress.checkpoint, value=value)
         raise Stopped
 
     return Part(f"part {value}", 1.0, compute)
@@ -50,7 +50,7 @@ def patient(value, under_way, log):
 def failing(error, after=None):
     """A part that fails; once `after` has been released, if given."""
 
-    def compute(checkpoint, tick, stop):
+    def compute(progress):
         assert after is None or after.acquire(timeout=A_MINUTE)
         raise error
 
@@ -158,9 +158,9 @@ def test_what_waits_its_turn_when_it_is_stopped_is_not_begun(tmp_path, monkeypat
         waiting.extend(futures[1:])
         raise KeyboardInterrupt
 
-    def compute(checkpoint, tick, stop):
+    def compute(progress):
         under_way.release()
-        assert stop.wait(A_MINUTE)
+        assert progress.stop.wait(A_MINUTE)
         for _ in range(int(100 * A_MINUTE)):  # the only worker is not free before they have been told
             if all(future.cancelled() for future in waiting):
                 break

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from factorax_paper.harness import sweep
 from factorax_paper.harness.bandit_engine import METHODS, BanditLearner
-from factorax_paper.harness.sweep import MEASURES, PRETRAINING, Job, Search, Stopped, run
+from factorax_paper.harness.parts import Progress, Stopped
+from factorax_paper.harness.sweep import MEASURES, PRETRAINING, Job, Search, run
 
 from factorax.problems import draw_centre
 
@@ -61,7 +62,7 @@ def stop_after(records, job, path, seed=0):
             stop.set()
 
     with pytest.raises(Stopped):
-        run(job, seed, checkpoint=path, tick=tick, stop=stop)
+        run(job, seed, Progress(path, tick, stop))
     assert len(ticks) <= records
     return ticks
 
@@ -81,13 +82,13 @@ def test_stopped_and_continued_is_the_same_to_the_bit(name, cuts, tmp_path):
     for before, records in zip((0, *cuts), cuts, strict=False):
         ticks = stop_after(records, job, path)
         assert len(ticks) == records - before  # nothing was done twice
-    assert_same(run(job, 0, checkpoint=path), whole(job))
+    assert_same(run(job, 0, Progress(path)), whole(job))
 
 
 @pytest.mark.slow
 def test_what_is_compiled_anew_continues_too(tmp_path):
     stop_after(2, LEARNT, tmp_path / "state.npz")
-    assert_same(run(LEARNT, 0, checkpoint=tmp_path / "state.npz"), whole(LEARNT))
+    assert_same(run(LEARNT, 0, Progress(tmp_path / "state.npz")), whole(LEARNT))
 
 
 @pytest.mark.slow
@@ -161,12 +162,12 @@ def test_records_are_filled_to_the_end():
 @sharing
 def test_a_job_all_of_whose_runs_diverge_ends_early(tmp_path):
     job = replace(DROPPING, step_sizes=(50.0, 80.0))
-    got = run(job, 0, checkpoint=tmp_path / "state.npz")
+    got = run(job, 0, Progress(tmp_path / "state.npz"))
     assert (got["gap"] == np.inf).all()
     assert got["gap"].shape == (6, 3, 2)
     assert stop_after(1, job, tmp_path / "other.npz") == [1 / 6]
     ticks = []
-    assert_same(run(job, 0, checkpoint=tmp_path / "other.npz", tick=ticks.append), got)
+    assert_same(run(job, 0, Progress(tmp_path / "other.npz", ticks.append)), got)
     assert ticks == [1.0]
 
 
@@ -201,7 +202,7 @@ def test_the_checkpoint_of_another_job_is_refused(other, tmp_path):
     stop_after(1, PLAIN, path)
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"state\.npz: a checkpoint of another job; remove it"):
-        run(*other, checkpoint=path)
+        run(*other, Progress(path))
     assert path.read_bytes() == before
 
 
@@ -228,10 +229,10 @@ def test_a_failing_disk_leaves_the_older_checkpoint(place, failure, tmp_path, mo
     with monkeypatch.context() as broken:
         broken.setattr(*place, failure)
         with pytest.raises(OSError, match="no space left"):
-            run(PLAIN, 0, checkpoint=path)
+            run(PLAIN, 0, Progress(path))
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    assert_same(run(PLAIN, 0, checkpoint=path), whole(PLAIN))
+    assert_same(run(PLAIN, 0, Progress(path)), whole(PLAIN))
 
 
 @sharing
@@ -244,20 +245,20 @@ def test_a_checkpoint_every_few_seconds_and_none_before(tmp_path, monkeypatch):
                 done.append(int(archive["done"]))
 
     monkeypatch.setattr(sweep, "_SECONDS_BETWEEN_CHECKPOINTS", float("inf"))
-    run(PLAIN, 0, checkpoint=path, tick=look)
+    run(PLAIN, 0, Progress(path, look))
     assert done == []
     monkeypatch.setattr(sweep, "_SECONDS_BETWEEN_CHECKPOINTS", -1.0)
-    run(PLAIN, 0, checkpoint=path, tick=look)
+    run(PLAIN, 0, Progress(path, look))
     assert done == [1, 2, 3, 4, 5, 6]
     ticks = []
-    assert_same(run(PLAIN, 0, checkpoint=path, tick=ticks.append), whole(PLAIN))
+    assert_same(run(PLAIN, 0, Progress(path, ticks.append)), whole(PLAIN))
     assert ticks == [1.0]
 
 
 @sharing
-def test_progress_is_told_as_a_fraction():
+def test_progress_is_told_as_a_fraction(tmp_path):
     ticks = []
-    run(PLAIN, 0, tick=ticks.append)
+    run(PLAIN, 0, Progress(tmp_path / "state.npz", ticks.append))
     np.testing.assert_allclose(ticks, [1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1, 1])
 
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 from factorax_paper.harness import trainings
-from factorax_paper.harness.sweep import Stopped
+from factorax_paper.harness.parts import Progress, Stopped
 from factorax_paper.harness.trainings import train
 
 SMALL = ("--n-envs", 4, "--n-steps", 8, "--batch-size", 32, "--n-epochs", 1, "--hidden", 8)
@@ -20,7 +20,7 @@ def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("all edges", "contextual-bandit:3", *SMALL, "--network", "complete", seed=5, steps=64))
     ticks = []
-    result = one.compute(tmp_path / "parts" / "000.partial.npz", ticks.append, threading.Event())
+    result = one.compute(Progress(tmp_path / "parts" / "000.partial.npz", ticks.append))
     assert result["steps"].tolist() == [[32, 64]]
     assert np.isfinite(result["returns"]).all()
     assert np.isfinite(result["final"]).all()
@@ -34,7 +34,7 @@ def test_a_run_is_a_process_that_leaves_a_folder(tmp_path):
 def test_seeds_side_by_side_are_one_process(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "contextual-bandit:3", *SMALL, seed=5, steps=64, seeds=2))
-    result = one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
+    result = one.compute(Progress(tmp_path / "parts" / "000.partial.npz"))
     assert result["returns"].shape == (2, 2)
     assert result["final"].shape == (2,)
     assert (result["returns"][0] != result["returns"][1]).any()
@@ -48,7 +48,7 @@ def test_a_run_that_fails_says_where_to_look(tmp_path):
     (tmp_path / "parts").mkdir()
     (one,) = part(train("factored", "no-such-problem", seed=0, steps=64))
     with pytest.raises(RuntimeError, match=r"factored-0: ended with code 2; .*factored-0.log says why"):
-        one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, threading.Event())
+        one.compute(Progress(tmp_path / "parts" / "000.partial.npz"))
     assert "problem: got 'no-such-problem'" in (tmp_path / "runs" / "factored-0.log").read_text()
 
 
@@ -58,7 +58,7 @@ def test_a_run_is_stopped_when_asked(tmp_path):
     stop = threading.Event()
     stop.set()
     with pytest.raises(Stopped):
-        one.compute(tmp_path / "parts" / "000.partial.npz", lambda x: None, stop)
+        one.compute(Progress(tmp_path / "parts" / "000.partial.npz", stop=stop))
 
 
 def table(**ends):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from factorax_paper.experiments import find
+from factorax_paper.experiments.uav import METHODS, Settings, plan
 from factorax_paper.harness import trainings
 from factorax_paper.harness.trainings import train
-from factorax_paper.harness.uav_study import METHODS, Settings, plan
 
 
 def table(**ends):
