@@ -90,9 +90,9 @@ def parsed(command):
         *,
         budget: typing.Literal["quick", "paper"] = "quick",
         seed: int = 0,
-        problems: tuple[str, ...] = (),
+        set_: typing.Annotated[tuple[str, ...], tyro.conf.arg(name="set")] = (),
     ):
-        options.update(name=name, budget=budget, seed=seed, problems=problems)
+        options.update(name=name, budget=budget, seed=seed, set=set_)
 
     tyro.cli(keep, args=rest)
     return options

@@ -2,10 +2,13 @@
 
 import gzip
 import os
+import random
 from pathlib import Path
 
 import pytest
 from factorax_traffic.city import CityEnv
+from factorax_traffic.city.demand import Demand
+from factorax_traffic.city.roads import Roads
 from factorax_traffic.sumo.safe_xml import copy_checked, parse, read_xml
 
 NET = '<net version="1.20"><edge id="a"><lane id="a_0" length="9"/></edge>{}</net>'
@@ -176,3 +179,32 @@ def test_names_that_sumo_would_take_apart(network_files, tmp_path, monkeypatch):
     for name, source in zip(("${HOME}.net.xml", "a,b.rou.xml"), network_files, strict=True):
         (tmp_path / name).write_bytes(source.read_bytes())
     play(CityEnv("${HOME}.net.xml", "a,b.rou.xml"))
+
+
+TOWN = """<net version="1.20">
+    <edge id="a" from="x" to="y"><lane id="a_0" index="0" speed="13.9" length="90.5" shape="0,0 90,0"/></edge>
+    <edge id="b" from="y" to="z"><lane id="b_0" index="0" speed="13.9" length="90.5" shape="90,0 180,0"/></edge>
+    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="9" state="Gr"/>
+        <phase duration="9" state="rG"/></tlLogic>
+    <connection from="a" to="b" fromLane="0" toLane="0" via=":y_0_0" tl="y" linkIndex="0"/>
+</net>"""
+DEMAND = '<routes><route id="r" edges="a b"/><flow id="f" route="r" begin="0" end="9" period="3"/></routes>'
+JUNK = [b"0", b"9" * 30, b"\xff", b'"', b"<edge>", b"-", b"NaN", b"\x00" * 8, b" a=''"]
+
+
+@pytest.mark.parametrize("name", ["town.net.xml", "town.rou.xml"])
+def test_damaged_files_are_read_or_refused_with_a_value_error(name, tmp_path):
+    (tmp_path / "town.net.xml").write_text(TOWN)
+    (tmp_path / "town.rou.xml").write_text(DEMAND)
+    whole, refused = (tmp_path / name).read_bytes(), 0
+    for k in range(400):
+        rng, data = random.Random(f"{name} {k}"), bytearray(whole)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            at = rng.randrange(len(data))
+            data[at : at + rng.choice([0, 1, 1, 8])] = rng.choice(JUNK)
+        (tmp_path / name).write_bytes(data)
+        try:
+            Demand.read(tmp_path / "town.rou.xml", Roads.read(tmp_path / "town.net.xml"))
+        except ValueError as error:
+            refused += len(str(error)) > 0
+    assert 100 < refused < 400
