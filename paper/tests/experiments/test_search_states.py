@@ -97,8 +97,3 @@ def test_stopped_and_continued_is_the_same_to_the_bit(tmp_path):
     resumed = part.compute(Progress(path, ticks.append))
     np.testing.assert_array_equal(resumed["gap"], whole["gap"])
     assert ticks == [2 / 3, 1.0]
-
-
-def test_bad_settings_are_named():
-    with pytest.raises(ValueError, match="every: got 3 of 40 steps, want an even divisor"):
-        search_states.parts(search_states.Settings(steps=40, every=3), 0)

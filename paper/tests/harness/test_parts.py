@@ -2,7 +2,6 @@
 
 import io
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -76,19 +75,6 @@ def test_results_come_in_order_and_the_longest_begins(workers, tmp_path):
     assert names(tmp_path / "parts") == ["000.npz", "001.npz", "002.npz", "003.npz", "004.npz"]
 
 
-def test_arrays_come_back_as_they_were(tmp_path):
-    arrays = {
-        "gap": np.array([[0.1, np.inf]], np.float32),
-        "step": np.arange(3),
-        "name": np.array("η"),
-        "none": np.ones(0),
-    }
-    (got,) = go([Part("one", 1.0, lambda *_: arrays)], tmp_path)
-    assert got.keys() == arrays.keys()
-    for name, array in arrays.items():
-        np.testing.assert_array_equal(got[name], array, strict=True)
-
-
 def test_what_is_done_is_not_done_again(tmp_path):
     log = []
     todo = [counted(i, log) for i in range(4)]
@@ -150,37 +136,6 @@ def test_ctrl_c_lets_every_part_write_its_checkpoint(tmp_path, monkeypatch):
     assert names(tmp_path) == ["000.npz", "001.npz", "002.npz", "003.npz"]
 
 
-def test_what_waits_its_turn_when_it_is_stopped_is_not_begun(tmp_path, monkeypatch):
-    log, waiting, under_way = [], [], threading.Semaphore(0)
-
-    def ctrl_c(futures, return_when):
-        assert under_way.acquire(timeout=A_MINUTE)
-        waiting.extend(futures[1:])
-        raise KeyboardInterrupt
-
-    def compute(progress):
-        under_way.release()
-        assert progress.stop.wait(A_MINUTE)
-        for _ in range(int(100 * A_MINUTE)):  # the only worker is not free before they have been told
-            if all(future.cancelled() for future in waiting):
-                break
-            time.sleep(0.01)
-        raise Stopped
-
-    monkeypatch.setattr(parts, "wait", ctrl_c)
-    with pytest.raises(KeyboardInterrupt):
-        go([Part("the longest", 9.0, compute), *(counted(i, log) for i in range(3))], tmp_path, workers=1)
-    assert len(waiting) == 3
-    assert log == []
-
-
-def test_no_thread_is_left_behind(tmp_path):
-    before, under_way = set(threading.enumerate()), threading.Semaphore(0)
-    with pytest.raises(KeyboardInterrupt):
-        go([patient(0, under_way, []), failing(KeyboardInterrupt(), after=under_way)], tmp_path)
-    assert set(threading.enumerate()) <= before  # those of earlier tests may end
-
-
 def no_write(*arguments, **options):
     raise OSError("no space left on device")
 
@@ -214,26 +169,6 @@ def test_a_damaged_part_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(ValueError, match=r"000\.npz: .*damaged"):
         go([counted(0)], tmp_path)
-
-
-def test_a_file_says_what_is_done_line_by_line(tmp_path):
-    file = io.StringIO()
-    go([counted(0, cost=2.0), counted(1)], tmp_path, workers=1, console=Console(file=file))
-    assert file.getvalue().splitlines() == ["test: part 0 done", "test: part 1 done"]
-
-
-def test_a_terminal_shows_a_bar_that_fills(tmp_path):
-    file = io.StringIO()
-    go([counted(0)], tmp_path, console=Console(file=file, force_terminal=True, width=100))
-    (tmp_path / "001.npz").write_bytes((tmp_path / "000.npz").read_bytes())
-    go([counted(0), counted(1)], tmp_path, console=Console(file=file, force_terminal=True, width=100))
-    text = file.getvalue()
-    assert text.count("100%") >= 2
-    assert "done" not in text
-
-
-def test_nothing_to_do_is_done(tmp_path):
-    assert go([], tmp_path / "parts") == []
 
 
 def test_a_sweep_as_a_part_is_the_sweep(tmp_path):

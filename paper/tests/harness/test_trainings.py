@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from curves_of_runs import rising_curves
 from factorax_paper.harness import trainings
 from factorax_paper.harness.parts import Progress, Stopped
 from factorax_paper.harness.trainings import train
@@ -61,21 +62,8 @@ def test_a_run_is_stopped_when_asked(tmp_path):
         one.compute(Progress(tmp_path / "parts" / "000.partial.npz", stop=stop))
 
 
-def table(**ends):
-    """Curves of three seeds that end at these returns."""
-    plan = [train(method, "chain:3", seed=seed, steps=400) for method in ends for seed in range(3)]
-    results = []
-    for method, end in ends.items():
-        for seed in range(3):
-            returns = np.linspace(-100, end + seed, 40)
-            one = {name: np.array([end]) for name in ("final", "sampled", "sumo")}
-            one["variance_ratio"] = np.array([2.0 if method == next(iter(ends)) else np.nan])
-            results.append({"steps": np.arange(10, 401, 10)[None], "returns": returns[None]} | one)
-    return trainings.curves(plan, results, points=20)
-
-
 def test_curves_are_means_between_points():
-    rows = table(a=-10.0)
+    rows = rising_curves(a=-10.0)
     assert len(rows["steps"]) == 60
     assert rows["steps"][:3].tolist() == [20, 40, 60]
     np.testing.assert_allclose(rows["return"][0], -100 + 90 / 39 / 2)
@@ -85,7 +73,7 @@ def test_curves_are_means_between_points():
 
 
 def test_a_summary_says_who_ends_better():
-    rows = trainings.summary(table(a=-10.0, b=-30.0), ("a", "b"))
+    rows = trainings.summary(rising_curves(a=-10.0, b=-30.0), ("a", "b"))
     assert rows["b"]["better"]["mean"] == 1
     assert rows["a"]["better"]["mean"] == 0.5  # over itself
     assert rows["a"]["training"]["mean"] > rows["b"]["training"]["high"]
