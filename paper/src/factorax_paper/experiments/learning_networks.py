@@ -219,7 +219,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         return Interval(**rows[method][score]).low > Interval(**rows[than][score]).high
 
     note = f"{settings.seeds} seeds; interquartile means with 95 % intervals of the return over all of training."
-    head = OURS | {"would_settle": "More seeds on the problems whose intervals overlap."}
+    head: dict[str, Any] = OURS | {"would_settle": "More seeds on the problems whose intervals overlap."}
     head["chosen_by"] = (
         f"us: the problems, their settings and numbers of steps, {settings.seeds} seeds, and that 95 % intervals must "
         "not overlap"

@@ -243,7 +243,7 @@ def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
         f"{_shown(name)}: " + ", ".join(f"{m} {rows[m]['rate']:g}" for m in ("minimum, diagonal", "joint"))
         for name, rows in summary.items()
     )
-    common = OURS | {"chosen_by": chosen}
+    common: dict[str, Any] = OURS | {"chosen_by": chosen}
     return [
         Claim(
             claim="With the minimum factorisation, PPO reaches 95 % of the optimal value of a market of any size.",

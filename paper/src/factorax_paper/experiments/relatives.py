@@ -285,7 +285,9 @@ def draw(settings: Settings, table: Table, summary: dict[str, Any]) -> Figure:
 def claims(settings: Settings, summary: dict[str, Any]) -> list[Claim]:
     """Return the claims: factoring compared with each related method, per problem and over all problems."""
     rows, budget = [], f"{settings.seeds} seeds, {settings.trials} tuning trials of {settings.tuning} seeds per method"
-    head = OURS | {"chosen_by": "we chose problems, budgets and the grid of trials, equal for all methods"}
+    head: dict[str, Any] = OURS | {
+        "chosen_by": "we chose problems, budgets and the grid of trials, equal for all methods"
+    }
     for p, methods in summary["problems"].items():
         leads = {m: Interval(**row["lead of factored"]) for m, row in methods.items() if m != FACTORED}
         wins, losses = [m for m in leads if leads[m].low > 0], [m for m in leads if leads[m].high < 0]
