@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from .runs.report import report as report
     from .spec import Spec as Spec
     from .structure import BaseNetwork as BaseNetwork
-    from .structure import Curriculum as Curriculum
     from .structure import Factorisation as Factorisation
     from .structure import InfluenceNetwork as InfluenceNetwork
     from .structure import LaggedNetwork as LaggedNetwork
@@ -50,7 +49,6 @@ _HOMES = {
     "credit": "_credit",
     "factor_baseline": "_credit",
     "BaseNetwork": "structure",
-    "Curriculum": "structure",
     "Factorisation": "structure",
     "InfluenceNetwork": "structure",
     "LaggedNetwork": "structure",

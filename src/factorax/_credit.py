@@ -24,7 +24,6 @@ from ._checks import real_array, shown
 from .structure import forms
 from .structure.base_network import BaseNetwork
 from .structure.checks import HINT, network_of
-from .structure.curriculum import Curriculum
 from .structure.k_array import KArray
 from .structure.lagged import LaggedNetwork
 from .structure.network import InfluenceNetwork
@@ -100,7 +99,7 @@ def _(net: BaseNetwork) -> Callable[[Any, Any], Any]:
 
 
 @_application.register
-def _(net: NetworkSchedule | Curriculum) -> Callable[[Any, Any], Any]:
+def _(net: NetworkSchedule) -> Callable[[Any, Any], Any]:
     raise TypeError(f"net: got {type(net).__name__}, want an InfluenceNetwork; take a point of it with .at(step)")
 
 

@@ -10,7 +10,6 @@ from factorax.structure import InfluenceNetwork, LaggedNetwork, gallery, pattern
 NET = InfluenceNetwork([[1, 1], [0, 1]])
 OTHER = InfluenceNetwork([[1, 1, 0], [0, 1, 1]])
 SCHEDULE = structure.NetworkSchedule(NET, InfluenceNetwork.complete(2, 2), steps=10)
-CURRICULUM = structure.Curriculum([NET, InfluenceNetwork.complete(2, 2)], steps=10)
 LAGGED = LaggedNetwork({0: NET})
 STATE = structure.StateNetwork(lambda obs, info: obs, NET)
 PATH = nx.path_graph(3)
@@ -70,32 +69,19 @@ ROWS = [
     *bad("structure.LaggedNetwork.at", LAGGED.at, lag=[-1, NAN, "0", None, 0.5, True]),
     *bad(
         "structure.NetworkSchedule",
-        structure.NetworkSchedule,
-        {"start": NET, "end": NET, "steps": 10},
-        start=[*NOT_NETWORKS, Given(OTHER, "3 targets")],
-        end=[None, 3, Given([[NAN]], "NaN"), OTHER, Given(NET.relabel(["x", "y"]), "2 actions")],
-        steps=NOT_COUNTS,
-        delay=NOT_WHOLE,
-        ramp=["cubic", "linaer", None, 3],
-    ),
-    *bad("structure.NetworkSchedule.at", SCHEDULE.at, step=[None, "1", [1, 2], NAN, 1j, True]),
-    *bad(
-        "structure.Curriculum",
-        structure.Curriculum,
+        lambda networks, **options: structure.NetworkSchedule(*networks, **options),
         {"networks": [NET, NET], "steps": 10},
         networks=[
-            None,
-            3,
-            "own,complete",
-            Given([], "got 0"),
             Given([NET], "got 1"),
             Given([NET, "complete"], "str", "networks[1]"),
             Given([NET, OTHER], "3 targets", "networks[1]"),
             Given([NET, NET.relabel(["x", "y"])], "2 actions", "networks[1]"),
         ],
-        steps=[*NOT_COUNTS, Given(1, "1")],
+        steps=NOT_COUNTS,
+        delay=NOT_WHOLE,
+        ramp=["cubic", "linaer", None, 3],
     ),
-    *bad("structure.Curriculum.at", CURRICULUM.at, step=[None, "1", [1, 2], NAN, 1j, True]),
+    *bad("structure.NetworkSchedule.at", SCHEDULE.at, step=[None, "1", [1, 2], NAN, 1j, True]),
     *bad(
         "structure.StateNetwork",
         structure.StateNetwork,

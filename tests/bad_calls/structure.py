@@ -169,20 +169,6 @@ ROWS = [
         ax=["axes"],
     ),
     *bad(
-        "structure.to_dot",
-        structure.to_dot,
-        {"net": NET},
-        net=NOT_NETWORKS,
-        factorisation=[3, "a1", Given(THREE, "3 actions")],
-    ),
-    *bad(
-        "structure.to_tikz",
-        structure.to_tikz,
-        {"net": NET},
-        net=NOT_NETWORKS,
-        factorisation=[3, "a1", Given(THREE, "3 actions")],
-    ),
-    *bad(
         "structure.close_over",
         structure.close_over,
         {"net": NET, "dynamics": [("psi1", "psi2")]},

@@ -188,7 +188,7 @@ BAD = [
     ("train chain:2 --network curriculum:near,nothing", "network: got 'nothing'"),
     ("train chain:2 --network curriculum:near,lagged", "network: got 'lagged' in a curriculum", "which varies"),
     ("train chain:2 --network curriculum:near,adaptive", "network: got 'adaptive' in a curriculum", "which varies"),
-    ("train chain:2 --network curriculum:near,K.json", "network: got 'K.json' in a curriculum", "fx.Curriculum"),
+    ("train chain:2 --network curriculum:near,K.json", "network: got 'K.json' in a curriculum", "fx.NetworkSchedule"),
     ("train chain:2 --network adaptive:curriculum:near,own", "network: got 'adaptive:curriculum", "adaptive: once"),
     ("train chain:2 --network curriculum:near,curriculum:near,own", "network: got 'curriculum:near'", "two or more"),
     ("train CartPole-v1 --network curriculum:own,complete", "network: got 'curriculum:own,complete'", "no network"),

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections import namedtuple
 
 import jax.numpy as jnp
@@ -161,3 +163,28 @@ def test_a_bad_action_is_named(action, error, message):
 def test_parts_that_do_not_fit_are_not_merged(part, rest, error, message):
     with pytest.raises(error, match=message):
         PartitionMap([0, 2], 3).merge(part, rest)
+
+
+WITHOUT_OTHERS = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"array_api_compat", "jax", "gymnasium", "equinox", "torch"}:
+            raise ImportError(f"{name} is not installed")
+
+sys.meta_path.insert(0, Refuse())
+import numpy as np
+from factorax.structure import InfluenceNetwork, LaggedNetwork, NetworkSchedule, PartitionMap
+
+net = InfluenceNetwork([[1, 1], [0, 1]])
+assert NetworkSchedule(net, InfluenceNetwork.complete(2, 2), steps=4).at(2).network().n_edges == 4
+assert LaggedNetwork.from_lags([[0, 1], [-1, 0]]).returns_network == net
+assert PartitionMap([1], 2)(np.arange(2)).tolist() == [1]
+assert net.close_over([("psi1", "psi2")]).density == 1
+"""
+
+
+def test_the_package_works_with_numpy_and_scipy_alone():
+    result = subprocess.run([sys.executable, "-c", WITHOUT_OTHERS], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -11,8 +11,8 @@ import numpy as np
 from .._checks import Range, Share, check_type, checked, listed, path_of, real_array, shown
 from .._false_discovery import Control, adjusted, discoveries, p_values
 from ..structure import InfluenceNetwork
+from ..structure.drawing import check_axes, draw_matrix
 from ..structure.labels import counted
-from .drawing import draw_matrix
 from .methods import PROMISES, SHIFTED, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
 from .storage import load, save
 from .streams import Streams
@@ -137,15 +137,14 @@ class Discovery:
     def draw(self, style: str = "matrix", *, fdr: float = 0.05, ax: "Axes | None" = None) -> "Axes":
         """Draw the discovery with matplotlib.
 
-        - ``"matrix"``: confidence in grey, a frame around each edge at the false-discovery rate `fdr`, and a cross
+        - ``"matrix"``: confidence in blue, a frame around each edge at the false-discovery rate `fdr`, and a cross
           where nothing could be tested. For methods without p-values, the effect is shown.
         - ``"bipartite"``: as `factorax.structure.draw`, with edges of confidence ½ or more, thinner if it is lower. For
           gates, the probability of being open is used as confidence.
         """
         checked("style", style, Literal["matrix", "bipartite"])
         self.found(fdr, threshold=0.5)  # raises if `fdr` is invalid
-        if ax is not None and not hasattr(ax, "add_patch"):
-            raise TypeError(f"ax: got {shown(ax)}, want the axes of a matplotlib figure")
+        check_axes(ax)
         if style == "bipartite":
             values = self.effect if self.method in THRESHOLD else self.confidence
             drawn = np.where(values >= _DOUBTFUL, values, 0.0)
