@@ -143,14 +143,6 @@ ROWS = [
         state_features=NOT_FLAGS,
     ),
     *bad(
-        "discovery.predictive",
-        discovery.predictive,
-        TEST,
-        batch=[*NOT_BATCHES, SHORT, WITHOUT],
-        waves=NOT_COUNTS,
-        ridge=[0, -1, NAN, INF, "0.001", None, True],
-    ),
-    *bad(
         "discovery.gated_critic",
         discovery.gated_critic,
         TEST,

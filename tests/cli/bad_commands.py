@@ -351,7 +351,7 @@ BAD = [
     ("discover chain:2 --fdr nan", "fdr: got nan", "above 0, up to 0.999"),
     ("discover chain:2 --fdr 1", "fdr: got 1", "above 0, up to 0.999"),
     ("discover chain:2 --fdr 5%", "fdr: got '5%'", "above 0, up to 0.999"),
-    ("discover chain:2 --threshold 0.1", "threshold: got '0.1' with --method interventional", "predictive or gated"),
+    ("discover chain:2 --threshold 0.1", "threshold: got '0.1' with --method interventional", "gated"),
     ("discover chain:2 --method gated --threshold nan", "threshold: got nan", "of at least 0"),
     ("discover chain:2 --run nowhere", "nowhere: no config.json"),
     ("discover chain:2 --run ''", "run: got ''"),

@@ -23,17 +23,6 @@ def test_files_keep_everything(tmp_path):
     assert again.also["one-step"].notes == ("one",)
 
 
-def test_files_of_earlier_versions_say_nothing_of_streams(tmp_path):
-    path = tmp_path / "found.safetensors"
-    make_discovery("interventional").save(path)
-    data = path.read_bytes()
-    field = b', \\"streams\\": null'
-    assert data.count(field) == 1
-    size = int.from_bytes(data[:8], "little") - len(field)
-    path.write_bytes(size.to_bytes(8, "little") + data[8:].replace(field, b""))
-    assert Discovery.load(path).streams is None
-
-
 def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "found.safetensors"
     make_discovery().save(path)

@@ -13,19 +13,19 @@ from .._checks import Range
 from ..structure.labels import printable
 from .arguments import Count, Only, OutputFile, RunFolder, Seed
 
-_OF_DATA = ("score", "dependence", "predictive", "gated")
+_OF_DATA = ("score", "dependence", "gated")
 
 
 def discover(
     problem: tyro.conf.Positional[str],
     /,
     *,
-    method: Literal["interventional", "score", "dependence", "predictive", "gated"] = "interventional",
+    method: Literal["interventional", "score", "dependence", "gated"] = "interventional",
     horizon: Count = 100,
     trials: Annotated[int, Range(1, 1_000_000), Only("method", ("interventional",), "interventional")] = 20,
     samples: Annotated[int, Range(1, 1_000_000_000), Only("method", _OF_DATA, "interventional")] = 10_000,
     fdr: Annotated[float, Range(0, 0.999, open=True)] = 0.05,
-    threshold: Annotated[float | None, Range(0), Only("method", ("predictive", "gated"), "interventional")] = None,
+    threshold: Annotated[float | None, Range(0), Only("method", ("gated",), "interventional")] = None,
     streams: Annotated[
         Literal["check", "trust", "test"], Only("method", ("interventional",), "interventional")
     ] = "check",
@@ -41,13 +41,12 @@ def discover(
     Args:
         problem: Name of the problem, as for train.
         method: interventional replays a deterministic simulator with changed actions; score and dependence test sampled
-          data for dependence; predictive and gated fit models to sampled data, without an error rate.
+          data for dependence; gated fits a model to sampled data, without an error rate.
         horizon: Number of steps per episode, or over which targets are summed; 1 estimates the one-step network.
         trials: For interventional: minimum number of episodes in which each pair without an edge is tested.
         samples: For the other methods: number of samples to collect.
         fdr: False-discovery rate: the expected fraction of reported edges that are false.
-        threshold: For predictive: minimum conditional mutual information of an edge in nats (default 0.003).
-          For gated: minimum probability that the gate is open (default 0.5).
+        threshold: For gated: minimum probability of an edge that its gate is open (default 0.5).
         streams: For interventional: check compares the random generators of the simulator after each step, and tests
         over
           many seeds if actions shift them; trust assumes that actions do not shift them; test always tests.
@@ -68,8 +67,6 @@ def discover(
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
     options |= {"trials": trials, "streams": streams} if method == "interventional" else {"samples": samples}
     result = discovery.discover(find_problem(problem), method, **options)
-    if method == "predictive" and threshold is None:
-        threshold = discovery.THRESHOLDS["low"]
     if out is not None:
         result.save(out)
     if network is not None:

@@ -13,7 +13,7 @@ from .._false_discovery import Control, adjusted, discoveries, p_values
 from ..structure import InfluenceNetwork
 from ..structure.drawing import check_axes, draw_matrix
 from ..structure.labels import counted
-from .methods import PROMISES, SHIFTED, THRESHOLD, WITHOUT_P_VALUES, Loop, MethodName, TargetKind
+from .methods import PROMISES, SHIFTED, THRESHOLD, Loop, MethodName, TargetKind
 from .storage import load, save
 from .streams import Streams
 
@@ -98,7 +98,7 @@ class Discovery:
     @property
     def tested(self) -> bool:
         """Whether the method has p-values, so that an error rate can be controlled."""
-        return self.method not in WITHOUT_P_VALUES
+        return self.method not in THRESHOLD
 
     @cached_property
     def confidence(self) -> np.ndarray:
@@ -115,11 +115,6 @@ class Discovery:
             threshold = THRESHOLD.get(self.method)
         if threshold is not None:
             return np.nan_to_num(self.effect) > threshold
-        if not self.tested:
-            raise ValueError(
-                f"threshold: missing; the {self.method} method has no p-values, so no false-discovery rate can be "
-                "controlled. Pass one, such as discovery.predictive.THRESHOLDS['low']"
-            )
         return discoveries(self.p_value, fdr, control)
 
     def network(
@@ -129,8 +124,8 @@ class Discovery:
 
         - `control`: ``"bh"`` (Benjamini–Hochberg), or ``"by"`` (Benjamini–Yekutieli), which is valid for any dependence
           between the tests and finds less.
-        - `threshold`: instead of both, the minimum effect of an edge. Methods without p-values use only this:
-          ``"predictive"`` requires it, and the default of ``"gated"`` is ½.
+        - `threshold`: instead of both, the minimum effect of an edge. ``"gated"``, which has no p-values, uses only
+          this; its default is ½.
         """
         return InfluenceNetwork(self.found(fdr, control=control, threshold=threshold), self.actions, self.targets)
 
@@ -149,16 +144,15 @@ class Discovery:
             values = self.effect if self.method in THRESHOLD else self.confidence
             drawn = np.where(values >= _DOUBTFUL, values, 0.0)
             return InfluenceNetwork._derive(drawn, self.actions, self.targets).draw(ax=ax)
-        framed = self.tested or self.method in THRESHOLD
-        rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD.get(self.method)}"
+        rule = f"FDR {fdr:g}" if self.tested else f"above {THRESHOLD[self.method]}"
         return draw_matrix(
             self.confidence if self.tested else self.effect,
             self.actions,
             self.targets,
             label="confidence" if self.tested else self.effect_unit,
-            title=f"{self.method}, {self.name}" + (f"; framed: edges, {rule}" if framed else ""),
-            top=1.0 if framed else None,
-            edges=self.found(fdr) if framed else None,
+            title=f"{self.method}, {self.name}; framed: edges, {rule}",
+            top=1.0,
+            edges=self.found(fdr),
             untested=np.isnan(self.p_value) if self.tested else None,
             ax=ax,
         )
@@ -201,8 +195,6 @@ class Discovery:
                 f"{_pairs(self.found())}: {self.effect_unit} above {THRESHOLD[self.method]:g}, each from "
                 f"{_range(self.samples)} samples"
             )
-        elif not self.tested:
-            lines.append(f"{self.effect_unit} up to {np.nanmax(self.effect):.3g}; network(threshold=…) selects edges")
         else:
             lines.append(
                 f"{_pairs(self.found())} at a false-discovery rate of 0.05, each from {_range(self.samples)} samples"

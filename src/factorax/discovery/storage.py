@@ -17,9 +17,7 @@ T = TypeVar("T")
 FORMAT = 1
 _LARGEST = 2**30
 _ARRAYS = {"effect": np.float64, "p_value": np.float64, "samples": np.int64}
-_HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps")
-_LATER = ("streams",)
-"""Fields that earlier versions do not have."""
+_HEADER = ("method", "kind", "loop", "effect_unit", "notes", "steps", "streams")
 
 
 def save(
@@ -33,7 +31,7 @@ def save(
     arrays = {f"{name}/{key}": np.ascontiguousarray(part[key], dtype)
               for name, part in parts.items() for key, dtype in _ARRAYS.items()}  # fmt: skip
     header: dict[str, Any] = {"format": FORMAT, "actions": actions, "targets": targets}
-    header["parts"] = {name: {key: part[key] for key in (*_HEADER, *_LATER)} for name, part in parts.items()}
+    header["parts"] = {name: {key: part[key] for key in _HEADER} for name, part in parts.items()}
     data = save_tensors(arrays, metadata={"factorax.discovery": json.dumps(header, ensure_ascii=False)})
     write_whole(Path(path), lambda file: file.write(data))
 
@@ -63,5 +61,4 @@ def _fields(arrays: dict[str, np.ndarray], name: str, head: dict[str, Any], labe
         "notes": tuple(map(str, head["notes"])),
         "steps": int(head["steps"]),
     }
-    fields |= {key: head[key] for key in _LATER if key in head}
     return {**fields, **values, "actions": labels[0], "targets": labels[1]}

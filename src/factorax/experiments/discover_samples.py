@@ -12,13 +12,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy import special
 
-from ..discovery import THRESHOLDS, Batch, collect, dependence_test, gated_critic, predictive, score_test
+from ..discovery import Batch, collect, dependence_test, gated_critic, score_test
 from ..problems import draw_centre, search_bandit
 from ..runs import plots
 from ..runs.statistics import Interval, binomial_share
 from .harness.claims import Claim, verdict
 from .harness.experiment import Experiment
 from .harness.parts import Arrays, Part
+from .harness.predictive import THRESHOLDS, predictive
 from .harness.sweep import Stopped
 from .harness.table import Table, from_rows, where
 
@@ -65,8 +66,7 @@ def _judge(method: str, batch: Batch) -> np.ndarray:
         return dependence_test(batch).found()
     if method == "gated":
         return gated_critic(batch).found()
-    result = predictive(batch)
-    return result.found(threshold=THRESHOLDS[method.split()[1]])
+    return predictive(batch) > THRESHOLDS[method.split()[1]]
 
 
 def _methods(settings: Settings, n: int, repeat: int = 0) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ import pytest
 from discovery.data_cases import bandit
 from scipy import special
 
-from factorax.discovery import THRESHOLDS, Batch, predictive
+from factorax.discovery import Batch
+from factorax.experiments.harness.predictive import THRESHOLDS, predictive
 
 
 def test_prediction_and_its_closed_form():
@@ -14,9 +15,9 @@ def test_prediction_and_its_closed_form():
     a = rng.normal(size=(20_000, 2))
     psi = a + 2.0 * rng.normal(size=a.shape)
     found = predictive(Batch(a, psi, special.ndtr(a)))
-    assert np.diag(found.effect) == pytest.approx([0.5 * np.log(1.25)] * 2, abs=0.02)
-    assert (found.found(threshold=THRESHOLDS["low"]) == np.eye(2)).all()
-    assert not found.found(threshold=THRESHOLDS["high"]).any()
+    assert np.diag(found) == pytest.approx([0.5 * np.log(1.25)] * 2, abs=0.02)
+    assert ((found > THRESHOLDS["low"]) == np.eye(2)).all()
+    assert not (found > THRESHOLDS["high"]).any()
 
 
 def test_predictions_without_an_action_are_those_of_a_model_without_it():
@@ -32,4 +33,4 @@ def test_predictions_without_an_action_are_those_of_a_model_without_it():
             beta = np.linalg.solve(x[train].T @ x[train] + 20 * np.eye(x.shape[1]), x[train].T @ psi[train])
             total += ((psi[held] - x[held] @ beta) ** 2).sum()
         errors.append(total)
-    assert whole.effect[0, 0] == pytest.approx(0.5 * np.log(errors[1] / errors[0]))
+    assert whole[0, 0] == pytest.approx(0.5 * np.log(errors[1] / errors[0]))
