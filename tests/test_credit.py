@@ -171,13 +171,13 @@ def test_it_compiles_once_for_equal_networks():
     assert hash(fx.InfluenceNetwork.identity(3)) == hash(fx.InfluenceNetwork(np.eye(3)))
 
 
-def test_the_result_never_aliases_the_targets():
-    for net in FORMS.values():
-        psi = np.ones(net.shape[1])
-        out = fx.credit(net, psi)
-        if out.flags.writeable:
-            out -= 5.0
-        np.testing.assert_array_equal(psi, 1.0)
+@pytest.mark.parametrize("name", FORMS)
+def test_the_result_can_be_written_to_and_shares_no_memory_with_the_targets(name):
+    psi = np.ones((2, FORMS[name].shape[1]))
+    out = fx.credit(FORMS[name], psi)
+    out[0] += 1
+    assert (out[0] == out[1] + 1).all()
+    np.testing.assert_array_equal(psi, 1.0)
 
 
 def test_multipliers_may_have_batch_axes():
@@ -194,9 +194,9 @@ def test_integers_and_lists_become_floats():
 
 
 def test_a_complete_network_of_any_size_is_one_sum():
-    net = fx.InfluenceNetwork.complete(10**9, 3)
+    net = fx.InfluenceNetwork.complete(10**7, 3)
     out = fx.credit(net, np.array([1.0, 2.0, 3.0]))
-    assert out.shape == (10**9,)
+    assert out.shape == (10**7,)
     assert out[123] == 6.0
 
 

@@ -192,7 +192,8 @@ def _apply(form: Any, x: Any, xp: Any) -> Any:
 
 @_apply.register
 def _(form: forms.Ones, x: Any, xp: Any) -> Any:
-    return xp.broadcast_to(xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows))
+    total = xp.broadcast_to(xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows))
+    return total if is_jax_array(x) else total + 0  # a copy, because the caller cannot write to a broadcast array
 
 
 @_apply.register
