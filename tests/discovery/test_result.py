@@ -2,6 +2,7 @@
 
 import json
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from discovery.result_cases import P, make_discovery
@@ -36,6 +37,21 @@ def test_words():
     assert "3 of 6 pairs are edges at a false-discovery rate of 0.05, each from 50 samples" in text
     assert "not proved independent" in text
     assert text.endswith("skipped: target psi3 is constant")
+
+
+@pytest.mark.parametrize("style", ["matrix", "bipartite"])
+def test_every_style_can_be_drawn(style):
+    ax = make_discovery().draw(style)
+    if style == "matrix":
+        framed, crossed = (collection.get_offsets() for collection in ax.collections)
+        assert sorted(map(tuple, framed)) == [(0, 0), (0, 1), (2, 1)]
+        assert list(map(tuple, crossed)) == [(2, 0)]
+    plt.close(ax.figure)
+
+
+def test_soft_weights_need_effects_relative_to_the_spread():
+    with pytest.raises(ValueError, match="n_samples: got 100"):
+        make_discovery().network(n_samples=100)
 
 
 @pytest.mark.parametrize(

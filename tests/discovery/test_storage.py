@@ -11,15 +11,28 @@ def test_files_keep_everything(tmp_path):
     step = make_discovery("interventional", notes=("one",))
     whole = make_discovery(
         "interventional", also={"one-step": step}, steps=12, targets=("p", "q", "ψ"), effect_unit="x",
-        streams="shifted",
+        streams="shifted", relative=np.full((2, 3), 0.5), lacks_reactions=True,
     )  # fmt: skip
     whole.save(tmp_path / "found.safetensors")
     again = Discovery.load(tmp_path / "found.safetensors")
-    for name in ("method", "kind", "loop", "effect_unit", "notes", "steps", "streams", "actions", "targets"):
+    for name in (
+        "method",
+        "kind",
+        "loop",
+        "effect_unit",
+        "notes",
+        "steps",
+        "streams",
+        "lacks_reactions",
+        "actions",
+        "targets",
+    ):
         assert getattr(again, name) == getattr(whole, name)
     for name in ("effect", "p_value", "samples"):
         np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
         np.testing.assert_array_equal(getattr(again.also["one-step"], name), getattr(step, name))
+    np.testing.assert_array_equal(again.relative, whole.relative)
+    assert again.also["one-step"].relative is None
     assert again.also["one-step"].notes == ("one",)
 
 

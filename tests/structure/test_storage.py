@@ -3,6 +3,7 @@ import gc
 import io
 import json
 import os
+import pickle
 import stat
 import tempfile
 import warnings
@@ -377,3 +378,15 @@ def test_nothing_in_a_file_is_ever_run(tmp_path, entry):
     with np.load(path, allow_pickle=True) as archive:
         _ = archive[entry]
     assert (tmp_path / "sprung").exists()  # it was a trap
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_files_keep_that_reactions_are_missing(tmp_path, suffix):
+    net = InfluenceNetwork.identity(3)
+    vars(net)["lacks_reactions"] = True
+    kept = net.relabel(["x", "y", "z"])
+    kept.save(tmp_path / f"net{suffix}")
+    assert InfluenceNetwork.load(tmp_path / f"net{suffix}").lacks_reactions
+    assert pickle.loads(pickle.dumps(kept)).lacks_reactions
+    InfluenceNetwork.identity(3).save(tmp_path / f"plain{suffix}")
+    assert not InfluenceNetwork.load(tmp_path / f"plain{suffix}").lacks_reactions

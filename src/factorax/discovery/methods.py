@@ -8,8 +8,8 @@ Loop = Literal["open", "closed"]
 
 PROMISES: dict[str, str] = {
     "interventional": "an edge was observed with everything else held fixed; for a pair without an edge, the action "
-    "was changed in as many runs as there are samples and the target never changed, which bounds how often it can "
-    "change, but proves nothing about states that were not visited",
+    "was changed in as many runs as there are samples and the target never changed by more than the tolerance, which "
+    "bounds how often it can change, but proves nothing about states that were not visited",
     "score": "for an edge, independence is rejected; a pair without an edge is not proved independent: effects that "
     "do not shift the mean, such as ψ = a², and effects too weak for the number of samples are missed",
     "dependence": "for an edge, independence is rejected, for effects of any form; effects too weak for the number "

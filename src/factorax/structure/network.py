@@ -65,6 +65,10 @@ class InfluenceNetwork(BaseNetwork):
     made_complete: bool = False
     """Whether the network was created by `complete`, so that all edges are intended, as in a control experiment."""
 
+    lacks_reactions: bool = False
+    """Whether this network was discovered in open loop, so that influence through actors that react to what others
+    change is missing; see `Discovery.network`. Training with local observations then warns."""
+
     # ---- other constructors -------------------------------------------------------------------------------
 
     @classmethod
@@ -231,7 +235,7 @@ class InfluenceNetwork(BaseNetwork):
         if self._actions is not None or not np.array_equal(factorisation.group_of, np.arange(self.shape[0])):
             names = join_labels([self.actions[i] for i in group] for group in factorisation.groups)
         network = self._derive(merge_rows(self._matrix, factorisation), names, self._targets)
-        vars(network)["factorisation"] = factorisation
+        vars(network).update(factorisation=factorisation, lacks_reactions=self.lacks_reactions)
         return network
 
     def twins(self) -> tuple[tuple[str, ...], ...]:
@@ -343,11 +347,11 @@ class InfluenceNetwork(BaseNetwork):
         self.__setattr__(name, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        attributes = ("_matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete")
-        return {name: self.__dict__.get(name) for name in attributes}
+        attributes = ("_matrix", "_shape", "_actions", "_targets", "factorisation", "made_complete", "lacks_reactions")
+        return {name: vars(self)[name] for name in attributes if name in vars(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        matrix = state.pop("_matrix")
+        matrix = state.pop("_matrix", None)
         vars(self).update(state)
         if matrix is None:
             vars(self)["form"] = Ones(self.shape[0])
