@@ -50,8 +50,8 @@ def credit(net: Any, psi: Any, weights: Any = None) -> Any:
 
     **Returns**
 
-    The credit of every factor, shape ``(..., n_actions)``, in the array library, dtype and device of `psi`. It may be a
-    read-only view: copy it before writing to it.
+    The credit of every factor, shape ``(..., n_actions)``, in the array library, dtype and device of `psi`, and no view
+    of it.
 
     >>> net = InfluenceNetwork([[1, 1], [0, 1]])
     >>> credit(net, np.array([10.0, 1.0]))

@@ -337,6 +337,7 @@ BAD = [
     # discover
     ("discover", "problem: got none"),
     ("discover chain:4 --streams hold", "streams: got 'hold'", "'check'"),
+    ("discover chain:4 --tolerance -1", "tolerance: got -1", "at least 0"),
     ("discover chian", "problem: got 'chian'", "did you mean chain?"),
     ("discover os:getcwd", "problem: got 'os:getcwd'"),
     ("discover chain:2 --method scores", "method: got 'scores'", "did you mean 'score'?"),

@@ -29,6 +29,7 @@ def discover(
     streams: Annotated[
         Literal["check", "trust", "test"], Only("method", ("interventional",), "interventional")
     ] = "check",
+    tolerance: Annotated[float | None, Range(0), Only("method", ("interventional",), "interventional")] = None,
     run: Annotated[Path | None, RunFolder()] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, OutputFile((".safetensors",))] = None,
@@ -50,6 +51,8 @@ def discover(
         streams: For interventional: check compares the random generators of the simulator after each step, and tests
         over
           many seeds if actions shift them; trust assumes that actions do not shift them; test always tests.
+        tolerance: For interventional: smallest change of a target that counts, relative to its spread (default 0.001,
+          and 0 for JAX problems).
         run: Folder of a trained run to take actions from; by default actions are random.
         seed: Random seed of the problem.
         out: File for the full results (.safetensors).
@@ -65,7 +68,11 @@ def discover(
 
     policy = None if run is None else load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
-    options |= {"trials": trials, "streams": streams} if method == "interventional" else {"samples": samples}
+    options |= (
+        {"trials": trials, "streams": streams, "tolerance": tolerance}
+        if method == "interventional"
+        else {"samples": samples}
+    )
     result = discovery.discover(find_problem(problem), method, **options)
     if out is not None:
         result.save(out)

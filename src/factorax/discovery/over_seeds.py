@@ -56,6 +56,7 @@ def network_over_seeds(simulator: Simulator, name: str, *, trials: int, seed: in
         actions=net.actions,
         targets=net.targets,
         loop="closed" if name == "closed-loop" else "open",
+        lacks_reactions=name == "open-loop" and simulator.horizon > 1,
         effect_unit="mean |change of the target's sum over the episode|",
         notes=_notes(name, compared, int(tested.sum()), granted),
         steps=simulator.steps - began,

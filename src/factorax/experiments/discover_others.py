@@ -70,7 +70,7 @@ def parts(settings: Settings, seed: int) -> list[Part]:
     def part(name: str, make: Callable[[], Any], horizon: int, trials: int) -> Part:
         def compute(checkpoint: Path, tick: Callable[[float], Any], stop: threading.Event) -> Arrays:
             env = make()
-            result = intervene(lambda: env, horizon=horizon, trials=trials, one_step=False, seed=seed)
+            result = intervene(lambda: env, horizon=horizon, trials=trials, one_step=False, tolerance=0, seed=seed)
             return {
                 "model": env.network.to_dense() > 0,
                 "found": result.found(),

@@ -36,7 +36,7 @@ def warn_if_open_loop(spec: Spec, config: Config) -> None:
         warn(
             "network: was discovered in open loop, where other actors repeat their actions, but policies with local "
             "observations react to what others change. Edges through these reactions are missing, and the gradient is "
-            "biased if there are any. Find them with fx.discover(..., policy=model), with this model, trained or not"
+            "biased if there are any. Find them with fx.discover(..., policy=model), after some training of this model"
         )
 
 
