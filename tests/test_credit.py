@@ -46,7 +46,6 @@ FORMS = {
     "identity + column": of_form(np.hstack([np.eye(5), np.ones((5, 1))]), forms.SelectPlusColumns),
     "identity + part of a column": of_form(np.hstack([np.eye(5), np.tri(5, 1, -2)]), forms.SelectPlusColumns),
     "permutation + columns": of_form(np.hstack([np.ones((4, 2)), np.eye(4)[[1, 0, 3, 2]]]), forms.SelectPlusColumns),
-    "all but one": of_form((1 - np.eye(500))[::-1], forms.AllButOne),
     "equal rows": of_form(by_blocks(12), forms.Grouped),
     "diagonals": of_form(fx.patterns.banded(64, 2).matrix, forms.Diagonals),
     "diagonals, broken": of_form(fx.patterns.k_hop(nx.grid_2d_graph(9, 8), 1).matrix, forms.Diagonals),
@@ -143,7 +142,7 @@ def test_it_can_be_compiled_mapped_and_differentiated(net):
     np.testing.assert_allclose(gradient, np.asarray(w, dtype=np.float64) @ net.to_dense(), atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["windows", "all but one", "diagonals", "identity + column", "sparse"])
+@pytest.mark.parametrize("name", ["windows", "diagonals", "identity + column", "sparse"])
 def test_a_target_that_a_factor_does_not_influence_never_touches_its_credit(name):
     """Not even by rounding: 1e9 beside 1e-3, in single precision."""
     net = FORMS[name]

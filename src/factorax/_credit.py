@@ -192,8 +192,11 @@ def _apply(form: Any, x: Any, xp: Any) -> Any:
 
 @_apply.register
 def _(form: forms.Ones, x: Any, xp: Any) -> Any:
-    total = xp.broadcast_to(xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows))
-    return total if is_jax_array(x) else total + 0  # a copy, because the caller cannot write to a broadcast array
+    total, shape = xp.sum(x, axis=-1, keepdims=True), (*x.shape[:-1], form.n_rows)
+    if is_numpy_array(x):
+        return np.full(shape, total, x.dtype)  # callers may write to it, unlike to a broadcast array
+    total = xp.broadcast_to(total, shape)
+    return total if is_jax_array(x) else total + 0
 
 
 @_apply.register
@@ -209,12 +212,6 @@ def _(form: forms.SelectPlusColumns, x: Any, xp: Any) -> Any:
         value = x[..., column : column + 1]
         out = out + (value if rows is None else value * _constant(form, column, rows, x, x.dtype))
     return out
-
-
-@_apply.register
-def _(form: forms.AllButOne, x: Any, xp: Any) -> Any:
-    before = xp.cumulative_sum(x, axis=-1, include_initial=True)[..., :-1]
-    return _take(form, "missing", form.missing, before + _after(x, xp)[..., 1:])
 
 
 @_apply.register
