@@ -2,7 +2,7 @@
 
 import copy
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,18 @@ from .conversion import graph_of, matrix_of_edges, matrix_of_graph, matrix_of_ma
 from .equal_rows import group_equal_rows
 from .factorisation import Factorisation, merge_rows
 from .forms import Form, Ones, choose_form
-from .labels import check_labels, counted, default_labels, join_labels, own_labels, positions, sizes_label, some, warn
+from .labels import (
+    check_labels,
+    check_same_labels,
+    counted,
+    default_labels,
+    join_labels,
+    own_labels,
+    positions,
+    sizes_label,
+    some,
+    warn,
+)
 from .partition import PartitionMap, as_index
 
 if TYPE_CHECKING:
@@ -269,15 +280,11 @@ class InfluenceNetwork(BaseNetwork):
 
         Also ``a | b``.
         """
-        from .combining import combine
-
-        return combine(self, other, "union")
+        return self._combine(other, lambda a, b: a.maximum(b))
 
     def intersection(self, other: "InfluenceNetwork") -> "InfluenceNetwork":
         """Return the network with the edges of both networks, with the smaller weight. Also ``a & b``."""
-        from .combining import combine
-
-        return combine(self, other, "intersection")
+        return self._combine(other, lambda a, b: a.minimum(b))
 
     __or__ = union
     __and__ = intersection
@@ -388,6 +395,20 @@ class InfluenceNetwork(BaseNetwork):
     def _set(self, matrix: Any) -> None:
         matrix = canonical(matrix)
         vars(self).update(_matrix=matrix, _shape=matrix.shape, form=choose_form(matrix))
+
+    def _combine(self, other: Any, operation: Callable[[Any, Any], Any]) -> "InfluenceNetwork":
+        """Return the network with the result of an operation on both matrices, with the labels of this one."""
+        from .checks import as_network
+
+        other = as_network(other, "other")
+        if self.shape != other.shape:
+            raise ValueError(f"other: got shape {other.shape}, want {self.shape}, the shape of the first network")
+        check_same_labels(self.actions, other.actions, "other", "actions")
+        check_same_labels(self.targets, other.targets, "other", "targets")
+        matrix = operation(self.matrix.astype(np.float64), other.matrix.astype(np.float64))
+        network = self._derive(matrix, self._actions, self._targets)
+        network._warn_of_isolated()
+        return network
 
     @property
     def _has_matrix(self) -> bool:
