@@ -1,17 +1,20 @@
 """Influence networks, partition maps and factorisations. This package needs only NumPy and SciPy; other array libraries
 are used only if their arrays are passed."""
 
-from . import gallery as gallery
-from . import patterns as patterns
-from .base_network import BaseNetwork as BaseNetwork
-from .closure import close_over as close_over
-from .drawing import draw as draw
-from .factorisation import Factorisation as Factorisation
-from .k_array import KArray as KArray
-from .labels import StructureWarning as StructureWarning
-from .lagged import LaggedNetwork as LaggedNetwork
-from .network import InfluenceNetwork as InfluenceNetwork
-from .partition import PartitionMap as PartitionMap
-from .schedule import Blend as Blend
-from .schedule import NetworkSchedule as NetworkSchedule
-from .state_network import StateNetwork as StateNetwork
+from .._lazy import lazy_imports
+
+with lazy_imports(__name__):
+    from . import gallery as gallery
+    from . import patterns as patterns
+    from .base_network import BaseNetwork as BaseNetwork
+    from .closure import close_over as close_over
+    from .drawing import draw as draw
+    from .factorisation import Factorisation as Factorisation
+    from .k_array import KArray as KArray
+    from .labels import StructureWarning as StructureWarning
+    from .lagged import LaggedNetwork as LaggedNetwork
+    from .network import InfluenceNetwork as InfluenceNetwork
+    from .partition import PartitionMap as PartitionMap
+    from .schedule import Blend as Blend
+    from .schedule import NetworkSchedule as NetworkSchedule
+    from .state_network import StateNetwork as StateNetwork
