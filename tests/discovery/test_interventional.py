@@ -212,18 +212,19 @@ class Tanks(gym.Env):
 @pytest.mark.parametrize("groups", [True, False])
 def test_rounding_of_a_common_time_step_is_not_an_edge(groups):
     with pytest.warns(
-        fx.StructureWarning, match=r"of 2 pairs without an edge .*, 2 changed the target by less than the tolerance"
+        fx.structure.StructureWarning,
+        match=r"of 2 pairs without an edge .*, 2 changed the target by less than the tolerance",
     ):
         found = intervene(Tanks, horizon=4, trials=8, groups=groups)
     assert found.network() == found.also["one-step"].network() == fx.InfluenceNetwork.identity(2)
     assert "2 changed the target by less than the tolerance" in str(found)
-    with pytest.warns(fx.StructureWarning, match="2 of 4 edges change the target by less than 0.1%"):
+    with pytest.warns(fx.structure.StructureWarning, match="2 of 4 edges change the target by less than 0.1%"):
         every = intervene(Tanks, horizon=4, trials=8, groups=groups, tolerance=0)
     assert every.found().all()
     assert (every.relative[~np.eye(2, dtype=bool)] < 1e-3).all()
 
 
-@pytest.mark.filterwarnings("ignore::factorax.StructureWarning")
+@pytest.mark.filterwarnings("ignore::factorax.structure.StructureWarning")
 def test_a_rare_effect_is_found_among_rounding_errors():
     class WithValve(Tanks):
         valve = 0.5

@@ -108,7 +108,7 @@ def _evidence(network):
 
 @pytest.mark.parametrize("change", [lambda net: net, lambda net: net.relabel(["x", "y"])])
 def test_a_network_found_in_open_loop_warns_with_local_observations(change):
-    with pytest.warns(fx.StructureWarning, match=r"network: .*open loop.*policy=model"):
+    with pytest.warns(fx.structure.StructureWarning, match=r"network: .*open loop.*policy=model"):
         fx.FactoredPPO(chain(2), change(found_in_open_loop()), local=lambda obs: obs[..., None], **SMALL)
 
 
