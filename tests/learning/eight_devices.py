@@ -42,7 +42,7 @@ def main():
     ]:
         one, all_of_them = (trained(problem, devices=n, **settings) for n in (1, 8))
         comparison[name] = difference(one, all_of_them)
-    program = all_of_them.program._programs.update(all_of_them.state, None).compiled.as_text()
+    program = all_of_them.program._compiled_update(all_of_them.state, None).compiled.as_text()
     states, obs, *_ = all_of_them.state.environments
     comparison["reduces"] = program.count("all-reduce")
     comparison["shares"] = [len(x.sharding.device_set) for x in (*jax.tree.leaves(states), obs)]

@@ -37,7 +37,6 @@ from .metrics import Metrics
 from .modules.custom import seen_shape
 from .policies import Agent, Policy
 from .ppo import Update
-from .sharing import common_config, common_spec
 from .state import RunningMoments, TrainState, initial_state
 from .step_samples import StepUpdate
 from .worker_network import WorkerNetwork, module_arrays
@@ -183,11 +182,6 @@ class Learner:
             optimiser=self.rule.optimiser(),
             hyper=hyper,
         )
-
-    @property
-    def common(self) -> "Learner":
-        """The learner of all models that can share compiled programs with this one."""
-        return dataclasses.replace(self, spec=common_spec(self.spec), config=common_config(self.config))
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Collect a rollout of a JAX problem and learn from it.

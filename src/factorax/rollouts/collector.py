@@ -76,18 +76,13 @@ class Collector(ABC):
     @cached_property
     def _act(self) -> Callable[..., Any]:
         # One function for all parameters: JAX compiles it once per shape. It belongs to this object, so that its
-        # compiled
-        # programs are released together.
+        # compiled programs are released together.
         import jax
 
         def act(act: Any, key: Any, obs: Any, memory: Any, deterministic: bool) -> Any:
             return act(jax.random.wrap_key_data(key), obs, *memory, deterministic=deterministic)
 
         return jax.jit(act, static_argnums=4)
-
-    def share(self, other: "Collector") -> None:
-        """Use the compiled policy of another collector with the same kind of policy."""
-        self._act = other._act
 
     def metrics(self) -> dict[str, Any]:
         """Return metrics of the last rollout."""
