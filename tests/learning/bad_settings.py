@@ -108,16 +108,6 @@ BAD = [
         "trunk: got 'shared' with objective='natural', whose critic would change the policy after its step; want "
         "'separate'",
     ),
-    ({"identity_by": "films"}, "identity_by: got 'films', want 'input' or 'film'; did you mean 'film'?"),
-    (
-        {"identity_by": "film"},
-        "identity_by: got 'film' with policy='joint', want policy='shared': it applies to components that share a "
-        "network",
-    ),
-    (
-        {"identity": 0, "identity_by": "film", "policy": "shared"},
-        "identity: got 0 with identity_by='film', want at least 1",
-    ),
     ({"rounds": 0}, "rounds: got 0, want a whole number from 1 to 16"),
     ({"std": "states"}, "std: got 'states', want 'component', 'shared' or 'state'; did you mean 'state'?"),
     ({"std": "state", "covariance": "full"}, "std: got 'state' with covariance='full', want 'component'"),

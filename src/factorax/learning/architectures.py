@@ -16,7 +16,6 @@ from .modules.attention import Attention
 from .modules.choices import Choices
 from .modules.convolution import Convolutional
 from .modules.custom import Custom, custom_network, seen_shape
-from .modules.film import Film
 from .modules.mlp import LayerSettings
 from .modules.recurrent import Recurrent
 from .modules.trunk import TrunkHead
@@ -64,7 +63,7 @@ def check_init(config: Config, own: OwnModules) -> None:
 def runs_in_numpy(config: Config, own: OwnModules) -> bool:
     """Return whether workers can evaluate the policy with NumPy: only our own layers."""
     c = config
-    plain = c.architecture in ("mlp", "choices") and c.identity_by == "input" and not c.layer_norm
+    plain = c.architecture in ("mlp", "choices") and not c.layer_norm
     return own.policy is None and plain and c.activation in ("tanh", "relu")
 
 
@@ -213,7 +212,7 @@ def make_network(
         return Choices(**options)
     if c.architecture == "attention":
         return Attention(**options, graph=component_graph(spec), rounds=c.rounds)
-    return Film(**options) if c.identity_by == "film" else Shared(**options)
+    return Shared(**options)
 
 
 def component_graph(spec: Spec) -> np.ndarray:

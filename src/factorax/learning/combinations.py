@@ -111,7 +111,6 @@ def _check_minibatches(c: Any) -> None:
             "policy": ("shared",),
             "critic": ("factor", "none"),
             "architecture": ("mlp",),
-            "identity_by": ("input",),
             "covariance": ("diagonal",),
         }
         for name, allowed in wanted.items():
@@ -132,22 +131,17 @@ def _check_minibatches(c: Any) -> None:
 
 def _check_architecture(c: Any) -> None:
     """Raise if settings of networks are incompatible."""
-    if c.policy != "shared" and (c.architecture in ("attention", "choices") or c.identity_by == "film"):
-        name = "architecture" if c.architecture in ("attention", "choices") else "identity_by"
+    if c.policy != "shared" and c.architecture in ("attention", "choices"):
         raise ValueError(
-            f"{name}: got {getattr(c, name)!r} with policy={c.policy!r}, want policy='shared': it applies to "
+            f"architecture: got {c.architecture!r} with policy={c.policy!r}, want policy='shared': it applies to "
             "components that share a network"
         )
-    if c.identity_by == "film" and c.architecture not in ("mlp", "conv"):
-        raise ValueError(f"identity_by: got 'film' with architecture={c.architecture!r}, want 'input'")
     if c.is_recurrent and not c.hidden:
         raise ValueError(f"hidden: got () with architecture={c.architecture!r}, want at least one layer")
     if c.is_recurrent and c.layer_norm:
         raise ValueError(f"layer_norm: got True with architecture={c.architecture!r}, want False")
     if c.is_recurrent:
         _check_sequences(c)
-    if c.identity_by == "film" and not c.identity:
-        raise ValueError("identity: got 0 with identity_by='film', want at least 1")
     if c.std != "component" and c.covariance == "full":
         raise ValueError(f"std: got {c.std!r} with covariance='full', want 'component'")
     if c.shares_trunk and c.objective == "natural":

@@ -36,60 +36,19 @@ class Hyper(NamedTuple):
     """The step at which training and all schedules end."""
 
 
-_RENAMED = {
-    "discount": "gamma",
-    "normalise_advantage": "normalize_advantage",
-    "normalise_obs": "normalize_obs",
-    "normalise_reward": "normalize_reward",
-}
-"""Settings of earlier versions with their current names."""
-
-
-def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return stored settings with the names of this version.
-
-    >>> upgraded({"seed": 1, "discount": 0.9, "squash": True})
-    {'seed': 1, 'gamma': 0.9, 'bounded': 'tanh'}
-    """
-    new: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name == "squash" and isinstance(value, bool) and "bounded" not in settings:
-            new["bounded"] = "tanh" if value else "clip"
-        elif name == "kl_target" and "kl_coef_target" not in settings:
-            natural = settings.get("objective") == "natural"
-            if not natural:
-                new["kl_coef_target"] = value
-            elif value is not None:
-                new["natural_kl"] = value
-        elif _RENAMED.get(name, name) in settings:
-            new[name] = value
-        else:
-            new[_RENAMED.get(name, name)] = value
-    if "discount" in settings:  # from a version without this choice
-        new.setdefault("bounded", "clip")
-    adapted = new.get("kl_coef_target") is not None
-    # from a version without this choice
-    if "kl_of" not in settings and adapted and settings.get("estimator") == "vanilla":
-        new["kl_of"] = "factor"
-    return new
-
-
 NOT_HERE = {
     "clip": "clip_range",
     "discount": "gamma",
     "lr": "learning_rate",
     "net_arch": "hidden",
     "policy_kwargs": "hidden for its net_arch, initial_log_std for its log_std_init",
-    "squash": "bounded='tanh'",
-    "kl_target": "target_kl to stop an update early, kl_coef_target to adapt the KL penalty, natural_kl for the size "
-    "of a natural step",
     "stats_window_size": "model.history, which has the mean return of each rollout",
     "use_sde": "initial_log_std: state-dependent exploration is not available",
     "sde_sample_freq": "initial_log_std: state-dependent exploration is not available",
     "rollout_buffer_class": "rollouts, which selects how environments are stepped",
     "rollout_buffer_kwargs": "rollouts, which selects how environments are stepped",
 }
-"""Settings of other libraries and earlier versions, with what to use instead."""
+"""Settings of other libraries, with what to use instead."""
 SYNONYMS = {
     "policy": {"mlppolicy": "joint", "mlp": "joint", "central": "joint", "decentralised": "independent"},
     "estimator": {"fpg": "factored", "vpg": "vanilla", "pg": "vanilla", "standard": "vanilla"},
@@ -168,9 +127,6 @@ class Config:
     policy's memory; otherwise separate."""
     identity: Annotated[int, Range(0, 2**12)] = 8
     """Size of the learned embedding that tells a shared network for which component it acts; 0 for none."""
-    identity_by: Literal["input", "film"] = "input"
-    """How the embedding is used. input: as an additional input of the shared network. film: to scale and shift each
-    hidden layer."""
     rounds: Annotated[int, Range(1, 16)] = 1
     """Number of attention rounds: in each round, information travels one edge further between components."""
     bounded: Bounded = "scale"
@@ -293,14 +249,13 @@ class Config:
 
     @classmethod
     def read(cls, settings: Any) -> "Config":
-        """Create settings from a JSON object written by this or an earlier version of factorax.
+        """Create settings from a JSON object.
 
         Raises ValueError for an unknown setting or a value that is not allowed, since the file may be untrusted.
         """
         if not isinstance(settings, dict):
             raise ValueError(f"settings: got {type(settings).__name__}, want an object")
         try:
-            settings = upgraded(settings)
             stored = {name: Schedule.read(settings[name]) for name in get_args(Annealed) if name in settings}
             return cls.of(settings | stored)
         except TypeError as error:
