@@ -69,6 +69,8 @@ BAD = [
     ({"seed": -1}, "seed: got -1, want a whole number from 0 to 4,294,967,295, or None"),
     ({"seed": 0.5}, "seed: got 0.5, want a whole number from 0 to 4,294,967,295, or None"),
     ({"hidden": 64}, "hidden: got 64, want a sequence, each entry a whole number from 1 to 65,536"),
+    ({"hidden": {64, 8}}, "want a sequence, each entry a whole number from 1 to 65,536"),
+    ({"hidden": b"x@"}, "want a sequence, each entry a whole number from 1 to 65,536"),
     ({"hidden": (64, 0)}, "hidden: got (64, 0), want a sequence, each entry a whole number from 1 to 65,536"),
     ({"hidden": (10**9,)}, "hidden: got (1000000000,), want a sequence, each entry a whole number from 1 to 65,536"),
     ({"identity": -8}, "identity: got -8, want a whole number from 0 to 4,096"),

@@ -34,7 +34,7 @@ def test_bad_settings_are_refused_from_python(settings, message):
 def test_bad_settings_are_refused_from_files(settings, message):
     if any(callable(value) for value in settings.values()):
         settings = {name: [-0.5, 0.5] for name in settings}
-    stored = json.loads(json.dumps(settings))
+    stored = json.loads(json.dumps(settings, default=str))  # sets and bytes as text
     with pytest.raises(ValueError, match="^" + next(iter(settings))) as error:
         Config.read(stored)
     if stored == settings:  # lists instead of tuples are shown as lists

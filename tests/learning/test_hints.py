@@ -9,7 +9,7 @@ import pytest
 
 import factorax as fx
 from factorax.learning import Config
-from factorax.learning.hints import warn_if_dense, warn_if_short
+from factorax.learning.hints import warn_if_clipped, warn_if_dense, warn_if_short
 from factorax.problems import chain
 from factorax.spec import Spec
 
@@ -93,3 +93,34 @@ def test_a_run_shorter_than_a_rollout_says_what_will_happen():
         warnings.simplefilter("error")
         for steps in (0, 32, 33, 1000):
             warn_if_short(config, steps)
+
+
+@pytest.mark.parametrize(
+    ("norms", "settings", "warns"),
+    [
+        ([50.0] * 10, {}, True),
+        ([50.0] * 10, {"normalize_reward": True}, True),
+        ([50.0] * 9 + [4.0], {}, False),
+        ([50.0] * 9, {}, False),
+        ([50.0] * 11, {}, False),
+        ([50.0] * 10, {"max_grad_norm": None}, False),
+    ],
+)
+def test_a_gradient_that_is_always_clipped_is_told_once(norms, settings, warns):
+    config = Config(**SMALL | settings)
+    history = [{"time/iterations": i + 1, "train/grad_norm": norm} for i, norm in enumerate(norms)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_clipped(config, history)
+    assert [str(each.message).partition(":")[0] for each in caught] == ["max_grad_norm"] * warns
+    if warns:
+        assert ("normalize_reward=True" in str(caught[0].message)) == (not config.normalize_reward)
+
+
+def test_training_on_large_rewards_warns_that_gradients_are_clipped():
+    def large(key, state, action):
+        new = chain(3).step(key, state, action)
+        return new._replace(psi=1e4 * new.psi)
+
+    with pytest.warns(UserWarning, match="max_grad_norm"):
+        fx.FactoredPPO(dataclasses.replace(chain(3), step=large), **SMALL).learn(80, progress_bar=False)

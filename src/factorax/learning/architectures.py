@@ -53,6 +53,11 @@ def check_init(config: Config, own: OwnModules) -> None:
             f"init: got {shown(own.init)}, want a function (key, shape, dtype), such as "
             "jax.nn.initializers.glorot_uniform(); names belong in Config(init=…)"
         )
+    if own.init is not None and own.policy is not None and (own.critic is not None or config.critic == "none"):
+        raise ValueError(
+            f"init: got {shown(own.init)} with your own modules as policy and critic, want it left "
+            "out: it is for built-in layers"
+        )
     if config.init == "custom" and own.init is None:
         raise ValueError(
             "init: got 'custom' without a function, want 'orthogonal', 'lecun', 'he' or 'normc', or in Python the "

@@ -5,7 +5,21 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
-from .._checks import Count, NotNegative, Positive, Range, Share, Whole, check_type, checked, nearest
+import numpy as np
+
+from .._checks import (
+    Count,
+    NotNegative,
+    Positive,
+    Range,
+    Share,
+    Whole,
+    check_type,
+    checked,
+    is_traced,
+    nearest,
+    shown,
+)
 from ..distributions import Bounded
 from .combinations import check_combinations
 from .validation import Schedule, ScheduledRange
@@ -304,13 +318,26 @@ class Config:
 
     def annealed(self, hyper: Hyper, timesteps: Any) -> Hyper:
         """Return the hyper-parameters after this many steps, with `anneal` applied and schedules evaluated."""
-        left = 1 - timesteps / hyper.total_timesteps
+        import jax.numpy as jnp  # the command line reads this file without JAX
+
+        left = jnp.maximum(1 - timesteps / hyper.total_timesteps, 0.0)  # an own loop may go on after the last step
         scheduled = {name: getattr(hyper, name) * left for name in self.anneal}
         for name in Hyper._fields:
             schedule = getattr(self, name)
             if isinstance(schedule, Schedule):
                 scheduled[name] = getattr(hyper, name) * schedule(left)
         return hyper._replace(**scheduled)
+
+
+def check_hyper(name: str, value: Any) -> None:
+    """Raise ValueError if a setting of `Hyper` is neither a number that `Config` accepts nor traced by JAX."""
+    if np.shape(value) or callable(value):
+        raise ValueError(
+            f"{name}: got {shown(value)}, want one number; for several runs at once, jax.vmap(lambda {name}: "
+            f"learner.init(seed, {name}={name}))(values)"
+        )
+    if not is_traced(value):
+        checked(name, value, Positive if name == "total_timesteps" else _field_types()[name])
 
 
 @cache

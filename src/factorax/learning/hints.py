@@ -1,10 +1,17 @@
-"""Warnings before training about settings that are valid but probably not intended."""
+"""Warnings about settings that are valid but probably not intended."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..spec import Spec
 from ..structure.labels import counted, some, warn
 from .config import Config
+
+CLIPPED_UPDATES = 10
+"""Number of updates that must all be clipped for a warning."""
+CLIPPED_FACTOR = 10
+"""Multiple of `max_grad_norm` that the norm of the gradient must exceed."""
 
 
 def warn_if_dense(spec: Spec, config: Config) -> None:
@@ -35,6 +42,25 @@ def warn_if_short(config: Config, steps: int) -> None:
             f"{config.n_steps} = {config.rollout_steps:,} steps. Training makes one rollout of "
             f"{config.rollout_steps:,} steps and updates the policy once, in "
             f"{counted(config.passes, 'pass', 'passes')} over it. Lower n_steps or n_envs for shorter rollouts",
+            UserWarning,
+        )
+
+
+def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> None:
+    """Warn after the tenth update if the gradient was far beyond `max_grad_norm` in all ten.
+
+    - `history`: the metrics of the last updates, the latest one last.
+    """
+    first, limit = list(history[-CLIPPED_UPDATES:]), config.max_grad_norm
+    if limit is None or len(first) < CLIPPED_UPDATES or first[-1]["time/iterations"] != CLIPPED_UPDATES:
+        return
+    least = min(float(row["train/grad_norm"]) for row in first)
+    if least > CLIPPED_FACTOR * limit:
+        scaled = "reward_scale" if config.normalize_reward else "normalize_reward=True, or reward_scale"
+        warn(
+            f"max_grad_norm: got {limit:g}, but the norm of the gradient (train/grad_norm) was at least {least:.3g} in "
+            f"each of the first {CLIPPED_UPDATES} updates. It is always clipped, and training may stall, most often "
+            f"because rewards are large; want {scaled}",
             UserWarning,
         )
 

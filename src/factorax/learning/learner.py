@@ -369,12 +369,17 @@ class Learner:
         return credit(InfluenceNetwork.complete(1, self.spec.n_targets), psi, self.spec.weights)[..., 0]
 
     def _episode_metrics(self, transitions: Transition) -> Metrics:
+        """Return means over the episodes that ended; NaN if none did."""
         count = (transitions.episode_length > 0).sum()
-        episodes = jnp.maximum(count, 1)
-        targets = transitions.episode_psi.sum(axis=(0, 1)) / episodes
+        missing = 0.0 if getattr(jax.config, "jax_debug_nans", False) else jnp.nan  # or it would report this NaN
+
+        def mean(total: jax.Array) -> jax.Array:
+            return jnp.where(count > 0, total / jnp.maximum(count, 1), missing)
+
+        targets = mean(transitions.episode_psi.sum(axis=(0, 1)))
         return {
             "rollout/episodes": count,
-            "rollout/ep_len_mean": transitions.episode_length.sum() / episodes,
+            "rollout/ep_len_mean": mean(transitions.episode_length.sum()),
             "rollout/ep_targets_mean": targets,
             "rollout/ep_rew_mean": self._objective(targets),
         }
