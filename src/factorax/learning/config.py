@@ -238,8 +238,8 @@ class Config:
     device: Literal["auto", "cpu", "gpu", "cuda", "tpu"] = "auto"
     """Device for training. auto: a GPU or TPU if JAX finds one, otherwise the CPU. cuda is a synonym of gpu."""
     devices: Whole = 0
-    """Number of local devices over which the environments of a JAX problem are distributed; 0 for as many as divide
-    n_envs and batch_size. Results agree up to rounding."""
+    """Number of local devices over which the environments of a JAX problem are distributed; 0 for one on a CPU, and
+    elsewhere for as many as divide n_envs and batch_size. Results agree up to rounding."""
 
     check_network: bool = True
     """Test during training whether the network lacks an edge, and warn if it does."""

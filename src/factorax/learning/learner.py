@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jax.tree_util import Partial
 
 from .._arrays import zeros_of
-from .._checks import Seed, check_number, check_type, checked
+from .._checks import Seed, check_number, check_type, checked, is_traced
 from .._credit import credit
 from .._xla import separately
 from ..rollouts.collector import Behaviour, Collector
@@ -173,7 +173,12 @@ class Learner:
         (4,)
         """
         check_number("seed", seed, Seed | None)
-        return initial_state(
+        if getattr(jax.config, "jax_enable_x64", False):
+            raise ValueError(
+                "jax_enable_x64: got True, want False: agents are trained in single precision, and only some of their "
+                "arrays would be doubles. Train inside `with jax.enable_x64(False):` if other code needs doubles"
+            )
+        state = initial_state(
             self.spec,
             self.config,
             self.own,
@@ -182,6 +187,8 @@ class Learner:
             optimiser=self.rule.optimiser(),
             hyper=hyper,
         )
+        # where `update` returns it, which would be compiled again for states on other devices
+        return state if is_traced(state.timesteps) else devices.place(self.devices, state, self.config)
 
     def update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Collect a rollout of a JAX problem and learn from it.
