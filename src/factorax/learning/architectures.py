@@ -74,7 +74,7 @@ def runs_in_numpy(config: Config, own: OwnModules) -> bool:
 
 def make_agent(spec: Spec, config: Config, own: OwnModules, for_policy: jax.Array, for_critic: jax.Array) -> Agent:
     """Return a randomly initialised policy and critic with the shapes that settings and network require."""
-    c, components = config, spec.components
+    c, components = config.for_problem(spec), spec.components
     shape = len(components), components.width
     if own.policy is None:
         kind = "choices" if c.architecture == "choices" else c.policy

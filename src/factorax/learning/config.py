@@ -1,7 +1,7 @@
 """All settings of a run, with a description each, from which the command line is generated."""
 
 import secrets
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
@@ -24,8 +24,8 @@ from ..distributions import Bounded
 from .combinations import check_combinations
 from .validation import Schedule, ScheduledRange
 
-PolicyKind = Literal["joint", "shared", "independent"]
-CriticKind = Literal["target", "factor", "central", "q", "reward", "none"]
+PolicyKind = Literal["auto", "joint", "shared", "independent"]
+CriticKind = Literal["auto", "target", "factor", "central", "q", "reward", "none"]
 Annealed = Literal["learning_rate", "clip_range", "ent_coef"]
 
 if TYPE_CHECKING:
@@ -105,13 +105,14 @@ class Config:
     objective: Literal["ppo", "a2c", "natural"] = "ppo"
     """Policy objective. ppo: clipped probability ratio. a2c: plain policy gradient in one pass over the batch.
     natural: one natural-gradient step F⁻¹g with a KL divergence of natural_kl, and n_epochs passes for the critic."""
-    policy: PolicyKind = "joint"
+    policy: PolicyKind = "auto"
     """Policy network. joint: one network for all components. shared: one network applied to the observation of each
-    component. independent: one network per component."""
-    critic: CriticKind = "target"
-    """Critic. target: one value per target. factor: one value per factor's credit. central: one value of the
-    objective, as in MAPPO. q: one value per action of a factor given the other actions, as in COMA. reward: a model of
-    the reward, for difference rewards. none: no critic; with objective a2c and gae_lambda 1 this is REINFORCE."""
+    component. independent: one network per component. auto: shared if there are local observations, otherwise joint."""
+    critic: CriticKind = "auto"
+    """Critic. target: one value per target. factor: one value per factor's credit. auto: factor for a fixed network of
+    several targets, otherwise target. central: one value of the objective, as in MAPPO. q: one value per action of a
+    factor given the other actions, as in COMA. reward: a model of the reward, for difference rewards. none: no critic;
+    with objective a2c and gae_lambda 1 this is REINFORCE."""
     default_action: tuple[float, ...] = ()
     """For critic reward: the default action to which a factor's action is compared, one number per component or one
     for all. Empty: the mean over the factor's own policy, which requires discrete actions."""
@@ -139,8 +140,9 @@ class Config:
     """Hidden layers of the critic. separate: the critic has its own network. shared: the critic is a linear layer on
     the policy's hidden layers, which both losses train. auto: shared for gru and lstm, so that the critic uses the
     policy's memory; otherwise separate."""
-    identity: Annotated[int, Range(0, 2**12)] = 8
-    """Size of the learned embedding that tells a shared network for which component it acts; 0 for none."""
+    identity: Annotated[int, Range(0, 2**12)] = 0
+    """Size of the learned embedding that tells a shared network for which component it acts; 0 for none, with which
+    components act alike where they observe the same."""
     rounds: Annotated[int, Range(1, 16)] = 1
     """Number of attention rounds: in each round, information travels one edge further between components."""
     bounded: Bounded = "scale"
@@ -241,6 +243,7 @@ class Config:
     """Number of local devices over which the environments of a JAX problem are distributed; 0 for one on a CPU, and
     elsewhere for as many as divide n_envs and batch_size. Results agree up to rounding."""
 
+    # The presets turn this off because the networks of their problems are known; that of a user may lack an edge.
     check_network: bool = True
     """Test during training whether the network lacks an edge, and warn if it does."""
     variance_report: bool = False
@@ -274,6 +277,19 @@ class Config:
             return cls.of(settings | stored)
         except TypeError as error:
             raise ValueError(str(error)) from None
+
+    def for_problem(self, spec: Any) -> "Config":
+        """Return these settings with the choices "auto" of `policy` and `critic` made for a problem, a `Spec`."""
+        policy, critic = self.policy, self.critic
+        if policy == "auto":
+            needs_shared = self.architecture in ("attention", "choices") or self.minibatch_of == "factors"
+            policy = "shared" if needs_shared or spec.local is not None else "joint"
+        if critic == "auto":  # the credits of a network that varies are not those of one critic
+            is_fixed = spec.network is spec.network.static
+            critic = "factor" if is_fixed and spec.n_targets > 1 else "target"
+        if (policy, critic) == (self.policy, self.critic):
+            return self
+        return replace(self, policy=policy, critic=critic)
 
     @property
     def is_recurrent(self) -> bool:

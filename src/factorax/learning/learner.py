@@ -26,7 +26,7 @@ from . import devices
 from .adaptive import AdaptiveNetwork
 from .advantages import TrainingBatch, starts
 from .architectures import NO_MODULES, OwnModules, check_init, looks_at_local, make_agent, runs_in_numpy
-from .combinations import check_memory, check_own_modules
+from .combinations import check_identity, check_memory, check_own_modules
 from .config import Config
 from .counterfactual import CounterfactualUpdate, check_critic
 from .diagnostics import Evidence
@@ -105,6 +105,8 @@ class Learner:
         check_type("spec", self.spec, Spec, "a Spec, such as Spec.of(problem) returns")
         check_type("config", self.config, Config, "a Config")
         check_type("own", self.own, OwnModules, "OwnModules")
+        object.__setattr__(self, "config", self.config.for_problem(self.spec))
+        check_identity(self.spec, self.config, self.own)
         check_init(self.config, self.own)
         check_own_modules(self.config, self.own)
         self.spec.network.check_settings(self.config)

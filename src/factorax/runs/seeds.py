@@ -108,7 +108,7 @@ def _train(
         models, recorders = [], []
         for (network, out, config_of_seed), state in zip(runs, states, strict=True):
             model = copy.copy(firsts[network])  # shares the learner, so that it is compiled only once
-            model.config, model.history = config_of_seed, []
+            model.config, model.history = dataclasses.replace(model.config, seed=config_of_seed.seed), []
             model.state = model.program.init(config_of_seed.seed) if state is None else state
             models.append(model)
             run = opened(out, model, problem=problem, config=config_of_seed, network=network, force=force)

@@ -197,7 +197,7 @@ def test_a_critic_has_a_value_for_each_target():
 @pytest.mark.parametrize(
     ("network", "settings", "message"),
     [
-        (None, {}, r"\(3,\): one value per target(\n|$)"),
+        (None, {"critic": "target"}, r"\(3,\): one value per target(\n|$)"),
         (None, {"critic": "factor"}, r"\(3,\): one value per factor, that of its credit"),
         (np.ones((3, 3)), {"critic": "central"}, r"\(1,\): one value, that of the weighted sum of all targets"),
         (
