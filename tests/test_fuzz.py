@@ -16,19 +16,11 @@ from factorax.discovery import Discovery
 from factorax.learning import Config, checkpoints, find_network
 from factorax.learning.stored import named_in
 from factorax.problems import find_problem
-from factorax.problems.traffic.sumo.files import Streets
 from factorax.rollouts.episodes import Episode, from_arrays, to_arrays
 from factorax.runs.folder import FORMAT
 
 STATE = {"weights": jnp.ones((3, 2)), "key": jax.random.key(0), "steps": jnp.int32(7)}
 EPISODES = [Episode(3, (np.ones((4, 2), np.float32),), np.ones(5, np.float32)), Episode(4, (), np.ones(5, np.float32))]
-STREETS = """<net version="1.20">
-    <edge id="a" from="x" to="y"><lane id="a_0" index="0" speed="13.9" length="90.5"/></edge>
-    <edge id="b" from="y" to="z"><lane id="b_0" index="0" speed="13.9" length="90.5"/></edge>
-    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="42" state="G"/></tlLogic>
-    <connection from="a" to="b" fromLane="0" toLane="0" via=":y_0_0" tl="y" linkIndex="0"/>
-</net>"""
-DEMAND = '<routes><route id="r" edges="a b"/><flow id="f" route="r" begin="0" end="9" period="3"/></routes>'
 ODD = [
     None,
     True,
@@ -69,8 +61,6 @@ LOADERS = {
     "state.safetensors": checkpoint,
     "named.safetensors": of_problem,
     "found.safetensors": Discovery.load,
-    "streets.net.xml": lambda path: Streets.read(path, path.with_name("demand.rou.xml")),
-    "demand.rou.xml": lambda path: Streets.read(path.with_name("streets.net.xml"), path),
     "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
     "metrics.jsonl": lambda path: runs.read_metrics(path.parent),
 }
@@ -85,8 +75,6 @@ def write(folder):
     arrays = load_file(folder / "state.safetensors")
     names = {"format": 5, "problem": "chain:3,delay=2", "network": "adaptive:own"}
     write_signed(folder / "named.safetensors", arrays, names)
-    (folder / "streets.net.xml").write_text(STREETS)
-    (folder / "demand.rou.xml").write_text(DEMAND)
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}
     Discovery(**found, actions=("a", "b"), targets=("c", "d")).save(folder / "found.safetensors")

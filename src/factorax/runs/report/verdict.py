@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...plugins import family_of, imported, reference_controller
 from ...structure.labels import counted
 from ..compare import Group
-from ..controllers import controller_returns
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean
-from .acting import CONTROLLER, is_traffic
 from .curves import GroupCurves
 from .sources import RunSource
 
@@ -74,7 +73,7 @@ def run_verdicts(
 ) -> list[Verdict]:
     """Return a verdict for each group that is factored with its own K, or for each group if there is none.
 
-    - `play`: whether the reference traffic controller may be simulated.
+    - `play`: whether the reference controller of the problem may be simulated.
     - `baselines`: known returns of the controller by problem; new ones are added.
     """
     usable = [(group, compared) for group in groups if (compared := group.compared) is not None]
@@ -148,14 +147,17 @@ def _baseline(
     if vanilla is not None:
         seeds = counted(len(vanilla.final), "seed")
         parts.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
-    if is_traffic(group.problem) and play and group.problem not in baselines:
+    family, controller = family_of(group.problem), reference_controller(group.problem)
+    if family is not None and family.returns and controller and play and group.problem not in baselines:
         try:
             with warnings.catch_warnings(action="ignore"):
-                baselines[group.problem] = normal_mean(controller_returns(CONTROLLER, group.problem))
+                returns = imported(family.returns)(controller, group.problem, episodes=10, seed=0)
+            if returns is not None:
+                baselines[group.problem] = normal_mean(returns)
         except (ValueError, FloatingPointError) as error:
-            notes.append(f"the controller {CONTROLLER} could not be scored: {error}")
+            notes.append(f"the controller {controller} could not be scored: {error}")
     if group.problem in baselines:
-        parts.append(f"{baselines[group.problem]} of the controller {CONTROLLER} (10 episodes)")
+        parts.append(f"{baselines[group.problem]} of the controller {controller} (10 episodes)")
     first = [run.curves.initial for run in group.runs if run.curves is not None and np.isfinite(run.curves.initial)]
     if not parts and first:
         parts.append(f"{np.mean(first):.4g} of the untrained policy in its first updates")
