@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_settings import SMALL
 
-from factorax import FactoredPPO, LaggedNetwork, Spec
+from factorax import FactoredPPO, Spec
 from factorax.learning import Config, Learner
 from factorax.learning.modules.arrangements import Joint
 from factorax.problems import contextual_bandit, queues
@@ -192,26 +192,6 @@ def test_what_does_not_fit_is_said(policy, error, message):
 def test_a_critic_has_a_value_for_each_target():
     with pytest.raises(ValueError, match=r"critic: OwnCritic returns shape \(2,\) .* want floats of shape \(3,\)"):
         FactoredPPO(BANDIT, critic=lambda spec, key: OwnCritic(eqx.nn.Linear(3, 2, key=key)), **SMALL)
-
-
-@pytest.mark.parametrize(
-    ("network", "settings", "message"),
-    [
-        (None, {"critic": "target"}, r"\(3,\): one value per target(\n|$)"),
-        (None, {"critic": "factor"}, r"\(3,\): one value per factor, that of its credit"),
-        (np.ones((3, 3)), {"critic": "central"}, r"\(1,\): one value, that of the weighted sum of all targets"),
-        (
-            LaggedNetwork.from_lags(np.zeros((3, 3), int)),
-            {},
-            r"\(6,\): one value per target \(3\), then 3 values of factors, because the network is a LaggedNetwork",
-        ),
-    ],
-    ids=["target", "factor", "central", "lagged"],
-)
-def test_the_message_says_what_the_values_of_a_critic_are(network, settings, message):
-    critic = lambda spec, key: OwnCritic(eqx.nn.Linear(3, 2, key=key))  # noqa: E731
-    with pytest.raises(ValueError, match=rf"critic: OwnCritic returns shape \(2,\) .*want floats of shape {message}"):
-        Learner.of(BANDIT, network, config=Config(**SMALL | settings), critic=critic)
 
 
 def test_an_error_inside_a_module_says_what_it_was_called_with():
