@@ -13,6 +13,7 @@ from small_settings import SMALL
 
 from factorax.learning import Config, Learner, Program
 from factorax.problems import chain, queues
+from factorax.structure import LaggedNetwork
 
 
 @pytest.mark.slow
@@ -158,3 +159,26 @@ def test_means_over_no_episode_are_nan():
 def test_a_setting_of_a_state_is_one_valid_number(hyper, message):
     with pytest.raises(ValueError, match=message):
         Learner.of(chain(3), config=Config(**SMALL)).init(0, **hyper)
+
+
+@pytest.mark.parametrize(
+    ("problem", "network", "settings", "chosen"),
+    [
+        (chain(3), None, {}, ("shared", "factor")),
+        (chain(3), "adaptive", {}, ("shared", "target")),
+        (chain(3), LaggedNetwork.from_lags(np.zeros((3, 3), int)), {}, ("shared", "target")),
+        (dataclasses.replace(chain(3), local=None), None, {}, ("joint", "factor")),
+        (lambda: gym.make("CartPole-v1"), None, {}, ("joint", "target")),
+        (chain(3), None, {"policy": "joint", "critic": "target"}, ("joint", "target")),
+    ],
+)
+def test_policy_and_critic_follow_from_the_problem(problem, network, settings, chosen):
+    config = Learner.of(problem, network, Config(**SMALL | settings)).config
+    assert (config.policy, config.critic) == chosen
+
+
+def test_a_shared_policy_that_cannot_tell_components_apart_is_refused():
+    problem = dataclasses.replace(chain(3), local=None)
+    with pytest.raises(ValueError, match=r"identity: got 0 with policy='shared'"):
+        Learner.of(problem, config=Config(**SMALL, policy="shared"))
+    assert Learner.of(problem, config=Config(**SMALL, policy="shared", identity=2)).config.identity == 2

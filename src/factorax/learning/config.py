@@ -286,7 +286,8 @@ class Config:
             policy = "shared" if needs_shared or spec.local is not None else "joint"
         if critic == "auto":  # the credits of a network that varies are not those of one critic
             is_fixed = spec.network is spec.network.static
-            critic = "factor" if is_fixed and spec.n_targets > 1 else "target"
+            has_factor_critic = self.minibatch_of == "factors" or (is_fixed and spec.n_targets > 1)
+            critic = "factor" if has_factor_critic else "target"
         if (policy, critic) == (self.policy, self.critic):
             return self
         return replace(self, policy=policy, critic=critic)
