@@ -4,6 +4,7 @@ import dataclasses
 import warnings
 
 import gymnasium as gym
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -96,19 +97,21 @@ def test_a_run_shorter_than_a_rollout_says_what_will_happen():
 
 
 @pytest.mark.parametrize(
-    ("norms", "settings", "warns"),
+    ("norms", "gain", "settings", "warns"),
     [
-        ([50.0] * 10, {}, True),
-        ([50.0] * 10, {"normalize_reward": True}, True),
-        ([50.0] * 9 + [4.0], {}, False),
-        ([50.0] * 9, {}, False),
-        ([50.0] * 11, {}, False),
-        ([50.0] * 10, {"max_grad_norm": None}, False),
+        ([50.0] * 30, 0.0, {}, True),
+        ([50.0] * 30, 0.0, {"normalize_reward": True}, True),
+        ([50.0] * 30, 1.0, {}, False),
+        ([50.0] * 29 + [4.0], 0.0, {}, False),
+        ([50.0] * 29, 0.0, {}, False),
+        ([50.0] * 31, 0.0, {}, False),
+        ([50.0] * 30, 0.0, {"max_grad_norm": None}, False),
     ],
 )
-def test_a_gradient_that_is_always_clipped_is_told_once(norms, settings, warns):
+def test_training_that_stalls_because_every_gradient_is_clipped_warns_once(norms, gain, settings, warns):
     config = Config(**SMALL | settings)
-    history = [{"time/iterations": i + 1, "train/grad_norm": norm} for i, norm in enumerate(norms)]
+    names = "time/iterations", "train/grad_norm", "rollout/ep_rew_mean"
+    history = [dict(zip(names, (i + 1, norm, gain * i), strict=True)) for i, norm in enumerate(norms)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_if_clipped(config, history)
@@ -117,10 +120,11 @@ def test_a_gradient_that_is_always_clipped_is_told_once(norms, settings, warns):
         assert ("normalize_reward=True" in str(caught[0].message)) == (not config.normalize_reward)
 
 
-def test_training_on_large_rewards_warns_that_gradients_are_clipped():
+def test_training_that_cannot_improve_warns_that_gradients_are_clipped():
     def large(key, state, action):
-        new = chain(3).step(key, state, action)
-        return new._replace(psi=1e4 * new.psi)
+        new = chain(3, horizon=2).step(key, state, action)
+        return new._replace(psi=jnp.full(3, -1e4))
 
+    problem = dataclasses.replace(chain(3, horizon=2), step=large)
     with pytest.warns(UserWarning, match="max_grad_norm"):
-        fx.FactoredPPO(dataclasses.replace(chain(3), step=large), **SMALL).learn(80, progress_bar=False)
+        fx.FactoredPPO(problem, **SMALL).learn(8 * 30, progress_bar=False)

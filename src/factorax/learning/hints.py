@@ -8,10 +8,10 @@ from ..spec import Spec
 from ..structure.labels import counted, some, warn
 from .config import Config
 
-CLIPPED_UPDATES = 10
-"""Number of updates that must all be clipped for a warning."""
+CLIPPED_UPDATES = 30
+"""Number of updates after which training has stalled if all gradients were clipped and returns are no better."""
 CLIPPED_FACTOR = 10
-"""Multiple of `max_grad_norm` that the norm of the gradient must exceed."""
+"""Multiple of `max_grad_norm` that the norms of these gradients exceed."""
 
 
 def warn_if_dense(spec: Spec, config: Config) -> None:
@@ -47,7 +47,8 @@ def warn_if_short(config: Config, steps: int) -> None:
 
 
 def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> None:
-    """Warn after the tenth update if the gradient was far beyond `max_grad_norm` in all ten.
+    """Warn after update 30 if all gradients were far beyond `max_grad_norm`, and the last ten returns are no better
+    than the first ten. Where returns improve, such gradients are common and do no harm: Adam scales its steps.
 
     - `history`: the metrics of the last updates, the latest one last.
     """
@@ -55,12 +56,18 @@ def warn_if_clipped(config: Config, history: Sequence[Mapping[str, Any]]) -> Non
     if limit is None or len(first) < CLIPPED_UPDATES or first[-1]["time/iterations"] != CLIPPED_UPDATES:
         return
     least = min(float(row["train/grad_norm"]) for row in first)
-    if least > CLIPPED_FACTOR * limit:
+    third = CLIPPED_UPDATES // 3
+    before, after = (
+        [float(row["rollout/ep_rew_mean"]) for row in rows if "rollout/ep_rew_mean" in row]
+        for rows in (first[:third], first[-third:])
+    )
+    stalled = before and after and sum(after) / len(after) <= sum(before) / len(before)
+    if stalled and least > CLIPPED_FACTOR * limit:
         scaled = "reward_scale" if config.normalize_reward else "normalize_reward=True, or reward_scale"
         warn(
             f"max_grad_norm: got {limit:g}, but the norm of the gradient (train/grad_norm) was at least {least:.3g} in "
-            f"each of the first {CLIPPED_UPDATES} updates. It is always clipped, and training may stall, most often "
-            f"because rewards are large; want {scaled}",
+            f"each of the first {CLIPPED_UPDATES} updates, and the return did not improve. Large rewards are the most "
+            f"common reason; want {scaled}",
             UserWarning,
         )
 
