@@ -58,11 +58,11 @@ def same_as_ours(net):
 
 @pytest.mark.slow
 def test_a_module_equal_to_ours_learns_the_same():
-    ours = Learner.of(BANDIT, config=Config(**SMALL, critic="none"))
+    ours = Learner.of(BANDIT, config=Config(**SMALL, policy="joint", critic="none"))
     state = ours.init()
     net = state.agent.policy.net
     assert isinstance(net, Joint)
-    theirs = Learner.of(BANDIT, config=Config(**SMALL, critic="none"), policy=same_as_ours(net))
+    theirs = Learner.of(BANDIT, config=Config(**SMALL, policy="joint", critic="none"), policy=same_as_ours(net))
     first, _ = jax.jit(ours.update)(state)
     second, _ = jax.jit(theirs.update)(theirs.init())
     for a, b in zip(jax.tree.leaves(first.agent), jax.tree.leaves(second.agent), strict=True):
