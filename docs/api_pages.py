@@ -48,7 +48,7 @@ MORE = {
     "learning": "advantages.Estimates diagnostics.Evidence",
     "problems": "search_optimum.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
-        animation.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
+        film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
     "factorax_paper.harness": """experiment.Experiment experiment.reproduce claims.Claim claims.published
         claims.collected bandit_engine.BanditMethod bandit_engine.BanditLearner bandit_engine.Runs noise.gaussian_pair
         ball.radius ball.noise_of_update sweep.Search sweep.Job sweep.run""",
@@ -61,7 +61,7 @@ MAIN = """InfluenceNetwork wrap FactoredPPO credit factor_baseline discover clos
 
 OPTIONS = {
     "factorax.InfluenceNetwork": ":exclude-members: form",
-    "factorax.StructureWarning": ":no-members:",
+    "factorax.structure.StructureWarning": ":no-members:",
     "factorax.gradients.ProductFormError": ":no-members:",
     "factorax.gradients.VarianceReport": ":no-show-inheritance:",
     "factorax.gradients.Estimate": ":no-members:",
@@ -69,7 +69,7 @@ OPTIONS = {
     "factorax_paper.market.Optimum": ":members: value, rule",
     "factorax_traffic.LaneProblem": ":members: influence",
     "factorax_traffic.city.CityEnv": ":members: reset, step, influence, local, score",
-    "factorax.BatchedSimulator": ":members: reset, step",
+    "factorax.integrations.BatchedSimulator": ":members: reset, step",
     "factorax.integrations.FactoredVector": ":members: reset, step",
     "factorax.runs.Interval": ":special-members: __truediv__",
 }
