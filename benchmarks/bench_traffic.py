@@ -1,7 +1,7 @@
 """The lane simulator compared with SUMO at equal observations and targets, and with itself on larger grids; SUMO's
 environment compared with bare SUMO and with sumo-rl.
 
-SUMO is optional: without it (``pip install 'factorax[sumo]'``) its rows are left out, and so are those of sumo-rl
+SUMO is optional: without it (``pip install 'factorax-traffic[sumo]'``) its rows are left out, and so are those of sumo-rl
 without its environment, which `make bench` creates.
 """
 

@@ -1,10 +1,14 @@
-"""Sphinx configuration. The site loads nothing from other hosts, and its figures are drawn by the code of its pages."""
+"""Sphinx configuration. The site loads nothing from other hosts, and its figures are drawn by the code of its pages.
+
+It has the pages of all three distributions: `traffic` and `paper` are symbolic links to the folders of their pages.
+"""
 
 import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "paper" / "docs"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import api_pages
@@ -85,6 +89,13 @@ def escape_bars(app, what, name, obj, options, lines):
     lines[:] = "".join(parts).split("\n")
 
 
+def readme_links(app, path, parent, content):
+    """Let links of README.md to pages of the other distributions lead to their pages of the site."""
+    text = content[0].replace("](packages/traffic/docs/", "](docs/traffic/")
+    content[0] = text.replace("](paper/docs/", "](docs/paper/")
+
+
 def setup(app):
+    app.connect("include-read", readme_links)
     app.connect("autodoc-process-docstring", escape_bars)
     app.connect("missing-reference", api_pages.resolve_alias)

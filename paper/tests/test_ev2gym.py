@@ -15,14 +15,14 @@ from factorax.integrations import ev2gym
 pytestmark = [pytest.mark.ev2gym, pytest.mark.filterwarnings("ignore")]  # of their own they have many
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    pytest.importorskip("ev2gym.models.ev2gym_env", reason="EV2Gym is an extra: factorax[ev2gym]", exc_type=ImportError)
+    pytest.importorskip("ev2gym.models.ev2gym_env", reason="EV2Gym is an extra: factorax-paper[ev2gym]", exc_type=ImportError)
 
 DAY = {"day": 3}
 
 
 @pytest.fixture(scope="module")
 def example():
-    path = Path(__file__).parents[2] / "examples" / "ev2gym_chargers.py"
+    path = Path(__file__).parents[1] / "examples" / "ev2gym_chargers.py"
     spec = spec_from_file_location("ev2gym_chargers", path)
     assert spec is not None
     assert spec.loader is not None

@@ -7,7 +7,7 @@ import pytest
 from factorax_paper.search_with_states import draw_targets
 
 import factorax as fx
-from factorax.problems import contextual_search
+from factorax_paper.search_with_states import contextual_search
 
 
 @pytest.mark.parametrize("norm", [1, 2])

@@ -169,7 +169,7 @@ def running(pid):
 
 @pytest.mark.sumo
 def test_a_killed_simulation_of_sumo_leaves_no_trace():
-    pytest.importorskip("libsumo", reason="SUMO is an extra: factorax[sumo]")
+    pytest.importorskip("libsumo", reason="SUMO is an extra: factorax-traffic[sumo]")
     from factorax_traffic import Traffic
     from factorax_traffic.sumo import TrafficEnv
 

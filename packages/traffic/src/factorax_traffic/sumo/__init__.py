@@ -1,4 +1,4 @@
-"""The benchmark in SUMO; needs ``pip install 'factorax[sumo]'``."""
+"""The benchmark in SUMO; needs ``pip install 'factorax-traffic[sumo]'``."""
 
 from .env import TrafficEnv as TrafficEnv
 from .env import make_traffic as make_traffic
