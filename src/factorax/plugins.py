@@ -73,6 +73,7 @@ class Command:
     about: str
 
 
+_KERNELS: list[str] = []
 _FAMILIES: dict[str, Family] = {}
 _COMMANDS: dict[str, Command] = {}
 
@@ -118,6 +119,21 @@ def register_command(name: str, function: str, about: str) -> None:
     _COMMANDS[name] = command
 
 
+def register_kernels(module: str) -> None:
+    """Register a module with kernels for the layers of networks on an accelerator.
+
+    It has ``can_fuse(rows, kernels, activation)``, and, where that holds, ``fused(x, kernels, biases, activation)``
+    with its gradient and ``forward(…)`` without. `factorax_traffic.kernels` is an example.
+    """
+    _KERNELS[:] = [module]
+
+
+def kernels() -> Any:
+    """Return the module that was registered by `register_kernels`, or None."""
+    _load()
+    return import_module(_KERNELS[0]) if _KERNELS else None
+
+
 def families() -> Mapping[str, Family]:
     """Return all families by prefix, those of installed plug-ins included."""
     _load()
@@ -137,6 +153,12 @@ def family_of(problem: str) -> Family | None:
     ('chain', None)
     """
     return families().get(problem.partition(":")[0])
+
+
+def reference_controller(problem: str) -> str:
+    """Return the name of the controller that policies on a problem are compared with, or ''."""
+    family = family_of(problem)
+    return family.controllers[0] if family is not None and family.controllers else ""
 
 
 def controller_names() -> list[str]:

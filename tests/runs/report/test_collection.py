@@ -5,6 +5,7 @@ import json
 import pytest
 from runs.report.run_folders import improving, write_run
 
+from factorax import plugins
 from factorax.runs.report.collection import Played, collect, grouped, sanitised
 from factorax.runs.report.sources import read_sources
 from factorax.runs.statistics import Interval
@@ -70,14 +71,16 @@ def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
     assert any("not finite" in note for note in report["notes"])
 
 
-def test_what_was_played_earlier_is_used_again(tmp_path):
-    run = write_run(tmp_path / "run", problem="traffic:1x2")
-    film = {"kind": "film", "name": "1x2 lights", "film": {"scenes": []}}
-    played = Played(baselines={"traffic:1x2": Interval(-5.0, -6.0, -4.0)}, acting=[film])
+def test_what_was_played_earlier_is_used_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
+    plugins.register("shops", "factorax.problems.families:chain", controllers=("greedy",))
+    run = write_run(tmp_path / "run", problem="shops:3")
+    film = {"kind": "film", "name": "three shops", "film": {"scenes": []}}
+    played = Played(baselines={"shops:3": Interval(-5.0, -6.0, -4.0)}, acting=[film])
     report = collect([run], play=False, played=played)
     assert report["films"] == [{"scenes": []}]
     chart = report["charts"][report["curves"][0]["chart"]]
-    assert chart["series"][-1]["name"] == "controller gap-out"
+    assert chart["series"][-1]["name"] == "controller greedy"
     assert set(chart["series"][-1]["y"]) == {-5.0}
     assert played.acting == [film]
 

@@ -10,7 +10,7 @@ from runs.report.run_folders import improving, write_run
 from factorax.runs.report.collection import grouped
 from factorax.runs.report.sources import read_sources
 from factorax.runs.report.verdict import run_verdicts
-from factorax.runs.statistics import Interval, iqm
+from factorax.runs.statistics import iqm
 
 
 def verdicts(folder, **options):
@@ -112,10 +112,3 @@ def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
     write_run(tmp_path / "run", metrics=rows)
     (verdict,) = verdicts(tmp_path).values()
     assert verdict.sentences == ("Factored PPO on chain:3: no episode has ended yet.",)
-
-
-def test_a_controller_that_was_scored_is_the_baseline_of_traffic(tmp_path):
-    write_run(tmp_path / "run", problem="traffic:1x2")
-    baselines = {"traffic:1x2": Interval(-5.0, -6.0, -4.0)}
-    (verdict,) = verdicts(tmp_path, baselines=baselines).values()
-    assert "against −5 [−6, −4] of the controller gap-out (10 episodes)" in verdict.sentences[0]

@@ -27,16 +27,9 @@ def register() -> None:
         "sumo", f"{here}.families:sumo", example="sumo:3x3", files=f"{here}.families:sumo_reads_files", **grids
     )
     factorax.plugins.register("resco", f"{here}.families:resco", example="resco:cologne8", files=plain)
+    factorax.plugins.register_kernels(f"{here}.kernels")
     factorax.plugins.register_command(
         "watch",
         f"{here}.commands:watch",
         "Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI.",
     )
-
-
-def register_environments() -> None:
-    """Register the Gymnasium environment, which needs SUMO only when it is created."""
-    import gymnasium as gym
-
-    if "factorax/Traffic-v0" not in gym.registry:
-        gym.register("factorax/Traffic-v0", f"{__package__}.sumo:make_traffic")

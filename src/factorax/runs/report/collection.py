@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ...plugins import reference_controller
 from ...spec import Spec
 from ...structure.labels import counted, printable, some
 from ..compare import name_groups
 from ..gain import role_of
 from ..statistics import Interval
 from . import networks
-from .acting import CONTROLLER, acting_section
+from .acting import acting_section
 from .curves import group_curves
 from .experiments import discovery_verdict, experiment_section, experiment_verdict
 from .reproduction import reproduction_section
@@ -241,7 +242,8 @@ def _curve_charts(
             if problem in baselines:
                 longest = max(series, key=lambda each: each["x"]["steps"][-1])
                 level = [float(f"{baselines[problem].mean:.6g}")] * len(longest["y"])
-                series.append({"name": f"controller {CONTROLLER}", "x": longest["x"], "y": level, "dashed": True})
+                name = f"controller {reference_controller(problem)}"
+                series.append({"name": name, "x": longest["x"], "y": level, "dashed": True})
             chart = {"title": problem, "axes": AXES, "y": "episode return", "series": series}
             drawn.append({"name": problem, "chart": _add(charts, "curves", chart), "groups": len(series)})
     return drawn

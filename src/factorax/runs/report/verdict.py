@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plugins import family_of, imported
+from ...plugins import family_of, imported, reference_controller
 from ...structure.labels import counted
 from ..compare import Group
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
@@ -147,8 +147,7 @@ def _baseline(
     if vanilla is not None:
         seeds = counted(len(vanilla.final), "seed")
         parts.append(f"{iqm(vanilla.final)} of vanilla PPO with the same settings ({seeds})")
-    family = family_of(group.problem)
-    controller = family.controllers[0] if family is not None and family.controllers else ""
+    family, controller = family_of(group.problem), reference_controller(group.problem)
     if family is not None and family.returns and controller and play and group.problem not in baselines:
         try:
             with warnings.catch_warnings(action="ignore"):
