@@ -45,7 +45,7 @@ MODULES = (
 
 MORE = {
     "factorax.structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
-    "factorax.learning": "advantages.Estimates diagnostics.Evidence adaptive.LARGEST",
+    "factorax.learning": "advantages.Estimates diagnostics.Evidence",
     "factorax.problems": "search_optimum.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         animation.animate drawing.draw_influence sumo.TrafficEnv sumo.OwnTrafficEnv sumo.parallel.TrafficParallelEnv""",
@@ -56,6 +56,10 @@ MORE = {
         search_with_states.contextual_search""",
 }
 """Names in modules of a package that the pages explain and that it does not re-export."""
+
+MAIN = """InfluenceNetwork wrap FactoredPPO credit factor_baseline discover close_over check_problem variance_report
+    report"""
+"""The names that most users need: the first table of the index."""
 
 OPTIONS = {
     "factorax.InfluenceNetwork": ":exclude-members: form",
@@ -177,12 +181,16 @@ def page(path: str, names: list[str]) -> str:
     return f"# {title(path)}\n\n{inspect.getdoc(module)}\n\n```{{eval-rst}}\n{directives}\n```\n"
 
 
+def table(names: list[str]) -> str:
+    """Return a table of names, with links and their first sentences."""
+    rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
+    return f"| name | description |\n|---|---|\n{rows}"
+
+
 def index(pages: dict[str, list[str]]) -> str:
     """Return a table of all names of every module, with links."""
-    parts = []
-    for path, names in pages.items():
-        rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
-        parts.append(f"## [{title(path)}](api/{file_name(path)}.md)\n\n| name | description |\n|---|---|\n{rows}")
+    parts = ["## The names that most users need\n\n" + table([f"factorax.{name}" for name in MAIN.split()])]
+    parts += [f"## [{title(path)}](api/{file_name(path)}.md)\n\n{table(names)}" for path, names in pages.items()]
     tree = "\n".join(f"api/{file_name(path)}" for path in pages)
     return "\n".join(parts) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 

@@ -116,27 +116,6 @@ BORDERS = (
         },
     ),
     Border(
-        "InfluenceNetwork.factor",
-        NET.factor,
-        {"factorisation": [["a1"], ["a2"]]},
-        {
-            "factorisation": (
-                fx.Factorisation([[0], [1, 2]], 3),
-                *(Named(groups, "groups") for groups in (None, 3, "ab", [["a1"]], [["a1", "b"]], [[0, 1]])),
-                *(Named(groups, "groups") for groups in ([["a1"], ["a1", "a2"]], [["a1", "a2"], []])),
-            )
-        },
-    ),
-    Border(
-        "InfluenceNetwork.select",
-        NET.select,
-        {},
-        {
-            "actions": ("a1", 3, ["a9"], ["a1", "a1"], []),
-            "targets": ("psi1", 3, ["phi1"], ["psi1", "psi1"], []),
-        },
-    ),
-    Border(
         "InfluenceNetwork.save",
         NET.save,
         {"path": "net.json"},
@@ -312,9 +291,6 @@ BORDERS = (
     ),
     Border("FactoredPPO.save", method("save"), {"path": "model"}, {"path": (*NOT_PATHS, "no-such/model")}),
     Border("FactoredPPO.load", fx.FactoredPPO.load, {}, {"path": (*NOT_PATHS, "no-such-file")}),
-    Border(
-        "FactoredPPO.on", method("on"), {"problem": CHAIN}, {"problem": (None, 3, "no-such-problem", problems.chain(3))}
-    ),
     Border(
         "report",
         fx.report,
