@@ -121,6 +121,18 @@ def without_code(sources: Iterable[Path]) -> list[str]:
     return [name for name, text in texts.items() if text.count("\n```text\n") != compared[name]]
 
 
+def broken_links(sources: Iterable[Path]) -> list[str]:
+    """Links and images of pages that are no files of the repository, except for what is generated."""
+    broken = []
+    for path in sources:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"\]\(([^)#\s]+)[^)]*\)|^```\{(?:image|include)\} (\S+)", text, re.MULTILINE)
+        links = [link for pair in found for link in pair if link and "://" not in link]
+        links = [link for link in links if "_generated/" not in link and "reference/api/" not in link]
+        broken += [f"{path.name}: {link}" for link in links if not (path.parent / link).exists()]
+    return broken
+
+
 def agrees(printed: str, shown: str) -> bool:
     """Word for word the same, but that a number may differ by one in its last place: processors round differently."""
     words = list(zip(printed.split(), shown.split(), strict=False))

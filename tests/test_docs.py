@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from printed import DOCS, ROOT, agrees, check_page, page_params, pages_with_code, runs_of, without_code
+from printed import DOCS, ROOT, agrees, broken_links, check_page, page_params, pages_with_code, runs_of, without_code
 
 import make_figures  # isort: skip
 import notebooks  # isort: skip
@@ -44,6 +44,10 @@ def test_page_prints_what_it_shows(page, runs):
 
 def test_every_text_block_is_the_output_of_code():
     assert without_code(SOURCES) == []
+
+
+def test_links_lead_to_files_of_the_repository():
+    assert broken_links([ROOT / "README.md", *SOURCES]) == []
 
 
 def test_every_tutorial_offers_its_notebook():

@@ -15,7 +15,10 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
-LINKS = {MATHEMATICS: "[Counter-examples](../explanation/departures.md)", "ev2gym_chargers": "[The example](ev2gym.md)"}
+LINKS = {
+    MATHEMATICS: "[Counter-examples](../../docs/explanation/departures.md)",
+    "ev2gym_chargers": "[The example](ev2gym.md)",
+}
 """Links of claims that no experiment decides."""
 
 FIGURE_PAGES = {

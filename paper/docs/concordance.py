@@ -354,7 +354,7 @@ def row(item: Item, claims: list[Claim], figures: dict[str, str]) -> str:
     """Return the row of an item."""
     names = "<br>".join(f"{{py:obj}}`~{dotted(name)}`" for name in item.names)
     tests = "<br>".join(f"`{test.partition('tests/')[2].split('::')[-1]}`" for test in item.tests)
-    departures = "<br>".join(f"[{heading(anchor)}](../explanation/{anchor})" for anchor in item.departures)
+    departures = "<br>".join(f"[{heading(anchor)}](../../docs/explanation/{anchor})" for anchor in item.departures)
     verdicts = [f"[{claim.verdict}](claims.md#{claim.experiment})" for claim in claims_of(item, claims)]
     counted = "<br>".join(
         f"{text} ({verdicts.count(text)})" if verdicts.count(text) > 1 else text for text in dict.fromkeys(verdicts)

@@ -3,7 +3,6 @@
 `docs/conf.py` runs this file at every build.
 """
 
-
 from claims_table import FIGURE_PAGES, HERE
 from PIL import Image
 
@@ -69,7 +68,7 @@ def card(name: str, title: str) -> str:
     """Return the card of an experiment: it links to the figure's section and names the command."""
     link = f"{FIGURE_PAGES[name].replace('.md', '.html')}#{name}"
     return (
-        f":::{{grid-item-card}} {title}\n:link: {link}\n:img-top: ../{thumbnail(name)}\n:img-alt: {title}\n\n"
+        f":::{{grid-item-card}} {title}\n:link: {link}\n:img-top: ../../docs/{thumbnail(name)}\n:img-alt: {title}\n\n"
         f"`factorax reproduce {name} --budget paper`\n:::\n"
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from factorax_paper.experiments import NAMES
 from factorax_paper.harness.claims import published
-from printed import ROOT, check_page, page_params, pages_with_code, runs_of, without_code
+from printed import ROOT, broken_links, check_page, page_params, pages_with_code, runs_of, without_code
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -32,6 +32,10 @@ def test_page_prints_what_it_shows(page, runs):
 
 def test_every_text_block_is_the_output_of_code():
     assert without_code(SOURCES) == []
+
+
+def test_links_lead_to_files_of_the_repository():
+    assert broken_links(SOURCES) == []
 
 
 def test_every_claim_is_in_the_table_with_its_command():

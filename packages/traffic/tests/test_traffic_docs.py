@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from printed import check_page, page_params, pages_with_code, runs_of, without_code
+from printed import broken_links, check_page, page_params, pages_with_code, runs_of, without_code
 
 SOURCES = list((Path(__file__).parents[1] / "docs").glob("*.md"))
 PAGES = pages_with_code(SOURCES)
@@ -19,3 +19,7 @@ def test_page_prints_what_it_shows(page, runs):
 
 def test_every_text_block_is_the_output_of_code():
     assert without_code(SOURCES) == []
+
+
+def test_links_lead_to_files_of_the_repository():
+    assert broken_links(SOURCES) == []
