@@ -51,7 +51,7 @@ def train_seeds(folder):
 
 def train_rddl(folder):
     config = Config(total_timesteps=24 * 20, bounded="clip", **SMALL)
-    with pytest.warns(fx.StructureWarning, match="all actors read the full observation"):
+    with pytest.warns(fx.structure.StructureWarning, match="all actors read the full observation"):
         runs.train("rddl:HVAC_ippc2023/1", config, folder / "rddl", progress_bar=False)
     return [folder / "rddl"]
 

@@ -1,5 +1,8 @@
 """HTML reports of runs, groups of seeds, methods, experiments and discoveries."""
 
-from .collection import collect as collect
-from .live import LiveReport as LiveReport
-from .writing import report as report
+from ..._lazy import lazy_imports
+
+with lazy_imports(__name__):
+    from .collection import collect as collect
+    from .live import LiveReport as LiveReport
+    from .writing import report as report
