@@ -51,7 +51,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
         Item(
             "Def. 2.2",
             "Partition map σ and its complement",
-            ("PartitionMap",),
+            ("structure.PartitionMap",),
             ("tests/structure/test_partition.py::test_merge_undoes_the_split_of_tuples_and_lists",),
         ),
         Item(
@@ -134,7 +134,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
     "Equations": (
         Item("eq. 1", "Policy gradient theorem with a baseline b(s)", ("gradients.vanilla",), (UNBIASED,), (GIVEN,)),
         Item("eq. 2", "The VPG estimator", ("gradients.vanilla",), (UNBIASED,)),
-        Item("eq. 3", "Objective ψ = Σⱼ λⱼ ψⱼ", ("Spec", "problems.Problem"), ("tests/test_spec.py",), (RETURNS,)),
+        Item("eq. 3", "Objective ψ = Σⱼ λⱼ ψⱼ", ("spec.Spec", "problems.Problem"), ("tests/test_spec.py",), (RETURNS,)),
         Item("eq. 4", "Set of targets Ψ", ("InfluenceNetwork",), ("tests/structure/test_network.py",)),
         Item(
             "eq. 5",
