@@ -64,9 +64,8 @@ def test_references_of_pages_lead_to_documented_names(documented):
 
 def test_every_package_is_in_the_reference_or_internal():
     packages = {path.parent.name for path in (ROOT / "src" / "factorax").glob("*/__init__.py")}
-    assert packages - {path.split(".")[1] for path in api_pages.MODULES if path.startswith("factorax.")} == {
-        "cli"
-    }  # which has its own page
+    in_reference = {path.split(".")[1] for path in api_pages.MODULES if path.startswith("factorax.")}
+    assert packages - in_reference == {"cli"}  # which has its own page
 
 
 def test_every_command_and_every_option_is_on_the_page_of_the_command_line():
