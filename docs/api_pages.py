@@ -48,7 +48,7 @@ MORE = {
     "factorax.learning": "advantages.Estimates diagnostics.Evidence",
     "factorax.problems": "search_optimum.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
-        animation.animate drawing.draw_influence sumo.TrafficEnv sumo.OwnTrafficEnv sumo.parallel.TrafficParallelEnv""",
+        film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
     "factorax_paper": """harness.experiment.Experiment harness.experiment.reproduce harness.claims.Claim
         harness.claims.published harness.claims.collected harness.bandit_engine.BanditMethod
         harness.bandit_engine.BanditLearner harness.bandit_engine.Runs harness.noise.gaussian_pair harness.ball.radius
