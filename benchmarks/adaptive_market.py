@@ -3,7 +3,7 @@
     python -m benchmarks.adaptive_market                                 # all variants, two seeds, minutes of one core
     python -m benchmarks.adaptive_market adaptive copies --seeds 10
 
-Settings are those of the experiment ``relatives``; the table is in docs/explanation/relatives.md.
+Settings are those of the experiment ``relatives``; the table is in paper/docs/relatives.md.
 """
 
 import dataclasses

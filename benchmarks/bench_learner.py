@@ -160,9 +160,7 @@ def scaling() -> Iterator[Row]:
     """Measure time per factor and step as the number of factors grows."""
     per_factor = []
     for side in (3, 10, 100):
-        config = Config(
-            identity=8, critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32)
-        )
+        config = Config(identity=8, critic="factor", n_envs=4, n_steps=8, batch_size=32, n_epochs=1, hidden=(32, 32))
         learner = Learner.of(queues(side, side), None, config)
         state, program = learner.init(0), Program(learner)
         (taken,) = medians(lambda p=program, s=state: jax.block_until_ready(p.update(s)[1]), repeats=5)

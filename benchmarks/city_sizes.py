@@ -1,4 +1,5 @@
-"""Train synthetic cities with many lights through Ray; measure memory and speed for the table in docs/guides/cities.md.
+"""Train synthetic cities with many lights through Ray; measure memory and speed for the table in
+packages/traffic/docs/cities.md.
 
     python -m benchmarks.city_sizes 10 20        # 100 and 400 lights
 

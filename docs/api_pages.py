@@ -16,44 +16,46 @@ FOLDER = HERE / "reference" / "api"
 INDEX = HERE / "_generated" / "api.md"
 
 MODULES = (
-    "structure",
-    "structure.patterns",
-    "structure.gallery",
-    "_credit",
-    "gradients",
-    "discovery",
-    "learning",
-    "runs",
-    "runs.statistics",
-    "runs.report",
-    "problems",
-    "integrations",
-    "integrations.rllib",
-    "rollouts",
-    "spec",
-    "spaces",
-    "distributions",
-    "observations",
+    "factorax.structure",
+    "factorax.structure.patterns",
+    "factorax.structure.gallery",
+    "factorax._credit",
+    "factorax.gradients",
+    "factorax.discovery",
+    "factorax.learning",
+    "factorax.runs",
+    "factorax.runs.statistics",
+    "factorax.runs.report",
+    "factorax.plugins",
+    "factorax.problems",
+    "factorax.integrations",
+    "factorax.integrations.rllib",
+    "factorax.rollouts",
+    "factorax.spec",
+    "factorax.spaces",
+    "factorax.distributions",
+    "factorax.observations",
     "factorax_traffic",
     "factorax_traffic.city",
-    "factorax_paper.market",
+    "factorax_paper",
     "factorax_paper.experiments",
-    "factorax_paper.harness",
+    "factorax_paper.market",
 )
-"""Public modules, in the order of the index, those of the library without `factorax`. `_credit` is public through
-`factorax.credit`."""
+"""Public modules of the three distributions, in the order of the index. `_credit` is public as `factorax.credit`."""
 
 MORE = {
-    "structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
-    "learning": "advantages.Estimates diagnostics.Evidence",
-    "problems": "search_optimum.best_action",
+    "factorax.structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
+    "factorax.learning": "advantages.Estimates diagnostics.Evidence",
+    "factorax.problems": "search_optimum.best_action",
     "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
         film.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
-    "factorax_paper.harness": """experiment.Experiment experiment.reproduce claims.Claim claims.published
-        claims.collected bandit_engine.BanditMethod bandit_engine.BanditLearner bandit_engine.Runs noise.gaussian_pair
-        ball.radius ball.noise_of_update sweep.Search sweep.Job sweep.run""",
+    "factorax_paper": """harness.experiment.Experiment harness.experiment.reproduce harness.claims.Claim
+        harness.claims.published harness.claims.collected harness.bandit_engine.BanditMethod
+        harness.bandit_engine.BanditLearner harness.bandit_engine.Runs harness.noise.gaussian_pair harness.ball.radius
+        harness.ball.noise_of_update harness.sweep.Search harness.sweep.Job harness.sweep.run
+        search_with_states.contextual_search""",
 }
-"""Names that the pages explain and that are not re-exported by their package."""
+"""Names in modules of a package that the pages explain and that it does not re-export."""
 
 MAIN = """InfluenceNetwork wrap FactoredPPO credit factor_baseline discover close_over check_problem variance_report
     report"""
@@ -75,29 +77,20 @@ OPTIONS = {
 }
 """Options of directives: most leave out members of base classes of other packages."""
 
+_PACKAGES = ("factorax", "factorax_traffic", "factorax_paper")
 _HELPERS = ("factorax._checks", "factorax._lazy")
-
-
-def full_name(short: str) -> str:
-    """Return the dotted name of a module of `MODULES`."""
-    return short if short.startswith("factorax_") else f"factorax.{short}".rstrip(".")
-
-
-def title(short: str) -> str:
-    """Return the title of the page of a module."""
-    return "Credit" if short == "_credit" else full_name(short)
 
 
 def public_names(module: ModuleType) -> dict[str, Any]:
     """Return the public names of a module: what it defines, and what a package re-exports."""
-    package, top = hasattr(module, "__path__"), module.__name__.split(".")[0]
+    package = hasattr(module, "__path__")
     names = {}
     for name in dir(module):
         value = getattr(module, name)
         home = getattr(value, "__module__", None)
         if name.startswith("_") or inspect.ismodule(value) or not callable(value) or home is None:
             continue
-        if home == module.__name__ or (package and home.split(".")[0] == top and home not in _HELPERS):
+        if home == module.__name__ or (package and home.split(".")[0] in _PACKAGES and home not in _HELPERS):
             names[name] = value
     return names
 
@@ -109,14 +102,14 @@ def documented() -> dict[str, list[str]]:
     top = {id(value): f"factorax.{name}" for name, value in public_names(factorax).items()}
     listed: set[int] = set()
     pages = {}
-    for short in MODULES:
-        path = full_name(short)
-        values = {f"{path}.{name}": value for name, value in public_names(importlib.import_module(path)).items()}
-        more = [f"{path}.{name}" for name in MORE.get(short, "").split()]
+    for path in MODULES:
+        module = importlib.import_module(path)
+        values = {f"{path}.{name}": value for name, value in public_names(module).items()}
+        more = [f"{path}.{name}" for name in MORE.get(path, "").split()]
         values |= {name: find(name) for name in more}
         new = {name: value for name, value in values.items() if id(value) not in listed}
         listed |= {id(value) for value in new.values()}
-        pages[short] = [top.get(id(value), name) for name, value in new.items()]
+        pages[path] = [top.get(id(value), name) for name, value in new.items()]
     return pages
 
 
@@ -124,8 +117,7 @@ def aliases() -> dict[str, str]:
     """Return the documented name for every other public path of the same object."""
     names = {id(find(name)): name for page in documented().values() for name in page}
     other = {}
-    for short in ("", *MODULES):
-        path = full_name(short)
+    for path in ("factorax", *MODULES):
         for name, value in public_names(importlib.import_module(path)).items():
             if id(value) in names and names[id(value)] != f"{path}.{name}":
                 other[f"{path}.{name}"] = names[id(value)]
@@ -168,11 +160,25 @@ def directive(name: str) -> str:
     return f".. auto{kind}:: {name}{options}"
 
 
-def page(short: str, names: list[str]) -> str:
+def title(path: str) -> str:
+    """Return the heading of a module."""
+    return "Credit" if path == "factorax._credit" else path
+
+
+def file_name(path: str) -> str:
+    """Return the name of the page of a module, without its extension.
+
+    >>> file_name("factorax._credit"), file_name("factorax_traffic.city")
+    ('credit', 'factorax_traffic.city')
+    """
+    return path.removeprefix("factorax.").strip("_")
+
+
+def page(path: str, names: list[str]) -> str:
     """Return the page of a module."""
-    module = importlib.import_module(full_name(short))
+    module = importlib.import_module(path)
     directives = "\n".join(directive(name) for name in names)
-    return f"# {title(short)}\n\n{inspect.getdoc(module)}\n\n```{{eval-rst}}\n{directives}\n```\n"
+    return f"# {title(path)}\n\n{inspect.getdoc(module)}\n\n```{{eval-rst}}\n{directives}\n```\n"
 
 
 def table(names: list[str]) -> str:
@@ -184,9 +190,8 @@ def table(names: list[str]) -> str:
 def index(pages: dict[str, list[str]]) -> str:
     """Return a table of all names of every module, with links."""
     parts = ["## The names that most users need\n\n" + table([f"factorax.{name}" for name in MAIN.split()])]
-    for short, names in pages.items():
-        parts.append(f"## [{title(short)}](api/{short.strip('_')}.md)\n\n{table(names)}")
-    tree = "\n".join(f"api/{short.strip('_')}" for short in pages)
+    parts += [f"## [{title(path)}](api/{file_name(path)}.md)\n\n{table(names)}" for path, names in pages.items()]
+    tree = "\n".join(f"api/{file_name(path)}" for path in pages)
     return "\n".join(parts) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 
 
@@ -210,7 +215,7 @@ def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     INDEX.parent.mkdir(exist_ok=True)
     pages = documented()
-    texts = {FOLDER / f"{short.strip('_')}.md": page(short, names) for short, names in pages.items()}
+    texts = {FOLDER / f"{file_name(path)}.md": page(path, names) for path, names in pages.items()}
     for stale in set(FOLDER.glob("*.md")) - set(texts):
         stale.unlink()
     for path, text in {**texts, INDEX: index(pages)}.items():

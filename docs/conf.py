@@ -1,10 +1,17 @@
-"""Sphinx configuration. The site loads nothing from other hosts, and its figures are drawn by the code of its pages."""
+"""Sphinx configuration. The site loads nothing from other hosts, and its figures are drawn by the code of its pages.
 
+It has the pages of all three distributions: `traffic` and `paper` are symbolic links to the folders of their pages.
+"""
+
+import os
 import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from sphinx.environment import BuildEnvironment
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "paper" / "docs"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import api_pages
@@ -15,6 +22,8 @@ import gallery
 import make_figures
 import notebooks
 import settings_tables
+
+HERE = Path(__file__).parent.resolve()
 
 make_figures.main()
 claims_table.main()
@@ -85,6 +94,28 @@ def escape_bars(app, what, name, obj, options, lines):
     lines[:] = "".join(parts).split("\n")
 
 
+def readme_links(app, path, parent, content):
+    """Make links of README.md to pages of the other distributions relative to `docs`."""
+    content[0] = content[0].replace("](packages/", "](../packages/").replace("](paper/", "](../paper/")
+
+
+def path_in_site(env, filename, docname=None, find=BuildEnvironment.relfn2path):
+    """Return the path of a file that a page refers to, relative to `docs` and absolute.
+
+    Links between pages are relative paths of the repository, so that they work wherever the pages are read. Sphinx
+    follows symbolic links; a page of another distribution is in the site under the name of its link.
+    """
+    path = Path(find(env, filename, docname)[1])
+    for link in (HERE / "traffic", HERE / "paper"):
+        if path.is_relative_to(link.resolve()):
+            path = link / path.relative_to(link.resolve())
+    return os.path.relpath(path, HERE), str(path)
+
+
+BuildEnvironment.relfn2path = path_in_site
+
+
 def setup(app):
+    app.connect("include-read", readme_links)
     app.connect("autodoc-process-docstring", escape_bars)
     app.connect("missing-reference", api_pages.resolve_alias)

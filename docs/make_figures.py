@@ -17,8 +17,8 @@ PAGES = (
     "get-started/tutorial_training.md",  # continues the other parts, and so runs them and draws their figures, too
     "guides/structure.md",
     "explanation/networks.md",
-    "guides/traffic.md",
-    "guides/market.md",
+    "traffic/traffic.md",
+    "paper/market.md",
 )
 PARTS = ("get-started/tutorial.md", "get-started/tutorial_variance.md")
 """Pages that run as parts of a tutorial in `PAGES`, which continues them."""

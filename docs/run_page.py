@@ -7,8 +7,9 @@ Comments at the top of a page are read: ``% needs: torch`` names modules that fa
 ``% continues: part1.md part2.md`` pages whose code runs first, without their output being shown, and ``% trains: long``
 says that a page spends its time in training, not in compiling.
 
-A ```text block that directly follows a ```python block shows what that block prints. Figures are written to the
-current folder, which `make_figures.py` and the tests choose.
+A ```text block that directly follows a ```python block shows what that block prints. A block whose first line is a
+comment with a path, such as ``# tanks/problem.py``, is a file: it is written, not run. Files and figures are written to
+the current folder, which `make_figures.py` and the tests choose.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\s*^```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^```\w+\n# (?P<path>[\w/]+\.(?:py|toml))\n(?P<content>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def header(text: str, key: str) -> list[str]:
@@ -60,17 +62,27 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> list[Block]:
-    """The Python blocks of a page."""
+    """The Python blocks of a page, without those that are files."""
     return [
         Block(text.count("\n", 0, m.start("code")) + 1, m["code"], m["shown"], m.span("shown"))
         for m in _BLOCK.finditer(text)
+        if not _FILE.match(text, m.start())
     ]
+
+
+def files(text: str) -> dict[str, str]:
+    """The files that a page shows, by their path."""
+    return {m["path"]: m["content"] for m in _FILE.finditer(text)}
 
 
 def run(page: Path) -> Iterator[tuple[Block, str]]:
     """Yields every block of a page and what it printed; pages that it continues run first."""
     namespace = {"__name__": page.stem}
     text = page.read_text(encoding="utf-8")
+    for name, content in files(text).items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(content, encoding="utf-8")
+        sys.path.insert(0, os.getcwd())
     for earlier in header(text, "continues"):
         for _ in _run_blocks(page.parent / earlier, namespace):
             pass

@@ -1,94 +1,31 @@
-"""Every page of the documentation runs, and prints what it shows."""
+"""Every page of the library's documentation runs, and prints what it shows. The other distributions test their own."""
 
-import json
 import os
 import re
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
-from importlib.util import find_spec
+import zipfile
 from pathlib import Path
 
 import pytest
-from printed import agrees, check_printed
+from printed import DOCS, ROOT, agrees, broken_links, check_page, page_params, pages_with_code, runs_of, without_code
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
-FORKED_PAGES = Path(__file__).parent / "forked_pages.py"
-sys.path.insert(0, str(DOCS))
-
-import make_figures  # noqa: E402
-import notebooks  # noqa: E402
-import run_page  # noqa: E402
+import make_figures  # isort: skip
+import notebooks  # isort: skip
+import run_page  # isort: skip
 
 SECTIONS = ("get-started", "guides", "reference", "explanation")
 SOURCES = [DOCS / "index.md", *(path for name in SECTIONS for path in (DOCS / name).glob("*.md"))]
-PAGES = {
-    str(path.relative_to(ROOT)): path
-    for path in sorted([ROOT / "README.md", *SOURCES])
-    if run_page.blocks(path.read_text(encoding="utf-8"))
-}
-NEEDS = {page: run_page.needs(path.read_text(encoding="utf-8")) for page, path in PAGES.items()}
-NEEDS |= {str(page.relative_to(ROOT)): ["nbclient", "ipykernel"] for page in notebooks.TUTORIALS}
+PAGES = pages_with_code([ROOT / "README.md", *SOURCES])
 DRAWN = {f"docs/{page}" for page in (*make_figures.PAGES, *make_figures.PARTS)}
 """Pages that run when the site is built: `test_docs_site.py` looks at what they print, so that they run once."""
 MARKS = {"torch": pytest.mark.torch, "stable_baselines3": pytest.mark.sb3, "pyRDDLGym": pytest.mark.rddl}
 MARKS |= dict.fromkeys(("nbclient", "ipykernel"), pytest.mark.slow)
 MARKS |= {"ray": pytest.mark.ray, "ormsgpack": pytest.mark.rllib}  # what RLlib needs and Ray does not
 MARKS |= dict.fromkeys(("gymnax", "jaxmarl", "brax"), pytest.mark.jaxenvs)
+MARKS |= dict.fromkeys(("mo_gymnasium", "mpe2"), pytest.mark.marl)
 
-
-def _param(page):
-    """A page with the marks of the modules it needs, skipped where one is missing."""
-    missing = [module for module in NEEDS[page] if find_spec(module) is None]
-    skip = [pytest.mark.skip(reason=f"{page} needs {', '.join(missing)}")] if missing else []
-    return pytest.param(page, marks=[*(MARKS.get(module, pytest.mark.marl) for module in NEEDS[page]), *skip])
-
-
-def _run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: no page sees another's imports, settings, warnings or files."""
-    environment = run_page.environment(path.read_text(encoding="utf-8"))
-    strict = [] if run_page.needs(path.read_text(encoding="utf-8")) else ["-W", "error"]  # others' code may warn
-    command = [sys.executable, *strict, str(DOCS / "run_page.py"), str(path)]
-    if path in notebooks.TUTORIALS:  # as readers run them who download the notebook
-        command = [sys.executable, str(DOCS / "notebooks.py"), "--run", str(path)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
-
-
-def _run_forked(folders: dict[Path, Path], runs: dict[Path, Future]) -> None:
-    """The same in less time (`forked_pages.py`)."""
-    command = [sys.executable, str(FORKED_PAGES), str(max(1, (os.cpu_count() or 1) - 1))]
-    command += [str(path) for pair in folders.items() for path in pair]
-    try:
-        with subprocess.Popen(command, env=run_page.environment(""), stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                page, code = json.loads(line)
-                folder = folders[Path(page)]
-                printed, errors = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
-                runs[Path(page)].set_result(subprocess.CompletedProcess(page, code, printed, errors))
-    finally:
-        for run in runs.values():
-            if not run.done():
-                run.set_exception(RuntimeError(f"{FORKED_PAGES.name} ended before the page did"))
-
-
-@pytest.fixture(scope="module")
-def runs(request, tmp_path_factory):
-    """The pages that this session tests, as many at a time as there are processors: most of it is compiling."""
-    items = [item for item in request.session.items if "runs" in item.fixturenames]
-    wanted = [item.callspec.params["page"] for item in items if item.get_closest_marker("skip") is None]
-    folders = {page: tmp_path_factory.mktemp("page") for page in wanted}
-    texts = {page: PAGES[page].read_text(encoding="utf-8") for page in wanted}
-    alone = {page for page in wanted if PAGES[page] in notebooks.TUTORIALS or "ray" in NEEDS[page]}
-    alone |= {page for page in wanted if run_page.header(texts[page], "trains")}
-    plain = [page for page in wanted if page not in alone] if hasattr(os, "fork") else []
-    futures = {page: Future() for page in plain}
-    with ThreadPoolExecutor(2) as pool:
-        if plain:
-            of_paths = {PAGES[page]: futures[page] for page in plain}
-            pool.submit(_run_forked, {PAGES[page]: folders[page] for page in plain}, of_paths)
-        others = (page for page in wanted if page not in futures)
-        yield futures | {page: pool.submit(_run, PAGES[page], folders[page]) for page in others}
+runs = runs_of(PAGES)
 
 
 def test_printed_numbers_may_differ_by_one_in_the_last_place():
@@ -100,19 +37,17 @@ def test_printed_numbers_may_differ_by_one_in_the_last_place():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [_param(page) for page in PAGES if page not in DRAWN])
-def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
-    done = runs[page].result()
-    assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"
-    check_printed(PAGES[page], json.loads(done.stdout))
+@pytest.mark.parametrize("page", page_params({page: PAGES[page] for page in PAGES if page not in DRAWN}, MARKS))
+def test_page_prints_what_it_shows(page, runs):
+    check_page(PAGES[page], runs[page])
 
 
 def test_every_text_block_is_the_output_of_code():
-    """A text block that follows no Python block is never compared with anything; a typo in a fence would hide one."""
-    for path in SOURCES:
-        text = path.read_text(encoding="utf-8")
-        compared = [block for block in run_page.blocks(text) if block.shown is not None]
-        assert text.count("\n```text\n") == len(compared), path.name
+    assert without_code(SOURCES) == []
+
+
+def test_links_lead_to_files_of_the_repository():
+    assert broken_links([ROOT / "README.md", *SOURCES]) == []
 
 
 def test_every_tutorial_offers_its_notebook():
@@ -124,6 +59,31 @@ def test_every_tutorial_offers_its_notebook():
             assert block.code.strip() in code
         text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         assert not re.search(r"\{(py:|image|download|toctree)|\.md[)#]", text), page.name
+
+
+@pytest.mark.slow
+def test_family_of_the_page_works_once_its_package_is_installed(tmp_path):
+    for name, content in run_page.files((DOCS / "guides" / "own_family.md").read_text(encoding="utf-8")).items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=tmp_path / "source", check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("tanks-*.whl"))) as wheel:
+        wheel.extractall(tmp_path / "site")
+
+    def factorax(*arguments):
+        path = os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-m", "factorax.cli", *arguments]
+        environment = run_page.environment("") | {"PYTHONPATH": path}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, encoding="utf-8")
+
+    trained = factorax("train", "tanks:4", "--total-timesteps", "320", "--out", "run")
+    assert trained.returncode == 0, trained.stderr
+    assert "preset tanks" in trained.stdout + trained.stderr
+    assert '"near:2"' in Path(tmp_path, "run", "config.json").read_text(encoding="utf-8")
+    assert "tanks:4" in factorax("evaluate", "run", "--episodes", "2").stdout
+    assert "proportional" in factorax("evaluate", "proportional", "--problem", "tanks:4").stdout
 
 
 @pytest.mark.torch

@@ -24,7 +24,7 @@ DAY = {"day": 3}
 
 @pytest.fixture(scope="module")
 def example():
-    path = Path(__file__).parents[2] / "examples" / "ev2gym_chargers.py"
+    path = Path(__file__).parents[1] / "examples" / "ev2gym_chargers.py"
     spec = spec_from_file_location("ev2gym_chargers", path)
     assert spec is not None
     assert spec.loader is not None

@@ -110,16 +110,16 @@ def _evidence(network):
 @pytest.mark.parametrize("change", [lambda net: net, lambda net: net.relabel(["x", "y"])])
 def test_a_network_found_in_open_loop_warns_with_local_observations(change):
     with pytest.warns(fx.structure.StructureWarning, match=r"network: .*open loop.*policy=model"):
-        fx.FactoredPPO(chain(2), change(found_in_open_loop()), local=lambda obs: obs[..., None], **SMALL)
+        fx.FactoredPPO(chain(2), change(found_in_open_loop()), local=lambda obs: obs[..., :2, None], **SMALL)
 
 
 @pytest.mark.parametrize(
     ("network", "settings"),
     [
         (found_in_open_loop(), {"local": None}),
-        (found_in_open_loop(), {"local": lambda obs: obs[..., None], "estimator": "vanilla"}),
-        (found_in_open_loop(((1, 1), (1, 1))), {"local": lambda obs: obs[..., None]}),
-        (fx.InfluenceNetwork.identity(2), {"local": lambda obs: obs[..., None]}),
+        (found_in_open_loop(), {"local": lambda obs: obs[..., :2, None], "estimator": "vanilla"}),
+        (found_in_open_loop(((1, 1), (1, 1))), {"local": lambda obs: obs[..., :2, None]}),
+        (fx.InfluenceNetwork.identity(2), {"local": lambda obs: obs[..., :2, None]}),
     ],
     ids=["no local observations", "vanilla", "every edge", "not discovered"],
 )

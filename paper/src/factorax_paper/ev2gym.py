@@ -26,7 +26,7 @@ Properties of EV2Gym that are handled here:
 - Ports are idle most of the time. ``info["factor_mask"]`` tells where a car stood *before* the step.
 - It takes 10 s to build and half a second to start a day, mostly for dates: it is built once, and days are cached.
 
-It needs packages that it does not declare: ``pip install 'factorax[ev2gym]'``.
+It needs packages that it does not declare: ``pip install 'factorax-paper[ev2gym]'``.
 """
 
 import copy
@@ -56,7 +56,7 @@ def need(module: str) -> Any:
     try:
         return import_quietly(module)
     except ImportError as error:
-        raise ImportError(f"EV2Gym: cannot import {module} ({error}); pip install 'factorax[ev2gym]'") from error
+        raise ImportError(f"EV2Gym: cannot import {module} ({error}); pip install 'factorax-paper[ev2gym]'") from error
 
 
 @contextmanager

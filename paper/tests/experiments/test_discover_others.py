@@ -38,7 +38,7 @@ def test_uav(tmp_path):
 def test_ev2gym():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pytest.importorskip("ev2gym.models.ev2gym_env", reason="EV2Gym is an extra: factorax[ev2gym]",
+        pytest.importorskip("ev2gym.models.ev2gym_env", reason="EV2Gym is an extra: factorax-paper[ev2gym]",
                             exc_type=ImportError)  # fmt: skip
     make = discover_others.chargers
     found = fx.discover(make, horizon=112, trials=1, one_step=False)

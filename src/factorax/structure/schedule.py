@@ -112,7 +112,8 @@ class NetworkSchedule(BaseNetwork):
         step = step if is_array(step) else np.asarray(checked("step", step, float))
         if step.ndim != 0:
             raise ValueError(f"step: got shape {step.shape}, want a number")
-        xp, now = namespace(step), self.networks[0]
+        xp = namespace(step)
+        now: Any = self.networks[0]
         for net, (start, stop) in zip(self.networks[1:], pairwise(self.boundaries), strict=True):
             progress = xp.clip((step - start) / (stop - start), 0.0, 1.0)
             now = Blend(now, net, RAMPS[self.ramp](progress, xp))

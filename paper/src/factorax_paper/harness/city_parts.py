@@ -71,7 +71,7 @@ class CityRun:
 def check_installed(cities: Iterable[str]) -> None:
     """Raise ValueError if SUMO or the files of a city are missing."""
     if find_spec("libsumo") is None:
-        raise ValueError("cities: SUMO is not installed, want libsumo; pip install 'factorax[sumo]'")
+        raise ValueError("cities: SUMO is not installed, want libsumo; pip install 'factorax-traffic[sumo]'")
     for city in cities:
         resco_files(city)
 

@@ -51,7 +51,7 @@ class Claim:
 
         >>> Claim("", "", "", "", "holds", command="factorax reproduce search-rate --budget paper").experiment
         'search-rate'
-        >>> Claim("", "", "", "", "holds", command="python examples/ev2gym_chargers.py compare").experiment
+        >>> Claim("", "", "", "", "holds", command="python paper/examples/ev2gym_chargers.py compare").experiment
         'ev2gym_chargers'
         >>> Claim("", "", "", "", "holds", command="pytest tests/test_counter_examples.py -k sign").experiment
         'mathematics'

@@ -2,7 +2,7 @@
 
 One row for every definition, lemma, proposition, theorem, corollary, equation, figure, table and appendix of the paper:
 what it is, the names that implement it, the tests, the departures and the claims. Claims are looked up by their place
-in the paper, so a new claim appears here on its own. `conf.py` runs this file at every build.
+in the paper, so a new claim appears here on its own. `docs/conf.py` runs this file at every build.
 """
 
 import re
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from factorax_paper.harness.claims import Claim, published
 
-PAGE = Path(__file__).parent / "_generated" / "concordance.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "_generated" / "concordance.md"
 
 SIGN = "departures_variance.md#the-sign-in-proposition-2"
 COVARIANCE = "departures_variance.md#the-dropped-covariance-and-the-co-parent-condition"
@@ -42,8 +43,7 @@ ESTIMATORS, VARIANCE = "tests/gradients/test_estimators.py", "tests/gradients/te
 UNBIASED = f"{ESTIMATORS}::test_factored_and_vanilla_gradients_are_the_gradient_of_the_objective"
 OPTIMA = "tests/gradients/test_optimal.py"
 COUNTER, THEOREMS = "tests/test_counter_examples.py", "tests/test_theorems.py"
-QUALITATIVE = "tests/experiments/test_qualitative.py"
-TRAFFIC = "factorax_traffic"
+QUALITATIVE = "paper/tests/experiments/test_qualitative.py"
 
 ITEMS: dict[str, tuple[Item, ...]] = {
     "Definitions": (
@@ -51,7 +51,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
         Item(
             "Def. 2.2",
             "Partition map σ and its complement",
-            ("PartitionMap",),
+            ("structure.PartitionMap",),
             ("tests/structure/test_partition.py::test_merge_undoes_the_split_of_tuples_and_lists",),
         ),
         Item(
@@ -134,7 +134,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
     "Equations": (
         Item("eq. 1", "Policy gradient theorem with a baseline b(s)", ("gradients.vanilla",), (UNBIASED,), (GIVEN,)),
         Item("eq. 2", "The VPG estimator", ("gradients.vanilla",), (UNBIASED,)),
-        Item("eq. 3", "Objective ψ = Σⱼ λⱼ ψⱼ", ("Spec", "problems.Problem"), ("tests/test_spec.py",), (RETURNS,)),
+        Item("eq. 3", "Objective ψ = Σⱼ λⱼ ψⱼ", ("spec.Spec", "problems.Problem"), ("tests/test_spec.py",), (RETURNS,)),
         Item("eq. 4", "Set of targets Ψ", ("InfluenceNetwork",), ("tests/structure/test_network.py",)),
         Item(
             "eq. 5",
@@ -214,7 +214,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
             "Fig. 3",
             "Variance decomposition on two bandits",
             ("problems.search_bandit", "problems.relu_bandit"),
-            ("tests/experiments/test_variance_decomposition.py",),
+            ("paper/tests/experiments/test_variance_decomposition.py",),
             (SIGN, COVARIANCE),
             "variance-decomposition",
         ),
@@ -238,23 +238,23 @@ ITEMS: dict[str, tuple[Item, ...]] = {
             "Table 1",
             "Iterations per second",
             ("gradients.factored", "gradients.vanilla"),
-            ("tests/experiments/test_experiments.py",),
+            ("paper/tests/experiments/test_experiments.py",),
             (),
             "search-throughput",
         ),
         Item(
             "Fig. 5a",
             "Traffic lights, 3×3",
-            ("problems.traffic.lanes", "problems.traffic.influence"),
-            ("tests/experiments/test_traffic_3x3.py",),
+            ("factorax_traffic.lanes", "factorax_traffic.influence"),
+            ("paper/tests/experiments/test_traffic_3x3.py",),
             (RETURNS,),
             "traffic-3x3",
         ),
         Item(
             "Fig. 5b",
             "Traffic lights, 2×6",
-            ("problems.traffic.lanes", "problems.traffic.influence"),
-            ("tests/experiments/test_traffic_2x6.py",),
+            ("factorax_traffic.lanes", "factorax_traffic.influence"),
+            ("paper/tests/experiments/test_traffic_2x6.py",),
             (RETURNS,),
             "traffic-2x6",
         ),
@@ -269,7 +269,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
             "Fig. 7",
             "Optimality gap against dimension and step size",
             ("problems.search_bandit",),
-            ("tests/experiments/test_search_stability.py",),
+            ("paper/tests/experiments/test_search_stability.py",),
             (),
             "search-stability",
         ),
@@ -277,7 +277,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
             "Fig. 8",
             "Steps to a gap of 0.1",
             ("problems.search_bandit",),
-            ("tests/experiments/test_search_rate.py",),
+            ("paper/tests/experiments/test_search_rate.py",),
             (),
             "search-rate",
         ),
@@ -285,7 +285,7 @@ ITEMS: dict[str, tuple[Item, ...]] = {
             "Fig. 9",
             "Ratio of the gaps, with penalties",
             ("problems.search_bandit",),
-            ("tests/experiments/test_search_discrepancy.py",),
+            ("paper/tests/experiments/test_search_discrepancy.py",),
             (FORKS,),
             "search-discrepancy",
         ),
@@ -322,22 +322,23 @@ ITEMS: dict[str, tuple[Item, ...]] = {
         Item(
             "App. D",
             "Search bandit: settings, more results, implications for MDPs",
-            ("problems.search_bandit", "problems.contextual_search"),
-            ("tests/problems/test_bandits.py", "tests/experiments/test_search_states.py"),
+            ("problems.search_bandit", "factorax_paper.search_with_states.contextual_search"),
+            ("tests/problems/test_bandits.py", "paper/tests/experiments/test_search_states.py"),
             (WHOLE_ACTION, FORKS),
             "search-states",
         ),
         Item(
             "App. E",
             "Traffic systems: rewards, parameters, hyper-parameters",
-            ("problems.traffic.Traffic", "problems.traffic.sumo.TrafficEnv"),
-            ("tests/problems/traffic/test_settings.py",),
+            ("factorax_traffic.Traffic", "factorax_traffic.sumo.TrafficEnv"),
+            ("packages/traffic/tests/test_settings.py",),
             (),
             "traffic-3x3",
         ),
     ),
 }
-"""All items, in the order of the page. Names are relative to `factorax`, departures to `docs/explanation`."""
+"""All items, in the order of the page. Names are relative to `factorax` or begin with `factorax_`, departures are in
+`docs/explanation`."""
 
 
 def claims_of(item: Item, claims: list[Claim]) -> list[Claim]:
@@ -351,15 +352,24 @@ def claims_of(item: Item, claims: list[Claim]) -> list[Claim]:
 
 def row(item: Item, claims: list[Claim], figures: dict[str, str]) -> str:
     """Return the row of an item."""
-    names = "<br>".join(f"{{py:obj}}`~factorax.{name}`" for name in item.names)
-    tests = "<br>".join(f"`{test.removeprefix('tests/').split('::')[-1]}`" for test in item.tests)
-    departures = "<br>".join(f"[{heading(anchor)}]({anchor})" for anchor in item.departures)
+    names = "<br>".join(f"{{py:obj}}`~{dotted(name)}`" for name in item.names)
+    tests = "<br>".join(f"`{test.partition('tests/')[2].split('::')[-1]}`" for test in item.tests)
+    departures = "<br>".join(f"[{heading(anchor)}](../../docs/explanation/{anchor})" for anchor in item.departures)
     verdicts = [f"[{claim.verdict}](claims.md#{claim.experiment})" for claim in claims_of(item, claims)]
     counted = "<br>".join(
         f"{text} ({verdicts.count(text)})" if verdicts.count(text) > 1 else text for text in dict.fromkeys(verdicts)
     )
     what = f"[{item.what}]({figures[item.experiment]}#{item.experiment})" if item.experiment else item.what
     return f"| {item.label} | {what} | {names} | {counted} | {departures} | {tests} |\n"
+
+
+def dotted(name: str) -> str:
+    """Return the full name of an object of one of the three distributions.
+
+    >>> dotted("credit"), dotted("factorax_traffic.lanes")
+    ('factorax.credit', 'factorax_traffic.lanes')
+    """
+    return name if name.startswith("factorax_") else f"factorax.{name}"
 
 
 def heading(anchor: str) -> str:
@@ -370,7 +380,7 @@ def heading(anchor: str) -> str:
 
 def sections(page: str) -> dict[str, str]:
     """Return the anchors of the numbered sections of a page of departures, with their numbers."""
-    text = (Path(__file__).parent / "explanation" / page).read_text(encoding="utf-8")
+    text = (DOCS / "explanation" / page).read_text(encoding="utf-8")
     return {slug(title): number for number, title in re.findall(r"^## (\d+)\. (.*)$", text, re.MULTILINE)}
 
 

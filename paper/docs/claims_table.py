@@ -1,6 +1,6 @@
-"""Write the table of claims that ships with the library to `docs/_generated/claims.md`.
+"""Write the table of claims that ships with factorax-paper to `docs/_generated/claims.md`.
 
-`conf.py` runs this file at every build, after `make_figures.py`, and `claims.md` includes the result.
+`docs/conf.py` runs this file at every build, after `make_figures.py`, and `claims.md` includes the result.
 """
 
 import re
@@ -11,17 +11,20 @@ from pathlib import Path
 from factorax_paper.experiments import NAMES
 from factorax_paper.harness.claims import HEADINGS, MATHEMATICS, Claim, by_source, published
 
-PAGE = Path(__file__).parent / "_generated" / "claims.md"
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parents[1] / "docs" / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
 
-LINKS = {MATHEMATICS: "[Counter-examples](departures.md)", "ev2gym_chargers": "[The example](../guides/ev2gym.md)"}
+LINKS = {
+    MATHEMATICS: "[Counter-examples](../../docs/explanation/departures.md)",
+    "ev2gym_chargers": "[The example](ev2gym.md)",
+}
 """Links of claims that no experiment decides."""
 
-FIGURES = Path(__file__).parent / "guides"
 FIGURE_PAGES = {
-    name: f"../guides/{page}"
+    name: page
     for page in ("experiments_bandits.md", "experiments_training.md", "experiments_discovery.md")
-    for name in re.findall(r"^## ([a-z0-9-]+)$", (FIGURES / page).read_text(encoding="utf-8"), re.MULTILINE)
+    for name in re.findall(r"^## ([a-z0-9-]+)$", (HERE / page).read_text(encoding="utf-8"), re.MULTILINE)
 }
 """The page of each experiment, from its headings."""
 

@@ -5,11 +5,12 @@ Here, `check` shows by intervention that with local policies no target outside a
 the last bit, while with a policy that observes everything most targets do. `train` and `compare` learn with K, with all
 edges, with the joint ratio, and with Stable-Baselines3.
 
-It needs packages that EV2Gym does not declare: ``pip install 'factorax[ev2gym]'``, and 'factorax[bench]' for `compare`.
+It needs packages that EV2Gym does not declare: ``pip install 'factorax-paper[ev2gym]'``, and 'factorax[bench]' for
+`compare`.
 
-    python examples/ev2gym_chargers.py check  # or heuristics
-    python examples/ev2gym_chargers.py train --estimator factored --seed 0 --steps 24000
-    python examples/ev2gym_chargers.py compare --steps 24000 --workers 4 --out examples/data/ev2gym.json
+    python paper/examples/ev2gym_chargers.py check  # or heuristics
+    python paper/examples/ev2gym_chargers.py train --estimator factored --seed 0 --steps 24000
+    python paper/examples/ev2gym_chargers.py compare --steps 24000 --workers 4 --out paper/examples/data/ev2gym.json
 """
 
 import itertools

@@ -1,7 +1,7 @@
 """Run an experiment with the paper's budget and put its claims and its figure where the documentation reads them.
 
-    python docs/publish.py search-throughput            # runs the experiment, or resumes it
-    python docs/publish.py relatives --folder out/both  # takes what is in a folder
+    python paper/docs/publish.py search-throughput            # runs the experiment, or resumes it
+    python paper/docs/publish.py relatives --folder out/both  # takes what is in a folder
 
 Sentences on the pages of experiments that repeat a number have to be read again afterwards: the claims are printed.
 """
@@ -16,11 +16,9 @@ import tyro
 from factorax_paper.experiments import NAMES
 from factorax_paper.harness.claims import collected
 
-ROOT = Path(__file__).resolve().parents[1]
-PUBLISHED = ROOT / "src" / "factorax" / "experiments" / "harness" / "published"
-FIGURES = ROOT / "docs" / "images" / "experiments"
-ELSEWHERE = {"relatives": ROOT / "docs" / "images" / "relatives.png"}
-"""Figures that are not in the folder of the others."""
+ROOT = Path(__file__).resolve().parents[2]
+PUBLISHED = ROOT / "paper" / "src" / "factorax_paper" / "harness" / "published"
+FIGURES = ROOT / "paper" / "docs" / "images" / "experiments"
 
 
 def publish(name: str, /, folder: Path | None = None, workers: int | None = None) -> None:
@@ -42,7 +40,7 @@ def publish(name: str, /, folder: Path | None = None, workers: int | None = None
     claims = collected([folder])
     text = json.dumps([claim.as_dict() for claim in claims], indent=1, ensure_ascii=False)
     (PUBLISHED / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    shutil.copyfile(folder / "figure.png", ELSEWHERE.get(name, FIGURES / f"{name}.png"))
+    shutil.copyfile(folder / "figure.png", FIGURES / f"{name}.png")
     for claim in claims:
         print(f"{claim.verdict}: {claim.claim}\n  {claim.ours}")
 
