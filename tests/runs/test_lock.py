@@ -1,5 +1,7 @@
 """The lock of a run folder: one process at a time, for as long as the process lives, and no other file is touched."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -35,6 +37,34 @@ def test_one_process_at_a_time_and_the_hold_ends_with_it(other, tmp_path):
     other.wait()
     with held(tmp_path):
         pass
+
+
+FORK = """
+import os, signal, sys, time
+from pathlib import Path
+from factorax.runs.lock import held
+with held(Path(sys.argv[1])):
+    child = os.fork()
+    if not child:
+        time.sleep(60)
+        os._exit(0)
+    print(child, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_keep_the_folder_locked(tmp_path):
+    """Such as a simulator that an environment starts, which outlives a killed learner."""
+    with subprocess.Popen([sys.executable, "-c", FORK, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.wait()
+        try:
+            with held(tmp_path):
+                pass
+        finally:
+            os.kill(child, signal.SIGKILL)
 
 
 def test_it_is_held_once_in_a_process_too_and_let_go_of(tmp_path):
