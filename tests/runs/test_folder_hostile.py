@@ -1,9 +1,11 @@
 """Run folders from strangers: refused with a ValueError, at once, and no file elsewhere is changed."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from small_settings import SMALL
 from factorax import InfluenceNetwork, runs
 from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.learning.stored import DamagedWarning
+from factorax.runs import folder
 from factorax.runs.folder import opened
 
 PROBLEM = "contextual-bandit:3"
@@ -135,6 +138,33 @@ def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, o
     (out / "checkpoints" / "previous.safetensors").write_bytes(whole)
     with pytest.warns(DamagedWarning, match="continuing from"):
         assert load(out).num_timesteps == 24
+
+
+def test_labels_with_line_separators_of_unicode_do_not_cut_a_row_of_metrics(out, model):
+    row = {"time/total_timesteps": 24, "network/came": ["a\u2028 → b\u2029", "\x85"]}
+    (out / "metrics.jsonl").write_text(json.dumps(row, ensure_ascii=False) + "\n")
+    with opened(out, model, problem=PROBLEM, config=CONFIG):  # cuts the metrics
+        pass
+    assert runs.read_metrics(out) == [row]
+
+
+def test_metrics_of_holes_are_refused_before_they_take_memory(out):
+    os.truncate(out / "metrics.jsonl", 2**30 - 1)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="a line of more than"):
+            runs.read_metrics(out)
+        assert tracemalloc.get_traced_memory()[1] < 200 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_metrics_have_a_limited_number_of_values_in_memory(out, monkeypatch):
+    monkeypatch.setattr(folder, "_MOST_VALUES", 1000)
+    (out / "metrics.jsonl").write_text('{"time/total_timesteps": 1, "a": [1, 2]}\n' * 80)
+    with pytest.raises(ValueError, match="more than 1,000 values"):
+        runs.read_metrics(out)
+    assert runs.read_metrics(out, lambda name: False) == [{"time/total_timesteps": 1}] * 80
 
 
 def test_an_archive_says_no_more_than_it_holds(tmp_path):

@@ -1,5 +1,6 @@
 """Signals while a run trains and saves, and environments that fail to close: the last checkpoint is there."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -64,6 +65,31 @@ def test_a_signal_that_comes_while_saving_is_raised_afterwards(handlers):
     with pytest.raises(KeyboardInterrupt):
         train()
     assert done == ["trained", "saved"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(handlers):
+    """Python drops the exception there: `check` raises it again, and so does a second signal."""
+
+    def collected(phase, info):
+        if not arrived:
+            arrived.append(phase)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def train(then):
+        with Interrupts() as interrupts, interrupts.allowed:
+            gc.collect()
+            assert arrived  # and its exception was dropped
+            then(interrupts)
+
+    gc.callbacks.append(collected)
+    try:
+        for then in (Interrupts.check, lambda _: os.kill(os.getpid(), signal.SIGTERM), lambda _: None):
+            arrived = []
+            with pytest.raises(KeyboardInterrupt):
+                train(then)
+    finally:
+        gc.callbacks.remove(collected)
 
 
 def test_handlers_of_others_stay(handlers):

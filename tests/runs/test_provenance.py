@@ -1,6 +1,7 @@
 """What a folder says of how a run was made: versions, device, and warnings, each once."""
 
 import json
+import os
 import warnings
 
 import pytest
@@ -67,6 +68,17 @@ def test_a_folder_keeps_so_many_warnings_and_a_cut_line_is_skipped(tmp_path):
         file.write('{"message": "cut o')
     assert len(read_warnings(tmp_path)) == 100
     assert read_warnings(tmp_path / "missing") == []
+
+
+def test_line_separators_of_unicode_in_a_warning_do_not_cut_it(tmp_path):
+    recorded(tmp_path, "a\u2028b\u2029c\x85d")
+    assert read_warnings(tmp_path) == ["a\u2028b\u2029c\x85d"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_place_of_the_warnings_does_not_stop_training(tmp_path):
+    os.mkfifo(tmp_path / WARNINGS)
+    assert recorded(tmp_path, "lost") == ["lost"]
 
 
 def test_a_folder_that_cannot_be_written_does_not_stop_training(tmp_path):

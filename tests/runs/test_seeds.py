@@ -1,11 +1,16 @@
 """Seeds side by side: each as if it were alone."""
 
+import dataclasses
+import signal
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.learning import Config, checkpoints
 from factorax.runs import recorder
 from factorax.runs.seeds import train_seeds
 
@@ -62,6 +67,44 @@ def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
         for a, b in zip(leaves(mine), leaves(theirs), strict=True):
             np.testing.assert_array_equal(a, b)
     assert [len(runs.read_metrics(out)) for out in outs] == [3, 3]
+
+
+KILLED = """
+import ast, os, signal, sys
+from pathlib import Path
+from factorax.learning import Config, checkpoints
+from factorax.runs import recorder, train_seeds
+
+config, after, *outs = sys.argv[1:]
+keep, calls = recorder.Recorder.keep, []
+recorder._SECONDS_BETWEEN_CHECKPOINTS = -1.0
+
+def killed(self):
+    keep(self)
+    calls.append(self)
+    if len(calls) == int(after):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+recorder.Recorder.keep = killed
+train_seeds("queues:1x2", Config(**ast.literal_eval(config)), [*map(Path, outs)], progress_bar=False)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1, 3])
+def test_seeds_killed_between_their_checkpoints_resume_bit_for_bit(two, tmp_path, after):
+    outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
+    command = [sys.executable, "-c", KILLED, str(dataclasses.asdict(CONFIG)), str(after), *map(str, outs)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    rollout = CONFIG.n_envs * CONFIG.n_steps
+    steps = [checkpoints.about(out / "checkpoints" / "last.safetensors")["timesteps"] for out in outs]
+    assert steps == [rollout * (after + 1) // 2, rollout * (after - 1) // 2]
+    models = train_seeds(PROBLEM, CONFIG, outs, progress_bar=False)
+    for mine, theirs, out, undisturbed in zip(models, two[1], outs, two[0], strict=True):
+        for a, b in zip(leaves(mine), leaves(theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+        losses = [[row["train/loss"] for row in runs.read_metrics(each)] for each in (out, undisturbed)]
+        assert losses[0] == losses[1]
 
 
 @pytest.mark.slow
