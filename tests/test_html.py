@@ -26,5 +26,4 @@ def test_a_policy_names_our_scripts_by_their_content_and_allows_no_other():
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
     assert "connect-src" not in policy
-    assert "connect-src 'self'" in content_security_policy(["let a = 1"], ["p {}"], connect=True)
     assert content_security_policy(["let a = 2"], ["p {}"]) != policy

@@ -328,7 +328,6 @@ BAD = [
     ("report ../given/damaged", "../given/damaged/config.json: damaged"),
     ("report ../given/run --out report.pdf", "out: got 'report.pdf'", ".html"),
     ("report ../given/run --out nowhere/a.html", "out: got 'nowhere/a.html'", "no folder 'nowhere'"),
-    ("report ../given/run --watch --out a.html", "out: got 'a.html' together with --watch"),
     ("report ../given/run --watch=1", "watch: got '1'"),
     ("report ../given/run --open=yes", "open: got 'yes'"),
     ("report ../given/run --no-play=1", "play: got '1'"),

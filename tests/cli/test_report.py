@@ -23,9 +23,8 @@ def test_bad_input_is_one_line_and_leaves_no_file(factorax, tmp_path):
     for arguments, message in {
         ("report",): "what: got an empty list",
         ("report", "missing"): "what: no 'missing'",
-        ("report", "empty"): "what: 'empty' is neither a run nor an experiment",
+        ("report", "empty"): "what: 'empty' is not a run",
         ("report", "run", "--out", "a.txt"): "out: got 'a.txt', want a file whose name ends in .html",
-        ("report", "run", "--watch", "--out", "a.html"): "together with --watch",
         ("report", "run", "run"): "what: got 'run' twice",
     }.items():
         code, out, err = factorax(*arguments)
@@ -33,20 +32,3 @@ def test_bad_input_is_one_line_and_leaves_no_file(factorax, tmp_path):
         assert message in err
         assert err.count("\n") == 1
     assert not list(tmp_path.glob("*.html"))
-
-
-def test_watch_serves_until_it_is_interrupted(factorax, tmp_path, monkeypatch):
-    from factorax.runs.report import LiveReport
-
-    write_run(tmp_path / "run")
-    opened = []
-
-    def interrupted(self):
-        opened.append(self.address)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LiveReport, "wait", interrupted)
-    code, out, _ = factorax("report", "run", "--watch", "--no-play")
-    assert code == 0
-    assert f"the report is at {opened[0]}; press Ctrl-C to stop" in out
-    assert opened[0].startswith("http://127.0.0.1:")

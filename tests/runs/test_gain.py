@@ -48,6 +48,13 @@ def test_the_parts_add_up_to_the_gain(tmp_path):
     json.dumps(entry)
 
 
+def test_one_seed_has_a_difference_and_no_part_of_k(tmp_path):
+    (entry,) = split_gains(group_runs(runs(tmp_path, {"vanilla": [0.0], "complete": [4.0], "factored": [9.0]})))
+    assert entry["gain"] == {"mean": 9.0, "low": None, "high": None}
+    assert not {"k", "per_factor_ratios"} & entry.keys()
+    assert "one seed per group" in explain(entry)[0]
+
+
 @pytest.mark.parametrize(
     ("factored", "verdict"),
     [([4.0, 6.0, 5.0, 5.0], "not significantly different from zero"), ([0.0, 1.0, 0.0, 1.0], "K reduces the return")],

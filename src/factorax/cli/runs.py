@@ -187,11 +187,10 @@ def compare(
         print(json.dumps(result, indent=2))
         return
     console = Console()
-    table = Table("runs", "seeds", "final return, IQM", "95 % interval", box=None)
+    of = {"evaluation": "evaluation of the final policy", "training": "last tenth of training"}[result["of"]]
+    table = Table("runs", "seeds", f"return, IQM ({of})", "95 % interval", box=None)
     for name, row in result["final"].items():
-        table.add_row(
-            _shown(name), str(row["seeds"]), f"{row['mean']:.4g}", escape(f"[{row['low']:.4g}, {row['high']:.4g}]")
-        )
+        table.add_row(_shown(name), str(row["seeds"]), f"{row['mean']:.4g}", _interval(row, ".4g"))
     console.print(table)
     for name, row in result["improvement"].items():
         console.print(
@@ -209,10 +208,15 @@ def compare(
         if rows:
             table = Table(_shown(entry["factored"]), "difference of IQM", "95 % interval", box=None)
             for label, row in rows:
-                table.add_row(label, f"{row['mean']:+.4g}", escape(f"[{row['low']:+.4g}, {row['high']:+.4g}]"))
+                table.add_row(label, f"{row['mean']:+.4g}", _interval(row, "+.4g"))
             console.print(table)
         for line in explain(entry):
             console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+
+
+def _interval(row: dict[str, Any], digits: str) -> str:
+    """Return the interval of an estimate for a table cell; a dash for a single seed."""
+    return "–" if row["low"] is None else escape(f"[{row['low']:{digits}}, {row['high']:{digits}}]")
 
 
 def _shown(name: str) -> str:

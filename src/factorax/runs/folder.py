@@ -11,6 +11,7 @@ from typing import Any
 
 from .._checks import check_type, checked, path_of
 from .._files import (
+    MIB,
     check_not_linked,
     parse_json,
     read_json,
@@ -44,7 +45,7 @@ from .recorder import Recorder, room
 
 FORMAT = 1
 METRICS = "metrics.jsonl"
-STEPS = "time/total_timesteps"
+STEPS, RETURN = "time/total_timesteps", "rollout/ep_rew_mean"
 _LARGEST_METRICS = 2**30
 _MOST_VALUES = 30_000_000
 """Maximum number of values of metrics that are in memory at once."""
@@ -202,6 +203,17 @@ def read_metrics(run: Path, wanted: Callable[[str], bool] | None = None) -> list
         if values > _MOST_VALUES:  # a file from elsewhere; of an own one, all of this is needed
             raise ValueError(f"{path}: has more than {_MOST_VALUES:,} values, which is the limit")
     return rows
+
+
+def read_evaluation(run: Path, timesteps: int) -> tuple[float, ...]:
+    """Return the returns of the episodes with which the policy was evaluated at this step; empty if it was not."""
+    try:
+        score = read_json(run / SCORE, MIB)
+        episodes = score["episodes"] if score["timesteps"] == timesteps else ()
+        is_valid = all(type(x) in (int, float) and abs(x) < 1e300 for x in episodes)  # also excludes NaN
+    except (OSError, ValueError, TypeError, KeyError):
+        return ()
+    return tuple(map(float, episodes)) if is_valid else ()
 
 
 def _metric_rows(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -31,7 +31,7 @@ class Interval:
             raise ValueError(f"low, high: got {self.low} and {self.high}, want low ≤ high")
 
     def __str__(self) -> str:
-        return f"{_shown(self.mean)} [{_shown(self.low)}, {_shown(self.high)}]"
+        return f"{short_number(self.mean)} [{short_number(self.low)}, {short_number(self.high)}]"
 
     def __truediv__(self, other: "Interval") -> "Interval":
         """Return the ratio of two positive estimates, with an interval by the MOVER method (Zou and Donner, 2008).
@@ -45,7 +45,12 @@ class Interval:
         return Interval(ratio, ratio * math.exp(-below), ratio * math.exp(above))
 
 
-def _shown(x: float) -> str:
+def short_number(x: float) -> str:
+    """Return a number with three digits, or all digits of a number of thousands.
+
+    >>> short_number(-49.123), short_number(12345.6)
+    ('-49.1', '12,346')
+    """
     return f"{x:,.0f}" if 1000 <= abs(x) < 1e7 else f"{x:.3g}"
 
 

@@ -5,9 +5,8 @@ import json
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.collection import Played, collect, grouped, sanitised
+from factorax.runs.report.collection import collect, grouped, sanitised
 from factorax.runs.report.sources import read_sources
-from factorax.runs.statistics import Interval
 
 
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
@@ -68,18 +67,6 @@ def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
     report = collect([write_run(tmp_path / "run", metrics=rows)], play=False)
     json.dumps(report, allow_nan=False)
     assert any("not finite" in note for note in report["notes"])
-
-
-def test_what_was_played_earlier_is_used_again(tmp_path):
-    run = write_run(tmp_path / "run", problem="traffic:1x2")
-    film = {"kind": "film", "name": "1x2 lights", "film": {"scenes": []}}
-    played = Played(baselines={"traffic:1x2": Interval(-5.0, -6.0, -4.0)}, acting=[film])
-    report = collect([run], play=False, played=played)
-    assert report["films"] == [{"scenes": []}]
-    chart = report["charts"][report["curves"][0]["chart"]]
-    assert chart["series"][-1]["name"] == "controller gap-out"
-    assert set(chart["series"][-1]["y"]) == {-5.0}
-    assert played.acting == [film]
 
 
 def test_details_of_many_groups_are_of_the_first(tmp_path):

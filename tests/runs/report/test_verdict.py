@@ -10,7 +10,7 @@ from runs.report.run_folders import improving, write_run
 from factorax.runs.report.collection import grouped
 from factorax.runs.report.sources import read_sources
 from factorax.runs.report.verdict import run_verdicts
-from factorax.runs.statistics import Interval, iqm
+from factorax.runs.statistics import Interval, iqm, short_number
 
 
 def verdicts(folder, **options):
@@ -36,24 +36,49 @@ def test_seeds_give_an_interquartile_mean_and_the_untrained_policy_is_the_baseli
     reached = str(iqm(finals(4, 0.0))).replace("-", "−")
     assert first.startswith("Factored PPO on chain:3, trained with 4 seeds for 320 steps each, reached ")
     assert reached in first
-    assert "(interquartile mean of 4 seeds, 95 % interval)" in first
+    assert "interquartile mean of 4 seeds, 95 % interval" in first
     assert "of the untrained policy in its first updates" in first
     assert second.startswith("Splitting the gain into the parts of K")
     assert any("--estimator vanilla" in command for command in verdict.commands)
     assert any("--network complete" in command for command in verdict.commands)
 
 
-def test_one_seed_has_the_interval_of_its_episodes_or_of_its_last_updates(tmp_path):
-    run = write_run(tmp_path / "run")
-    (verdict,) = verdicts(tmp_path).values()
-    assert "one seed, 95 % interval over the last tenth of its updates" in verdict.sentences[0]
-    score = {"timesteps": 320, "return": 2.0, "episodes": [1.0, 2.0, 3.0], "sampled": 1.0}
+def evaluate(run, *episodes):
+    score = {"timesteps": 320, "return": np.mean(episodes), "episodes": episodes, "sampled": 1.0}
     (run / "evaluation.json").write_text(json.dumps(score))
+
+
+def test_one_seed_has_neither_an_interval_nor_a_share_of_k(tmp_path):
+    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
+        write_run(tmp_path / name, **options)
     (verdict,) = verdicts(tmp_path).values()
-    assert (
-        "reached 2 [−0.484, 4.48] per episode (3 episodes of the final policy, 95 % interval; one seed)"
-        in (verdict.sentences[0])
-    )
+    assert "[" not in " ".join(verdict.sentences)
+    assert "gain" not in verdict.sentences[1]
+    assert "does not tell what K adds" in verdict.sentences[1]
+
+
+def test_evaluations_are_compared_with_evaluations_and_training_with_training(tmp_path):
+    """The most probable actions reach more than exploration does: one must not be set against the other."""
+    factored, vanilla = write_run(tmp_path / "f"), write_run(tmp_path / "v", estimator="vanilla", level=-3.0)
+    training = finals(1, 0.0)[0], finals(1, -3.0)[0]
+    evaluate(factored, 11.0, 13.0)
+    (verdict,) = verdicts(tmp_path).values()
+    assert "over the last tenth of its training" in verdict.sentences[0]
+    against = verdict.sentences[0].replace("−", "-")
+    assert f"reached {short_number(training[0])} per episode" in against
+    assert f"against {short_number(training[1])} of vanilla PPO" in against
+    evaluate(vanilla, 7.0, 7.0)
+    (verdict,) = verdicts(tmp_path).values()
+    assert "reached 12 per episode (in the evaluation of its final policy" in verdict.sentences[0]
+    assert "against 7 of vanilla PPO" in verdict.sentences[0]
+
+
+def test_the_untrained_policy_is_compared_with_training(tmp_path):
+    evaluate(write_run(tmp_path / "run"), 1.0, 2.0, 3.0)
+    (verdict,) = verdicts(tmp_path).values()
+    assert f"reached {short_number(finals(1, 0.0)[0])} per episode" in verdict.sentences[0].replace("−", "-")
+    assert "of the untrained policy in its first updates" in verdict.sentences[0]
+    assert "in its evaluation, the final policy reached 2." in verdict.sentences[0]
 
 
 def test_the_gain_is_split_between_clipping_and_k(tmp_path):
@@ -114,8 +139,12 @@ def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
     assert verdict.sentences == ("Factored PPO on chain:3: no episode has ended yet.",)
 
 
-def test_a_controller_that_was_scored_is_the_baseline_of_traffic(tmp_path):
-    write_run(tmp_path / "run", problem="traffic:1x2")
+def test_a_controller_that_was_scored_is_the_baseline_of_evaluations_of_traffic(tmp_path):
+    run = write_run(tmp_path / "run", problem="traffic:1x2")
     baselines = {"traffic:1x2": Interval(-5.0, -6.0, -4.0)}
     (verdict,) = verdicts(tmp_path, baselines=baselines).values()
+    assert "controller" not in verdict.sentences[0]
+    evaluate(run, -3.0, -5.0)
+    (verdict,) = verdicts(tmp_path, baselines=baselines).values()
+    assert "reached −4 per episode" in verdict.sentences[0]
     assert "against −5 [−6, −4] of the controller gap-out (10 episodes)" in verdict.sentences[0]

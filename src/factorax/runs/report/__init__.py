@@ -1,5 +1,4 @@
-"""HTML reports of runs, groups of seeds, methods, experiments and discoveries."""
+"""HTML reports of runs, groups of seeds, methods and discoveries."""
 
 from .collection import collect as collect
-from .live import LiveReport as LiveReport
 from .writing import report as report

@@ -1,8 +1,7 @@
 """Collection of all data of a report as plain texts, numbers, lists and dictionaries."""
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,11 @@ from ..statistics import Interval
 from . import networks
 from .acting import CONTROLLER, acting_section
 from .curves import group_curves
-from .experiments import discovery_verdict, experiment_section, experiment_verdict
 from .reproduction import reproduction_section
-from .sources import DiscoverySource, ExperimentSource, RunSource, Source, read_sources
+from .sources import DiscoverySource, RunSource, Source, read_sources
 from .targets import targets_section
 from .variance import credit_section, measured_terms
-from .verdict import RunGroup, run_verdicts
+from .verdict import RunGroup, discovery_verdict, run_verdicts
 
 AXES = {"steps": "steps of all environments", "episodes": "episodes", "seconds": "seconds of training"}
 _MOST_GROUPS = 6
@@ -33,43 +31,26 @@ _MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
 _MOST_MEASURED = 3
 
 
-@dataclass
-class Played:
-    """Results of running policies and controllers; a live view keeps them between updates."""
-
-    number: int = 0
-    terms: dict[Path, dict[str, Any]] = field(default_factory=dict)
-    """The variance decomposition of each run."""
-    baselines: dict[str, Interval] = field(default_factory=dict)
-    """The return of the reference controller, by problem."""
-    acting: list[dict[str, Any]] = field(default_factory=list)
-    """Films and episodes."""
-
-
 def collect(
     what: Iterable[Any],
     *,
     trusted: str | None = None,
     play: bool = True,
-    played: Played | None = None,
     relative_to: Path | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """Return the data of a report.
 
-    - `what`: folders of runs and experiments, and files of discoveries.
+    - `what`: folders of runs, and files of discoveries.
     - `trusted`: the name of a problem that refers to code or files and may be loaded.
     - `play`: whether to run policies, for films, episodes, baselines and the variance decomposition.
-    - `played`: earlier results, which are reused; new results are added if `play` is true.
     - `relative_to`: the folder of the report, for links to checkpoints; None for no links.
     - `tell`: called with a description of each slow step before it starts.
     """
-    played = Played() if played is None else played
     sources = read_sources(what)
     runs = [source for source in sources if isinstance(source, RunSource)]
-    experiments = [source for source in sources if isinstance(source, ExperimentSource)]
     discoveries = [source for source in sources if isinstance(source, DiscoverySource)]
-    notes = [f"{source.path.name}: {note}" for source in [*runs, *experiments] for note in source.notes]
+    notes = [f"{source.path.name}: {note}" for source in runs for note in source.notes]
     groups = grouped(runs)
     notes += _incomparable(groups)
     charts: dict[str, Any] = {}
@@ -80,40 +61,37 @@ def collect(
     views = _networks(firsts, discoveries)
     if play and groups:
         tell("scoring baselines")
-    verdicts = run_verdicts(groups, play=play, baselines=played.baselines, notes=notes)
+    baselines: dict[str, Interval] = {}
+    verdicts = run_verdicts(groups, play=play, baselines=baselines, notes=notes)
     if len(verdicts) > _MOST_VERDICTS:
         notes.append(f"verdicts are given only for the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
         del verdicts[_MOST_VERDICTS:]
-    verdicts += [experiment_verdict(source) for source in experiments] + [*map(discovery_verdict, discoveries)]
-    curves = _curve_charts(groups, played.baselines, charts)
+    verdicts += map(discovery_verdict, discoveries)
+    curves = _curve_charts(groups, baselines, charts)
     credit = []
     for k, (group, spec) in enumerate(firsts[:_MOST_GROUPS]):
         run = next((each for each in group.runs if each.curves is not None and each.curves.updates), None)
         if run is not None:
-            measure = play and k < _MOST_MEASURED
-            if measure:
+            terms = {}
+            if play and k < _MOST_MEASURED:
                 tell(f"measuring the gradients of {group.name}")
-            if measure and run.path not in played.terms:
-                played.terms[run.path] = measured_terms(run, spec, trusted, notes)
-            section = credit_section(group.name, run, spec, played.terms.get(run.path, {}))
+                terms = measured_terms(run, spec, trusted, notes)
+            section = credit_section(group.name, run, spec, terms)
             credit += _credit_charts(section, charts)
     targets = _target_charts(groups, specs, charts)
+    acting: list[dict[str, Any]] = []
     if play and firsts:
         tell("playing episodes")
         policies = [(group.name, group.runs[0], spec) for group, spec in firsts]
-        played.acting = acting_section(policies, trusted=trusted, notes=notes)
-    acting = copy.deepcopy(played.acting)  # building charts removes their data from it
+        acting = acting_section(policies, trusted=trusted, notes=notes)
     films = _acting_charts(acting, charts)
-    tables = [experiment_section(source) for source in experiments]
-    for section in tables:
-        if section["chart"] is not None:
-            section["chart"] = _add(charts, "curves", section["chart"] | {"title": section["name"]})
     if len(groups) > _MOST_GROUPS:
         notes.append(f"details are shown only for the first {_MOST_GROUPS} of {len(groups)} groups of runs")
     return sanitised(
         {
             "title": _title(sources, groups),
-            "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "is_training": any(not run.is_finished for run in runs),
             "notes": list(dict.fromkeys(notes)),
             "verdicts": [vars(verdict) for verdict in verdicts],
             "warnings": _warnings(runs, views),
@@ -123,7 +101,6 @@ def collect(
             "targets": targets,
             "acting": acting,
             "films": films,
-            "experiments": tables,
             "reproduce": [reproduction_section(group, relative_to=relative_to) for group in groups[:_MOST_GROUPS]],
             "charts": charts,
         }
@@ -312,6 +289,5 @@ def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> 
 
 def _title(sources: Sequence[Source], groups: Sequence[RunGroup]) -> str:
     names = list(dict.fromkeys(group.problem for group in groups))
-    names += [str(s.config["experiment"]) for s in sources if isinstance(s, ExperimentSource)]
     names = names or [source.path.name for source in sources]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
