@@ -34,6 +34,7 @@ def test_many_updates_become_means_of_buckets_that_cover_all(tmp_path):
     assert edges[-1] == 1000
     np.testing.assert_allclose(curves.returns[7], returns[edges[7] : edges[8]].mean())
     assert curves.steps[-1] == 16_000
+    assert curves.initial == returns[0]  # not the mean of a bucket, in which the policy has been trained
     assert curves.episodes[-1] == 2000
 
 

@@ -40,6 +40,8 @@ class RunCurves:
     """The last values of the variance decomposition, if it was logged, ``(n,)``."""
     events: tuple[dict[str, Any], ...] = ()
     """Edges that an adaptive network added or removed: steps and labels."""
+    initial: float = float("nan")
+    """Mean return in the first update in which an episode had ended: that of the untrained policy."""
     updates: int = 0
     not_finite: int = 0
     """Number of NaN or infinite values, which are left out."""
@@ -48,12 +50,6 @@ class RunCurves:
     def final(self) -> float:
         """Mean return over the last tenth of training; NaN if no episode ended there."""
         return _mean(self.returns[-max(1, len(self.returns) // 10) :])
-
-    @property
-    def initial(self) -> float:
-        """Mean return at the first point at which an episode had ended: that of the untrained policy."""
-        ended = self.returns[np.isfinite(self.returns)]
-        return float(ended[0]) if len(ended) else float("nan")
 
 
 def read_curves(run: Path) -> RunCurves:
@@ -94,6 +90,7 @@ def read_curves(run: Path) -> RunCurves:
         vectors={name: _bucketed(table, edges) for name, table in vectors.items()},
         last=last,
         events=events,
+        initial=next((float(x) for x in returns if np.isfinite(x)), float("nan")),
         updates=len(rows),
         not_finite=int(not_finite),
     )

@@ -13,7 +13,7 @@ from .collection import collect
 from .page import page
 
 _PAUSE = 5.0
-"""Seconds between two versions of a report while training runs."""
+"""Seconds between two versions of a report while training runs, or more if it takes long to write."""
 
 
 def report(
@@ -66,13 +66,15 @@ def report(
         write_whole(out, lambda file: file.write(content))
         return data["is_training"]
 
+    began = time.monotonic()
     is_training = write(play=play and not watch, refresh=_PAUSE if watch else 0.0)
     if open_browser:
         webbrowser.open(out.resolve().as_uri())
     if watch:
         try:
             while is_training:
-                time.sleep(_PAUSE)
+                time.sleep(max(_PAUSE, 10 * (time.monotonic() - began)))  # training needs the processors
+                began = time.monotonic()
                 with suppress(ValueError, OSError):  # a file that is being replaced; the next attempt comes soon
                     is_training = write(play=False, refresh=_PAUSE)
         except KeyboardInterrupt:

@@ -53,6 +53,7 @@
     const open = [...document.querySelectorAll("details")].map((each) => each.open);
     const off = Object.entries(choices).map(([key, chosen]) => [key, { ...chosen, off: [...chosen.off] }]);
     keep({ open, height: window.scrollY, charts: off, network: window.factoraxNetworkChoice });
+    history.scrollRestoration = "manual"; // the browser would scroll before the charts are drawn
     location.reload();
   }
 
@@ -71,8 +72,8 @@
   start();
   if (before) {
     document.querySelectorAll("details").forEach((each, k) => { each.open = before.open[k] ?? false; });
-    history.scrollRestoration = "manual";
-    window.scrollTo(0, before.height);
+    // Once charts have been drawn for the width that the scroll bar leaves them.
+    requestAnimationFrame(() => requestAnimationFrame(() => window.scrollTo(0, before.height)));
   }
   if (data.refresh) setTimeout(reload, 1000 * data.refresh);
 })();
