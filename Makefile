@@ -6,6 +6,9 @@ export PYTHONDONTWRITEBYTECODE :=
 # Do not compile packages when they are installed: most of their modules are never imported.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL) -c constraints.txt
+# The library, the traffic and the paper: three distributions of one repository.
+TRAFFIC := -e packages/traffic
+ALL := $(TRAFFIC) -e paper
 
 .PHONY: demo test test-all test-slow test-rllib test-oldest test-newest dist nightly check bench docs clean
 
@@ -17,7 +20,7 @@ demo: .venv/installed
 	$(BIN)/python examples/networks.py
 	$(BIN)/factorax train traffic:3x3
 	$(BIN)/factorax watch every-20 $(RUN) --out out/traffic.gif
-	$(PIP) -e '.[sumo]'
+	$(PIP) -e 'packages/traffic[sumo]'
 	$(BIN)/factorax evaluate $(RUN) --sim sumo
 	$(BIN)/factorax evaluate gap-out --sim sumo
 	$(BIN)/factorax report $(RUN) --out out/report.html
@@ -37,11 +40,11 @@ test-slow: .venv/installed-extras
 	$(BIN)/python $(PYTEST) --no-loadscope-reorder -m 'slow or torch or sb3 or marl or rddl or ev2gym or jaxenvs or sumo or ray or wandb or browser'
 
 test-rllib: .venv-rllib/installed
-	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests)
+	.venv-rllib/bin/python -m pytest -m rllib $$(grep -rl --include='*.py' 'mark\.rllib' tests packages/traffic/tests paper/tests)
 
-# Not run with other versions: pages and experiments, which show results with constraints.txt, and tests of our own files. A
-# few examples of each property are enough.
-OF_VERSIONS := $(addprefix --ignore=tests/,experiments test_architecture.py test_mirror.py test_packaging.py) \
+# Other versions have the library alone, as `pip install .` gives it, and run its own tests: not those of pages, which show
+# results with constraints.txt, nor of our own files. A few examples of each property are enough.
+OF_VERSIONS := tests src $(addprefix --ignore=tests/,test_architecture.py test_mirror.py test_packaging.py) \
 	--ignore-glob=tests/test_docs*.py --hypothesis-profile=other-versions
 
 # The lower bounds of pyproject.toml on the oldest Python.
@@ -71,11 +74,11 @@ docs: .venv/installed-docs
 	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 
 .venv/installed-bench: .venv/installed
-	$(PIP) -e '.[bench,ray,sumo]'
+	$(PIP) -e '.[bench,ray]' -e 'packages/traffic[sumo]'
 	touch $@
 
 .venv/installed-extras: .venv/installed-docs
-	$(PIP) -e '.[bench,browser,conformance,ev2gym,jax-envs,ray,sumo,wandb]'
+	$(PIP) -e '.[bench,browser,conformance,jax-envs,ray,wandb]' -e 'packages/traffic[sumo]' -e 'paper[ev2gym]'
 	touch $@
 
 # For benchmarks/sumo_rl_rate.py and sumo_rl_training.py only: sumo-rl needs an old PettingZoo.
@@ -90,7 +93,7 @@ docs: .venv/installed-docs
 .venv-rllib/installed: pyproject.toml constraints-rllib.txt
 	$(PYTHON) -m venv .venv-rllib
 	.venv-rllib/bin/python $(INSTALL) -c constraints-rllib.txt \
-		-e '.[rllib,sumo]' pytest hypothesis
+		-e '.[rllib]' -e 'packages/traffic[sumo]' -e paper pytest hypothesis
 	touch $@
 
 .venv-oldest/installed: pyproject.toml constraints-oldest.txt
@@ -117,7 +120,7 @@ clean:
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'factorax needs Python 3.11 or newer')"
 	$(PYTHON) -m venv .venv
-	$(PIP) -e '.[dev]'
+	$(PIP) -e '.[dev]' $(ALL)
 	touch $@
 
 .venv/installed-docs: .venv/installed

@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import numpy as np
 import tyro
+from factorax_paper.experiments.relatives import CASES
+from factorax_paper.harness.side_by_side import Grid, initial_states, scores
 
-from factorax.experiments.harness.side_by_side import Grid, initial_states, scores
-from factorax.experiments.relatives import CASES
 from factorax.learning import AdaptiveNetwork, Learner, Program
 from factorax.learning.adaptive import EdgeEstimates
 from factorax.problems import find_problem

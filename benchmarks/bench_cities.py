@@ -18,10 +18,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
+from factorax_traffic.city import CityEnv
+from factorax_traffic.city.synthetic import write_city
 
 import factorax as fx
-from factorax.problems.traffic.city import CityEnv
-from factorax.problems.traffic.city.synthetic import write_city
 
 from .timing import Row, at_least, repeated
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
+from factorax_traffic import lanes
+from factorax_traffic.lane_problem import LaneProblem
 
 from factorax.discovery import Batch, intervene, score_test
-from factorax.problems.traffic import lanes
-from factorax.problems.traffic.lane_problem import LaneProblem
 
 from .timing import Row, at_most, medians
 

@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from factorax_paper.harness.bandit_engine import METHODS, BanditLearner, BanditMethod
+from factorax_paper.harness.noise import gaussian_pair
 
-from factorax.experiments.harness.bandit_engine import METHODS, BanditLearner, BanditMethod
-from factorax.experiments.harness.noise import gaussian_pair
 from factorax.problems import draw_centre, search_bandit
 
 from .timing import Row, at_least, at_most, medians

@@ -18,15 +18,15 @@ import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
+from factorax_paper.harness.sb3_baseline import ppo
+from factorax_traffic import lanes
 
-from factorax.experiments.harness.sb3_baseline import ppo
 from factorax.learning import Learner, Program, find_network
 from factorax.learning.adaptive import AdaptiveNetwork
 from factorax.learning.advantages import TrainingBatch
 from factorax.learning.config import Config
 from factorax.learning.presets import read_preset
 from factorax.problems import contextual_bandit, find_problem, queues
-from factorax.problems.traffic import lanes
 from factorax.structure import patterns
 
 from .timing import Row, at_least, at_most, medians

@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from factorax.experiments.harness.sb3_baseline import Scaled
+from factorax_paper.harness.sb3_baseline import Scaled
+
 from factorax.integrations import rddl
 from factorax.learning import Config, Learner
 

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from typing import Any, cast
 
 import numpy as np
+from factorax_traffic import Traffic
 
-from factorax.problems.traffic import Traffic
 from factorax.rollouts import Backend, Iteration, NumpyPolicy, Plan, PolicyArrays, Processes, RayActors
 from factorax.spaces import ActionSpace
 
@@ -27,7 +27,7 @@ STEPS = 400
 
 def plan(n_envs: int, side: int = 3) -> Plan:
     """Return the plan of one SUMO simulation of a square grid per environment, with a policy shared by the lights."""
-    from factorax.problems.traffic.sumo import TrafficEnv
+    from factorax_traffic.sumo import TrafficEnv
 
     traffic = Traffic(side, side)
     policy = NumpyPolicy(ActionSpace.of(traffic.action_space), "shared")
@@ -69,7 +69,7 @@ def playing(backend: Backend) -> Callable[[], Any]:
 
 def bare(connection: Connection, side: int) -> None:
     """Repeat episodes in bare SUMO: receive a seed and the actions of each, send the last observation."""
-    from factorax.problems.traffic.sumo import TrafficEnv
+    from factorax_traffic.sumo import TrafficEnv
 
     env = TrafficEnv(Traffic(side, side))
     connection.send(None)

@@ -21,8 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from factorax_traffic import Traffic
+
 import factorax as fx
-from factorax.problems.traffic import Traffic
 
 from .bench_traffic import EPISODE, HERE, SUMO_RL, best
 from .timing import Row, at_least
@@ -34,7 +35,7 @@ TARGET_SEEDS = range(3)
 
 def our_rate(rounds: int = 4) -> float:
     """Measure `factorax train sumo:3x3 --rollouts processes`, with decisions, observations and targets every second."""
-    from factorax.problems.traffic.sumo import make_traffic
+    from factorax_traffic.sumo import make_traffic
 
     times = []
     ppo = fx.FactoredPPO(
@@ -77,7 +78,7 @@ def target_row() -> Row:
 
 def their_rate(every: int) -> float:
     """Measure sumo-rl with Stable-Baselines3, with a decision at this interval."""
-    from factorax.problems.traffic.sumo.network import build, write_demand
+    from factorax_traffic.sumo.network import build, write_demand
 
     traffic = Traffic(3, 3)
     with tempfile.TemporaryDirectory() as folder:

@@ -17,9 +17,8 @@ from typing import Any
 
 import jax
 import numpy as np
-
-from factorax.problems.traffic import Signals, Traffic, lanes
-from factorax.problems.traffic.signals import colours, switch
+from factorax_traffic import Signals, Traffic, lanes
+from factorax_traffic.signals import colours, switch
 
 from .timing import Row, at_least, at_most, medians
 
@@ -102,7 +101,7 @@ def bare_steps(env: Any, requests: np.ndarray) -> Callable[[], Any]:
 
 def sumo_rl_rate(traffic: Traffic, every: int) -> float:
     """Measure simulated seconds of sumo-rl per second of processor time, with the same streets and cars."""
-    from factorax.problems.traffic.sumo.network import build, write_demand
+    from factorax_traffic.sumo.network import build, write_demand
 
     with tempfile.TemporaryDirectory() as folder:
         routes = Path(folder) / "demand.rou.xml"
@@ -113,7 +112,7 @@ def sumo_rl_rate(traffic: Traffic, every: int) -> float:
 
 
 def sumo_rows() -> Iterator[Row]:
-    from factorax.problems.traffic.sumo import TrafficEnv
+    from factorax_traffic.sumo import TrafficEnv
 
     env = TrafficEnv(Traffic(3, 3))
     requests = np.random.default_rng(0).random((EPISODE, 9)) < 0.5

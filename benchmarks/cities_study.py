@@ -127,7 +127,7 @@ class Options:
 def jobs(options: Options) -> list[tuple[str, list[str]]]:
     """Return names and commands of all jobs."""
     if options.round == "controllers":
-        module = "factorax.experiments.harness.city_controllers"
+        module = "factorax_paper.harness.city_controllers"
         return [
             (f"{city}-{name}", [module, "--city", city, "--names", name])
             for name in CONTROLLERS
@@ -159,7 +159,7 @@ def jobs(options: Options) -> list[tuple[str, list[str]]]:
 
 def _command(row: dict[str, Any], arguments: list[str]) -> tuple[str, list[str]]:
     settings = {name: value for name, value in row.items() if name not in (*_OTHERS, "seed")}
-    command = ["factorax.experiments.harness.city_training", "--city", row["city"], "--seed", str(row["seed"])]
+    command = ["factorax_paper.harness.city_training", "--city", row["city"], "--seed", str(row["seed"])]
     command += ["--episodes", str(row["episodes"]), "--network", row.get("network", "section"), *arguments]
     command += ["--settings", json.dumps(settings), "--environment", json.dumps(row.get("environment", {}))]
     return _name(row), command + (["--transfer", *row["transfer"]] if "transfer" in row else [])

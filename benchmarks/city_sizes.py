@@ -21,10 +21,10 @@ WORKERS, SECONDS, UPDATES = 2, 300, 3
 def measured(side: int) -> dict[str, Any]:
     """Train a city of `side` by `side` lights and return the measurements."""
     import psutil
+    from factorax_traffic.city import CityEnv
+    from factorax_traffic.city.synthetic import write_city
 
     import factorax as fx
-    from factorax.problems.traffic.city import CityEnv
-    from factorax.problems.traffic.city.synthetic import write_city
 
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import jax.numpy as jnp
 import numpy as np
+from factorax_paper.experiments.discover_exact import one_shot
+from factorax_paper.experiments.discover_others import uav
 
 from factorax import InfluenceNetwork
-from factorax.experiments.discover_exact import one_shot
-from factorax.experiments.discover_others import uav
 from factorax.integrations import rddl
 from factorax.problems import BanditEnv, Problem, chain, contextual_bandit, queues, search_bandit
 from factorax.structure import gallery

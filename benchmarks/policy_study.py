@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from factorax_traffic import lanes, stop_line_detectors
 from scipy import stats
 
 from factorax.learning import Config, Learner, Program
-from factorax.problems.traffic import lanes, stop_line_detectors
 
 SEEDS = 5
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "policy_study.png"

@@ -101,8 +101,9 @@ def simulate(
 def measure() -> Measured:
     """Measure on this machine SUMO's 3×3 grid with a worker process, and the learner of the traffic study on the
     CPU."""
+    from factorax_traffic import lanes
+
     from factorax.learning import Config, Learner
-    from factorax.problems.traffic import lanes
     from factorax.rollouts import Processes
     from factorax.rollouts.transitions import slim, whole
 

@@ -99,11 +99,10 @@ def ours(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
 
 def theirs(env: str, config: Config, seed: int) -> tuple[Act, list[float | None]]:
     """Do the same with Stable-Baselines3, whose `Monitor` records the returns."""
+    from factorax_paper.harness.sb3_baseline import ppo
     from stable_baselines3.common.callbacks import BaseCallback  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.monitor import Monitor  # pyright: ignore[reportMissingImports]
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize  # pyright: ignore[reportMissingImports]
-
-    from factorax.experiments.harness.sb3_baseline import ppo
 
     returns: list[tuple[int, float, int]] = []
 

@@ -8,8 +8,8 @@ from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
-from factorax.experiments import NAMES
-from factorax.experiments.harness.claims import HEADINGS, MATHEMATICS, Claim, by_source, published
+from factorax_paper.experiments import NAMES
+from factorax_paper.harness.claims import HEADINGS, MATHEMATICS, Claim, by_source, published
 
 PAGE = Path(__file__).parent / "_generated" / "claims.md"
 PLURALS = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from factorax.experiments.harness.claims import Claim, published
+from factorax_paper.harness.claims import Claim, published
 
 PAGE = Path(__file__).parent / "_generated" / "concordance.md"
 
@@ -44,7 +44,7 @@ UNBIASED = f"{ESTIMATORS}::test_factored_and_vanilla_gradients_are_the_gradient_
 OPTIMA = "tests/gradients/test_optimal.py"
 COUNTER, THEOREMS = "tests/test_counter_examples.py", "tests/test_theorems.py"
 QUALITATIVE = "tests/experiments/test_qualitative.py"
-TRAFFIC = "factorax.problems.traffic"
+TRAFFIC = "factorax_traffic"
 
 ITEMS: dict[str, tuple[Item, ...]] = {
     "Definitions": (

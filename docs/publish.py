@@ -13,9 +13,8 @@ import sys
 from pathlib import Path
 
 import tyro
-
-from factorax.experiments import NAMES
-from factorax.experiments.harness.claims import collected
+from factorax_paper.experiments import NAMES
+from factorax_paper.harness.claims import collected
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = ROOT / "src" / "factorax" / "experiments" / "harness" / "published"

@@ -1,6 +1,6 @@
 """EV2Gym: 25 charging points behind five transformers, with one target per interest.
 
-The environment, its network **K = [I | I | M]** and why it is exact are described in `factorax.integrations.ev2gym`.
+The environment, its network **K = [I | I | M]** and why it is exact are described in `factorax_paper.ev2gym`.
 Here, `check` shows by intervention that with local policies no target outside a charger's row of K changes, not even in
 the last bit, while with a policy that observes everything most targets do. `train` and `compare` learn with K, with all
 edges, with the joint ratio, and with Stable-Baselines3.
@@ -24,9 +24,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import tyro
+from factorax_paper.ev2gym import CHARGERS, HELD_OUT, Chargers, global_seeds_kept, need
 
 import factorax as fx
-from factorax.integrations.ev2gym import CHARGERS, HELD_OUT, Chargers, global_seeds_kept, need
 from factorax.runs import iqm, probability_of_improvement
 
 # Is K exact? ----------------------------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 import api_pages  # noqa: E402
 import concordance  # noqa: E402
-
-from factorax.experiments import NAMES  # noqa: E402
-from factorax.experiments.harness.claims import published  # noqa: E402
+from factorax_paper.experiments import NAMES  # noqa: E402
+from factorax_paper.harness.claims import published  # noqa: E402
 
 ITEMS = [item for items in concordance.ITEMS.values() for item in items]
 LABELS = (

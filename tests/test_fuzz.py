@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from factorax_traffic.sumo.files import Streets
 from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork, patterns, runs
@@ -15,7 +16,6 @@ from factorax.discovery import Discovery
 from factorax.learning import Config, checkpoints, find_network
 from factorax.learning.stored import named_in
 from factorax.problems import find_problem
-from factorax.problems.traffic.sumo.files import Streets
 from factorax.rollouts.episodes import Episode, from_arrays, to_arrays
 from factorax.runs.folder import FORMAT
 

@@ -8,7 +8,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import discovery as discovery
-    from . import experiments as experiments
     from . import gradients as gradients
     from . import integrations as integrations
     from . import learning as learning
@@ -61,7 +60,6 @@ _HOMES = {
     "close_over": "structure",
     "patterns": "structure",
     "discovery": "discovery",
-    "experiments": "experiments",
     "gradients": "gradients",
     "integrations": "integrations",
     "learning": "learning",

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from factorax.experiments import NAMES, search_aliasing, search_throughput
-from factorax.experiments.harness import experiment
-from factorax.experiments.harness.claims import HEADINGS, Claim, published
-from factorax.experiments.harness.experiment import reproduce
-from factorax.experiments.harness.parts import Part
+from factorax_paper.experiments import NAMES, search_aliasing, search_throughput
+from factorax_paper.harness import experiment
+from factorax_paper.harness.claims import HEADINGS, Claim, published
+from factorax_paper.harness.experiment import reproduce
+from factorax_paper.harness.parts import Part
 
 NAME = "search-throughput"
 FOLDER = Path("out") / f"{NAME}-quick-0"
@@ -330,8 +329,8 @@ def test_the_installed_command_has_help():
 # What Python reads when it starts: the experiment is small, and waits after its first record if it is told to.
 SMALL = """
 import dataclasses, os, pathlib
-from factorax.experiments import search_aliasing
-from factorax.experiments.harness import parts
+from factorax_paper.experiments import search_aliasing
+from factorax_paper.harness import parts
 sizes = search_aliasing.Settings(n=3, seeds=2, steps=40, every=10)
 search_aliasing.EXPERIMENT = dataclasses.replace(search_aliasing.EXPERIMENT, budgets={"quick": sizes, "paper": sizes})
 run = parts.run

@@ -1,14 +1,14 @@
 """Networks by name."""
 
 import pytest
+from factorax_traffic.grid import Grid
+from factorax_traffic.influence import influence
 from small_settings import SMALL
 
 from factorax import InfluenceNetwork
 from factorax.learning import FactoredPPO
 from factorax.learning.named_networks import find_network, is_file
 from factorax.problems.registry import find_problem
-from factorax.problems.traffic.grid import Grid
-from factorax.problems.traffic.influence import influence
 
 
 def test_networks_by_name(tmp_path):

@@ -11,6 +11,7 @@ import jax.monitoring
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from factorax_traffic import lanes
 from scipy import sparse
 from small_settings import SMALL
 
@@ -20,7 +21,6 @@ from factorax.learning.adaptive import AdaptiveNetwork
 from factorax.learning.program import KEPT, forget_programs
 from factorax.learning.sharing import common_config, value_key
 from factorax.problems import chain, contextual_bandit, queues
-from factorax.problems.traffic import lanes
 from factorax.structure import LaggedNetwork, StateNetwork
 
 SETTINGS = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "n_epochs": 1, "hidden": (4,)}

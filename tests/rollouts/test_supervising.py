@@ -170,8 +170,9 @@ def running(pid):
 @pytest.mark.sumo
 def test_a_killed_simulation_of_sumo_leaves_no_trace():
     pytest.importorskip("libsumo", reason="SUMO is an extra: factorax[sumo]")
-    from factorax.problems.traffic import Traffic
-    from factorax.problems.traffic.sumo import TrafficEnv
+    from factorax_traffic import Traffic
+    from factorax_traffic.sumo import TrafficEnv
+
     from factorax.rollouts import NumpyPolicy, Plan
     from factorax.spaces import ActionSpace
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import tyro
 
+from .. import plugins
 from .compilation_cache import use_compilation_cache
 from .memory import keep_freed_memory
 
@@ -16,11 +17,8 @@ _LINES = "\n\t"
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 _COMMANDS = {
-    "reproduce": ("paper", "Run an experiment of the paper, or resume one that was stopped."),
-    "claims": ("paper", "List the claims of the paper and of factorax with the measurements and verdicts."),
     "train": ("train", "Train with factored PPO, or resume a run that was stopped."),
-    "evaluate": ("runs", "Evaluate the policy of a run, or a traffic-light controller, over full episodes."),
-    "watch": ("runs", "Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI."),
+    "evaluate": ("runs", "Evaluate the policy of a run, or a controller of a family of problems, over full episodes."),
     "plot": (
         "runs",
         "Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.",
@@ -41,25 +39,30 @@ _COMMANDS = {
 """Module and first lines of the docstring of each command: ``factorax --help`` imports none of them."""
 
 
+def _all_commands() -> dict[str, tuple[str, str]]:
+    """Return the function's reference and the first line of the help of each command, those of plug-ins last."""
+    ours = {name: (f"{__name__}.{module}:{name}", about) for name, (module, about) in _COMMANDS.items()}
+    return ours | {name: (command.function, command.about) for name, command in plugins.commands().items()}
+
+
 def commands(arguments: Sequence[str] = ()) -> dict[str, Callable[..., None]]:
     """Return the function of each command; `train` gets the default values that these arguments select."""
-    return {name: command_of(name, arguments) for name in _COMMANDS}
+    return {name: command_of(name, arguments) for name in _all_commands()}
 
 
 def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:
     """Return the function of a command; `train` gets the default values that these arguments select."""
-    module = import_module(f".{_COMMANDS[name][0]}", __name__)
     if name == "train" and arguments[:1] == ["train"]:
-        return module.train_with_preset(arguments[1:])
-    return getattr(module, name)
+        return import_module(".train", __name__).train_with_preset(arguments[1:])
+    return plugins.imported(_all_commands()[name][0])
 
 
-def _listed(name: str) -> Callable[..., None]:
+def _listed(about: str) -> Callable[..., None]:
     """Return a function without options that stands for a command in the list of all."""
 
     def command() -> None: ...
 
-    command.__doc__ = _COMMANDS[name][1]
+    command.__doc__ = about
     return command
 
 
@@ -78,10 +81,16 @@ def main() -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _each_once()
             chosen = line[0] if line else ""
-            if chosen in _COMMANDS:
+            known = _all_commands()
+            if chosen in known:
                 use_compilation_cache()  # before anything imports JAX
                 keep_freed_memory()
-            available = {name: command_of(name, line) if name == chosen else _listed(name) for name in _COMMANDS}
+            available = {
+                name: command_of(name, line) if name == chosen else _listed(about) for name, (_, about) in known.items()
+            }
+            missing = plugins.missing_distribution(chosen)
+            if missing:
+                raise ValueError(f"command: got {chosen}{missing}")
             if chosen not in ("-h", "--help"):
                 from .arguments import check_arguments
 

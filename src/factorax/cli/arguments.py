@@ -74,9 +74,9 @@ class RunFolder:
             return
         names: Sequence[str] = ()
         if self.or_controller:
-            from ..problems.traffic.controllers import CONTROLLERS
+            from ..plugins import controller_names
 
-            names = list(CONTROLLERS)
+            names = controller_names()
         if text not in names:
             or_names = f", or one of {', '.join(names)}" if names else ""
             got = f"{text}: no config.json" if text else "got ''"

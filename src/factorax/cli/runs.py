@@ -1,17 +1,17 @@
-"""`factorax evaluate`, `watch`, `plot` and `compare`: evaluate and compare runs."""
+"""`factorax evaluate`, `plot` and `compare`: evaluate and compare runs."""
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .._checks import Range
+from ..plugins import controller_names, families, family_of, imported
 from ..structure.labels import counted, printable
-from .arguments import Count, Not, OutputFile, RunFolder, Seed
+from .arguments import Count, OutputFile, RunFolder, Seed
 
 
 def evaluate(
@@ -22,27 +22,26 @@ def evaluate(
     sampled: bool = False,
     seed: Seed = 0,
     problem: str = "own",
-    sim: Literal["own", "sumo"] = "own",
+    sim: str = "own",
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Evaluate the policy of a run, or a traffic-light controller, over full episodes.
+    """Evaluate the policy of a run, or a controller of a family of problems, over full episodes.
 
     Args:
-        run: Folder of the run, or a controller: always, never, every-10, every-20, fixed-time, actuated, gap-out.
+        run: Folder of the run, or the name of a controller, such as gap-out of traffic lights.
         episodes: Number of episodes.
         sampled: Sample actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
         problem: Problem to evaluate on if it differs from the training problem, such as traffic:2x6 for a shared
         policy.
           Also required to load a problem whose name refers to code or files; repeat the name only if you trust it.
-        sim: Simulator: own for that of the problem, sumo for the same traffic in SUMO.
+        sim: Simulator: own for that of the problem, or another one that its family has, such as sumo for traffic.
         json_: Print the result as JSON.
     """
-    from ..problems.registry import find_problem, in_sumo
-    from ..problems.traffic.controllers import CONTROLLERS
+    from ..problems.registry import find_problem, in_simulator
     from ..runs import load, read_config
 
-    if str(run) in CONTROLLERS and not run.exists():
+    if str(run) in controller_names() and not run.exists():
         if sampled:
             raise ValueError(
                 f"sampled: got --sampled with the controller {run}, which is deterministic; want it only with the "
@@ -52,8 +51,8 @@ def evaluate(
         return
     model = load(run, trusted=problem)
     name = read_config(run)["problem"] if problem == "own" else problem
-    if sim == "sumo":
-        name = in_sumo(name)
+    if sim != "own":
+        name = in_simulator(name, sim)
     if (problem, sim) != ("own", "own"):
         model = model.on(find_problem(name))
     result = model.evaluate(episodes, deterministic=not sampled, seed=seed)
@@ -76,74 +75,23 @@ def evaluate(
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
     """Print the score of a controller in the format of runs."""
-    from ..problems.registry import in_sumo
-    from ..runs.controllers import controller_returns
+    from ..problems.registry import in_simulator
 
-    name = "traffic:3x3" if problem == "own" else problem
-    returns = controller_returns(controller, name, episodes=episodes, seed=seed, sumo=sim == "sumo")
-    name = in_sumo(name) if sim == "sumo" else name
+    family = next(each for each in families().values() if controller in each.controllers)
+    name = (family.example or family.prefix) if problem == "own" else problem
+    name = name if sim == "own" else in_simulator(name, sim)
+    family = family_of(name)
+    if family is None or family.returns is None:
+        raise ValueError(f"problem: got {name!r:.60}, which has no controllers; want the folder of a run instead")
+    returns = imported(family.returns)(controller, name, episodes=episodes, seed=seed)
+    if returns is None:
+        raise ValueError(f"problem: got {name!r:.60}, for which there is no controller {controller}")
     error = float(returns.std(ddof=1) / episodes**0.5) if episodes > 1 else 0.0
     if json_:
         print(json.dumps({"problem": name, "return": returns.mean(), "error": error, "episodes": returns.tolist()}))
         return
     text = f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)"
     Console().print(text, highlight=False)
-
-
-def watch(
-    what: tyro.conf.Positional[tuple[str, ...]],
-    /,
-    *,
-    out: Annotated[Path, OutputFile((".gif", ".mp4", ".html")), Not("gui")] = Path("traffic.gif"),
-    grid: str = "",
-    seconds: Count = 120,
-    speed: Annotated[int, Range(1, 1000), Not("gui")] = 10,
-    sampled: bool = False,
-    seed: Seed = 0,
-    gui: bool = False,
-    problem: str = "own",
-) -> None:
-    """Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI.
-
-    Args:
-        what: Folders of traffic runs, or controllers: always, never, every-10, every-20, fixed-time, actuated, gap-out.
-          Several are shown side by side. In cities: runs on resco:cologne8 and others, fixed, greedy, max-pressure,
-          actuated, delay-based.
-        out: Output file: gif, mp4 or html.
-        grid: Rows and columns, as in 3x3; by default those of the first run, or 3x3. Shared policies can be shown on
-          other grids than the one they were trained on.
-        seconds: Simulated time in seconds.
-        speed: Simulated seconds per second of film.
-        sampled: Sample actions from policies instead of taking the most probable ones.
-        seed: Random seed of the initial cars and of sampled actions.
-        gui: Open sumo-gui (extra sumo) instead of writing a film.
-        problem: City in which to show controllers, or policies trained in another city, such as resco:cologne8. Also
-          required to load a problem whose name refers to code or files; repeat the name only if you trust it.
-    """
-    from ..runs.city_film import city_of, write_city_film
-    from ..runs.film import show_in_gui, write_film
-
-    console = Console()
-    city = "" if gui else city_of(what, problem)
-    if city:
-        delays = write_city_film(
-            what, out, city, seconds=seconds, speed=speed, sampled=sampled, seed=seed, trusted=problem
-        )
-        for title, value in delays.items():
-            console.print(f"{printable(title)}: mean delay {value:.4g} s", highlight=False, markup=False)
-        console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
-        return
-    if gui:
-        if len(what) != 1:
-            raise ValueError(f"what: got {len(what)} names with --gui, want one")
-        returned = show_in_gui(what[0], grid=grid, seconds=seconds, sampled=sampled, seed=seed, trusted=problem)
-        console.print(f"return {returned:.5g}", highlight=False)
-        return
-    options: dict[str, Any] = {"grid": grid, "seconds": seconds, "speed": speed, "sampled": sampled, "seed": seed}
-    returns = write_film(what, out, **options, trusted=problem)
-    for title, value in returns.items():
-        console.print(f"{printable(title)}: return {value:.5g}", highlight=False, markup=False)
-    console.print(f"the film is in {escape(str(out))}", soft_wrap=True)
 
 
 def plot(

@@ -1,4 +1,4 @@
-"""Adapters to other packages: Gymnasium, PettingZoo, RDDL, EV2Gym, Stable-Baselines3 and RLlib, and the JAX
+"""Adapters to other packages: Gymnasium, PettingZoo, RDDL, Stable-Baselines3 and RLlib, and the JAX
 environments of Gymnax, JaxMARL, Brax, MuJoCo Playground and Jumanji."""
 
 from typing import TYPE_CHECKING
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from .._lazy import loaded_when_needed
 
 if TYPE_CHECKING:
-    from . import ev2gym as ev2gym
     from . import rddl as rddl
     from . import rllib as rllib
     from .batched import BatchedSimulator as BatchedSimulator
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from .wrapping import wrap as wrap
 
 _HOMES = {
-    "ev2gym": "ev2gym",
     "rddl": "rddl",
     "rllib": "rllib",
     "BatchedSimulator": "batched",

@@ -41,18 +41,18 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
     - ``own``: that of the problem; ``complete``: all edges; ``individual``: action i is credited only with target i,
       as in independent learning, if there are as many targets and the problem's network has these edges; otherwise
       ``own``;
-    - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:incident``,
+    - ``adaptive``: an `AdaptiveNetwork` that starts with all edges; ``adaptive:own``, ``adaptive:near``,
       ``adaptive:K.json``: one that starts with these;
     - ``adaptive-state:0:-0.5,0.5``: an `AdaptiveStateNetwork` that starts with all edges, with one regime for each of
       the three bins of entry 0 of the observation; ``adaptive-state:0:-0.5,0.5+3:0``: for entries 0 and 3;
-    - ``incident``, ``corridor``, ``n-level:2``, ``decay:0.5``: a preset of the problem's method `influence`, if it has
-      one; ``n-level-all-rows:2`` is ``n-level:2`` with windows that span all rows;
-    - ``curriculum:incident,corridor,complete``: a `Curriculum` of two or more networks of the problem;
+    - ``near``, ``lagged``, ``decay:0.5``: the result of the problem's method `influence` for this name, and for the
+      value after the colon if there is one, as in ``influence("decay", 0.5)``;
+    - ``curriculum:near,own,complete``: a `Curriculum` of two or more networks of the problem;
     - a file that `InfluenceNetwork.save` wrote.
 
     >>> from factorax.problems import find_problem
-    >>> find_network(find_problem("traffic:2x6"), "n-level:1")
-    InfluenceNetwork(12 actions → 64 targets, 216 edges, density 0.281)
+    >>> find_network(find_problem("chain:4"), "near")
+    InfluenceNetwork(4 actions → 4 targets, 4 edges, density 0.25)
     """
     checked("steps", steps, Count | None)
     if not checked("network", name, str):
@@ -87,14 +87,9 @@ def find_network(problem: Any, name: str, *, steps: int | None = None) -> Any:
                 f"network: got {name!r}, want own, complete, or a file that InfluenceNetwork.save wrote"
                 f"{did_you_mean(name, _ALWAYS)}"
             )
-        preset, _, number = name.partition(":")
-        rows = {"rows": "both"} if preset == "n-level-all-rows" else {}
-        preset = "n-level" if rows else preset
-        option = {"n-level": "n", "decay": "alpha"}.get(preset)
-        if number and option is None:
-            raise ValueError(f"network: got {name!r}, want a number only after n-level: or decay:")
+        preset, colon, value = name.partition(":")
         try:
-            return influence(preset, **({str(option): parse_value(number)} if number else {}), **rows)
+            return influence(preset, parse_value(value)) if colon else influence(preset)
         except (TypeError, ValueError) as error:
             close = nearest(name, _ALWAYS)
             hint = f"did you mean {close}?" if close else f"other names are {', '.join(_ALWAYS)}, or a file"

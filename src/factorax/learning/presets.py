@@ -1,4 +1,4 @@
-"""Presets: named, tuned settings, one TOML file each in the folder ``presets``.
+"""Presets: named, tuned settings, one TOML file each in the folder ``presets``, or in that of a plug-in.
 
 A file has the entries
 
@@ -18,6 +18,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from .._checks import did_you_mean, shown
+from ..plugins import families
 from .config import WHO_STEPS, Config
 
 NONE = "none"
@@ -38,7 +39,7 @@ class Preset:
     settings: dict[str, Any]
     """Values of fields of `Config`; the others have their defaults."""
     problems: tuple[str, ...] = ()
-    """Patterns of the problems that use it by default, such as ``traffic:*``."""
+    """Patterns of the problems that use it by default, such as ``queues:*``."""
     network: str | None = None
     """Name of the network; None for that of the problem."""
 
@@ -51,33 +52,40 @@ class Preset:
 def preset_names() -> list[str]:
     """Return the names of all presets.
 
-    >>> "traffic" in preset_names()
+    >>> "queues" in preset_names()
     True
     """
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return sorted(_files())
+
+
+def _files() -> dict[str, Path]:
+    """Return the files of all presets by name: those of the library, and of the families of plug-ins."""
+    folders = dict.fromkeys([_FOLDER, *(each.presets for each in families().values() if each.presets is not None)])
+    return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
 
 
 def read_preset(name: str) -> Preset:
     """Return the preset of this name; raise ValueError for an unknown name, with the nearest known one.
 
-    >>> read_preset("traffic").network
-    'incident'
-    >>> read_preset("trafic")
+    >>> read_preset("queues").settings["policy"]
+    'shared'
+    >>> read_preset("queue")
     Traceback (most recent call last):
-    ValueError: preset: got 'trafic', want none, ...; did you mean 'traffic'?
+    ValueError: preset: got 'queue', want none, ...; did you mean 'queues'?
     """
-    names = preset_names()
-    if name not in names:
+    files = _files()
+    if name not in files:
+        names = sorted(files)
         hint = did_you_mean(name, [NONE, *names], quoted=True)
         raise ValueError(f"preset: got {shown(name)}, want {', '.join([NONE, *names[:-1]])} or {names[-1]}{hint}")
-    return _read(_FOLDER / f"{name}.toml")
+    return _read(files[name])
 
 
 def preset_for(problem: str) -> Preset | None:
     """Return the preset that a problem uses by default, or None.
 
-    >>> preset_for("traffic:2x6").name, preset_for("CartPole-v1")
-    ('traffic', None)
+    >>> preset_for("queues:4x4").name, preset_for("CartPole-v1")
+    ('queues', None)
     """
     for name in preset_names():
         preset = read_preset(name)
@@ -89,7 +97,7 @@ def preset_for(problem: str) -> Preset | None:
 def settings_with(preset: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """Return the settings of a preset (or of none) with overrides, as arguments of `Config` and `FactoredPPO`.
 
-    >>> Config(**settings_with("traffic", {"n_envs": 32})).policy
+    >>> Config(**settings_with("queues", {"n_envs": 32})).policy
     'shared'
     >>> settings_with("none", {"n_envs": 32})
     {'n_envs': 32}
@@ -116,7 +124,7 @@ def _read(path: Path) -> Preset:
     if not isinstance(about, str) or not about.strip():
         raise ValueError(f"{path}: about: got {shown(about)}, want a sentence with the result and the command")
     if not isinstance(problems, list) or not all(isinstance(each, str) for each in problems):
-        raise ValueError(f'{path}: problems: got {shown(problems)}, want a list of patterns, as in ["traffic:*"]')
+        raise ValueError(f'{path}: problems: got {shown(problems)}, want a list of patterns, as in ["queues:*"]')
     if network is not None and not isinstance(network, str):
         raise ValueError(f"{path}: network: got {shown(network)}, want the name of a network, or omit the entry")
     settings = _checked_settings(path, content.get("settings"))

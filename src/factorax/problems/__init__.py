@@ -1,4 +1,4 @@
-"""Problems to train on: bandits of known structure, small problems, a market, and grids of traffic lights."""
+"""Problems to train on: bandits of known structure, small problems, and the registry of families."""
 
 from typing import TYPE_CHECKING
 
@@ -8,8 +8,6 @@ from .._lazy import loaded_when_needed
 from .failures import EpisodeLost as EpisodeLost
 
 if TYPE_CHECKING:
-    from . import market as market
-    from . import traffic as traffic
     from .bandits import Bandit as Bandit
     from .bandits import draw_centre as draw_centre
     from .bandits import relu_bandit as relu_bandit
@@ -20,20 +18,16 @@ if TYPE_CHECKING:
     from .problem import Step as Step
     from .registry import find_problem as find_problem
     from .registry import register as register
-    from .search_with_states import contextual_search as contextual_search
     from .toy_problems import chain as chain
     from .toy_problems import contextual_bandit as contextual_bandit
     from .toy_problems import queues as queues
 
 _HOMES = {
-    "market": "market",
-    "traffic": "traffic",
     "Bandit": "bandits",
     "draw_centre": "bandits",
     "relu_bandit": "bandits",
     "search_bandit": "bandits",
     "separable_bandit": "bandits",
-    "contextual_search": "search_with_states",
     "BanditEnv": "gymnasium_bandits",
     "Problem": "problem",
     "Step": "problem",
@@ -44,14 +38,13 @@ _HOMES = {
     "queues": "toy_problems",
 }
 
-# Loaded lazily: a worker that steps SUMO or another Gymnasium environment does not need JAX.
+# Loaded lazily: a worker that steps a Gymnasium environment does not need JAX.
 __getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)
 
 
 for _name, _made_by in (
     ("SearchBandit", "gymnasium_bandits:make_search_bandit"),
     ("ReluBandit", "gymnasium_bandits:make_relu_bandit"),
-    ("Traffic", "traffic.sumo:make_traffic"),  # SUMO is needed only when one is created
 ):
     if f"factorax/{_name}-v0" not in gym.registry:
         gym.register(f"factorax/{_name}-v0", f"{__name__}.{_made_by}")

@@ -1,4 +1,4 @@
-"""Training runs on disk and on screen: run folders, comparisons, reports and films."""
+"""Training runs on disk and on screen: run folders, comparisons and reports."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from .compare import compare_groups as compare_groups
     from .compare import draw_curves as draw_curves
     from .compare import group_runs as group_runs
-    from .film import write_film as write_film
     from .folder import load as load
     from .folder import read_config as read_config
     from .folder import read_metrics as read_metrics
@@ -29,7 +28,6 @@ _HOMES = {
     "compare_groups": "compare",
     "draw_curves": "compare",
     "group_runs": "compare",
-    "write_film": "film",
     "load": "folder",
     "read_config": "folder",
     "read_metrics": "folder",

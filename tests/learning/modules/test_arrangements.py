@@ -5,12 +5,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from factorax_paper.market import market
 from learning.helping import random_network
 
 from factorax.learning import Config, Learner
 from factorax.learning.modules.arrangements import Encoded, Joint, SeenByFactors, Shared
 from factorax.observations import ObservationSpace
-from factorax.problems.market import market
 
 MARKET = market(3)
 

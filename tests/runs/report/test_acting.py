@@ -8,7 +8,7 @@ from small_settings import SMALL
 from factorax import Spec
 from factorax.learning import FactoredPPO
 from factorax.problems import find_problem
-from factorax.runs.report.acting import acting_section, episode, is_traffic, observation_names
+from factorax.runs.report.acting import episode, observation_names
 
 
 @pytest.mark.slow
@@ -50,10 +50,3 @@ def test_observations_are_named_by_their_place_or_by_the_problem():
     assert observation_names(Spec.of(Named)) == ["a", "b", "c", "d"]
     Named.observation_names = ("too", "few")
     assert len(observation_names(Spec.of(Named))) == 4
-
-
-def test_what_cannot_be_played_is_noted():
-    assert all(map(is_traffic, ("traffic:3x3", "traffic", "sumo:2x6,norm=fixed", "traffic:")))
-    others = ("sumo:town.net.xml,town.rou.xml", "queues:4x4", "resco:grid4x4", "traffic.module:make", "CartPole-v1")
-    assert not any(map(is_traffic, others))
-    assert acting_section([], trusted=None, notes=[]) == []

@@ -25,7 +25,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_scripts(report):
     assert "connect-src" not in policy
     assert not re.search(r"<(link|script|img|iframe)[^>]*(src|href)=\"(?!data:)", text)
     assert " style=" not in text.partition("<body>")[2].partition("<script")[0]
-    assert text.count("<script") == 1 + 5
+    assert text.count("<script") == 1 + 4
     assert "Permission is hereby granted" in text  # of the chart library
     assert len(text) < 300_000
 

@@ -141,7 +141,7 @@ def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
 
 def test_a_controller_that_was_scored_is_the_baseline_of_evaluations_of_traffic(tmp_path):
     run = write_run(tmp_path / "run", problem="traffic:1x2")
-    baselines = {"traffic:1x2": Interval(-5.0, -6.0, -4.0)}
+    baselines = {"traffic:1x2": ("gap-out", Interval(-5.0, -6.0, -4.0))}
     (verdict,) = verdicts(tmp_path, baselines=baselines).values()
     assert "controller" not in verdict.sentences[0]
     evaluate(run, -3.0, -5.0)

@@ -1,8 +1,7 @@
-"""The policy in action: a film of traffic, or one episode of any other problem with labelled series."""
+"""The policy in action: a film where the problem's family has one, otherwise an episode with labelled series."""
 
-import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +10,16 @@ import numpy as np
 
 from ...learning.factored_ppo import FactoredPPO
 from ...observations import ObservationSpace
-from ...problems.traffic.canvas_film import encode_film
+from ...plugins import family_of, imported
 from ...rollouts.factory import environments_for
 from ...spec import Spec, opened
-from ..film import play_scenes
 from ..folder import load
 from .curves import numbers
 from .sources import RunSource
 
-CONTROLLER = "gap-out"
-"""The controller that films of traffic show next to the trained policy."""
-SECONDS = 120
-"""Length of a film in simulated seconds."""
 _MOST_POLICIES = 4
 _MOST_STEPS = 500
 _MOST_COLUMNS = 40
-
-
-def is_traffic(problem: str) -> bool:
-    """Return whether a problem is a grid of traffic lights."""
-    return re.fullmatch(r"(traffic|sumo)(:(\d+x\d+)?(,.*)?)?", problem) is not None
 
 
 def acting_section(
@@ -41,26 +30,32 @@ def acting_section(
     if len(usable) > _MOST_POLICIES:
         notes.append(f"only the policies of the first {_MOST_POLICIES} of {len(usable)} groups are shown in action")
     sections = []
-    by_grid: dict[str, list[tuple[str, Path]]] = {}
-    for name, run, spec in usable[:_MOST_POLICIES]:
-        problem = run.config["problem"]
-        if is_traffic(problem):
-            size = problem.partition(":")[2].split(",")[0] or "3x3"
-            by_grid.setdefault(size, []).append((name, run.path))
-        else:
+    by_problem: dict[str, list[tuple[str, RunSource, Spec]]] = {}
+    for each in usable[:_MOST_POLICIES]:
+        by_problem.setdefault(each[1].config["problem"], []).append(each)
+    for problem, members in by_problem.items():
+        film = _film(problem, {run.path: name for name, run, _ in members}, trusted, notes)
+        if film is not None:
+            sections.append(film)
+            continue
+        for name, run, spec in members:
             section = _episode_or_note(name, run, spec, trusted, notes)
             sections += [section] if section else []
-    for size, runs in by_grid.items():
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                what = {str(path): name for name, path in runs} | {CONTROLLER: CONTROLLER}
-                traffic, scenes = play_scenes(list(what), grid=size, seconds=SECONDS, trusted=trusted)
-        except Exception as error:  # the rest of the report can be shown whatever this policy raises
-            notes.append(f"no film of {size} lights: {error}")
-            continue
-        titled = {what[name]: scene for name, scene in scenes.items()}
-        sections.append({"kind": "film", "name": f"{size} lights", "film": encode_film(traffic.grid, titled)})
     return sections
+
+
+def _film(problem: str, runs: Mapping[Path, str], trusted: str | None, notes: list[str]) -> dict[str, Any] | None:
+    """Return the film that the problem's family makes of runs; None if it makes none of this problem."""
+    family = family_of(problem)
+    if family is None or family.film is None:
+        return None
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            film = imported(family.film)(problem, runs, trusted=trusted)
+    except Exception as error:  # the rest of the report can be shown whatever this policy raises
+        notes.append(f"no film of {problem}: {error}")
+        return None
+    return film and {"kind": "film", "player": family.prefix} | film
 
 
 def _episode_or_note(

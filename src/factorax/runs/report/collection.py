@@ -12,7 +12,7 @@ from ..compare import name_groups
 from ..gain import role_of
 from ..statistics import Interval
 from . import networks
-from .acting import CONTROLLER, acting_section
+from .acting import acting_section
 from .curves import group_curves
 from .reproduction import reproduction_section
 from .sources import DiscoverySource, RunSource, Source, read_sources
@@ -61,7 +61,7 @@ def collect(
     views = _networks(firsts, discoveries)
     if play and groups:
         tell("scoring baselines")
-    baselines: dict[str, Interval] = {}
+    baselines: dict[str, tuple[str, Interval]] = {}
     verdicts = run_verdicts(groups, play=play, baselines=baselines, notes=notes)
     if len(verdicts) > _MOST_VERDICTS:
         notes.append(f"verdicts are given only for the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
@@ -208,7 +208,7 @@ def _add(charts: dict[str, Any], section: str, chart: dict[str, Any]) -> str:
 
 
 def _curve_charts(
-    groups: Sequence[RunGroup], baselines: Mapping[str, Interval], charts: dict[str, Any]
+    groups: Sequence[RunGroup], baselines: Mapping[str, tuple[str, Interval]], charts: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return a chart per problem, with the return of the reference controller if it was scored."""
     drawn = []
@@ -217,8 +217,9 @@ def _curve_charts(
         if series:
             if problem in baselines:
                 longest = max(series, key=lambda each: each["x"]["steps"][-1])
-                level = [float(f"{baselines[problem].mean:.6g}")] * len(longest["y"])
-                series.append({"name": f"controller {CONTROLLER}", "x": longest["x"], "y": level, "dashed": True})
+                controller, score = baselines[problem]
+                level = [float(f"{score.mean:.6g}")] * len(longest["y"])
+                series.append({"name": f"controller {controller}", "x": longest["x"], "y": level, "dashed": True})
             chart = {"title": problem, "axes": AXES, "y": "episode return", "series": series}
             drawn.append({"name": problem, "chart": _add(charts, "curves", chart), "groups": len(series)})
     return drawn

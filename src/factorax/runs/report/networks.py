@@ -1,6 +1,5 @@
 """Influence networks of runs and discoveries: edges, evidence, changes during training, positions on a map."""
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,10 +12,8 @@ from ...learning.adaptive import AdaptiveNetwork
 from ...learning.missing_edges import MissingEdges, last_look, missing, p_values
 from ...learning.named_networks import find_network
 from ...learning.stored import check_trusted, network_of_run
+from ...plugins import family_of, imported
 from ...problems.registry import find_problem
-from ...problems.traffic.drawing import Ways
-from ...problems.traffic.grid import Grid
-from ...problems.traffic.lane_simulator import SECTION
 from ...spec import Spec, declared_network, opened
 from ...structure import InfluenceNetwork
 from ...structure.labels import edge_label, own_labels
@@ -182,15 +179,6 @@ def _suspects(run: RunSource, spec: Spec) -> list[list[Any]]:
 
 
 def _on_the_map(problem: str, network: InfluenceNetwork) -> dict[str, Any] | None:
-    """Return the positions of lights and streets of a traffic problem; None for other problems and targets."""
-    match = re.fullmatch(r"(?:traffic|sumo):(\d{1,3})x(\d{1,3})(?:,.*)?", problem)
-    if match is None:
-        return None
-    grid = Grid(*map(int, match.groups()))
-    if (grid.n_lights, grid.n_edges) != network.shape or network.targets != grid.edges:
-        return None
-    places = [divmod(light, grid.columns) for light in range(grid.n_lights)]
-    return {
-        "actions": [[round(SECTION * column), round(-SECTION * row)] for row, column in places],
-        "targets": [[[round(x), round(-y)] for x, y in street] for street in Ways(grid).edges.tolist()],
-    }
+    """Return where the problem's family draws actions, as points, and targets, as lines; None if it has no map."""
+    family = family_of(problem)
+    return imported(family.layout)(problem, network) if family is not None and family.layout is not None else None

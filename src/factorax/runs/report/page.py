@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from ..._html import content_security_policy, script_json
-from ...problems.traffic.canvas_film import film_script, film_style
+from ...plugins import families, imported
 
 _SCRIPTS = ("uPlot.min.js", "charts.js", "network.js", "page.js")
 _STYLES = ("uPlot.min.css", "page.css")
@@ -22,8 +22,9 @@ def page(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
     scripts = [_asset(name) for name in _SCRIPTS]
     notice = _asset("uPlot.LICENSE.txt")  # must accompany each copy
     scripts[0] = f"/*\nuPlot 1.6.32\n{notice}\n*/\n{scripts[0]}"
-    scripts.insert(1, film_script())
-    styles = [_asset(_STYLES[0]), film_style(), _asset(_STYLES[1])]
+    players = {each["player"]: _player(each["player"]) for each in report["acting"] if each["kind"] == "film"}
+    scripts[1:1] = [script for script, _ in players.values()]
+    styles = [_asset(_STYLES[0]), *(style for _, style in players.values()), _asset(_STYLES[1])]
     return (
         _environment()
         .get_template("page.html.j2")
@@ -37,6 +38,12 @@ def page(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:
             refresh=refresh,
         )
     )
+
+
+def _player(prefix: str) -> tuple[str, str]:
+    """Return the script, which adds a function to ``factoraxPlayers``, and the style sheet of a family's films."""
+    script, style = imported(str(families()[prefix].player))()
+    return f"{script}\n(window.factoraxPlayers ||= {{}})[{script_json(prefix)}] = window.factoraxFilm;", style
 
 
 def script_data(report: Mapping[str, Any], *, refresh: float = 0.0) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...plugins import family_of, imported
 from ...structure.labels import counted
 from ..compare import Group, comparable_scores
-from ..controllers import controller_returns
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
-from .acting import CONTROLLER, is_traffic
 from .curves import GroupCurves
 from .sources import DiscoverySource, RunSource
 
@@ -72,11 +71,11 @@ class RunGroup:
 
 
 def run_verdicts(
-    groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, Interval], notes: list[str]
+    groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, tuple[str, Interval]], notes: list[str]
 ) -> list[Verdict]:
     """Return a verdict for each group that is factored with its own K, or for each group if there is none.
 
-    - `play`: whether the reference traffic controller may be simulated.
+    - `play`: whether the reference controller of the problem may be simulated.
     - `baselines`: known returns of the controller by problem; new ones are added.
     """
     usable = [(group, compared) for group in groups if (compared := group.compared) is not None]
@@ -88,7 +87,7 @@ def run_verdicts(
         group, compared = usable[i]
         entry = gains.get(str(i), {})
         vanilla = usable[int(entry["vanilla"])][1] if "vanilla" in entry else None
-        controller = _controller(group, play, baselines, notes)
+        controller = _controller(group.problem, play, baselines, notes)
         sentences = [f"{_trained(group, compared)} {_reached(group, compared, vanilla, entry, controller)}."]
         role = "complete" if group.has_every_edge and role_of(group.settings) == "factored" else role_of(group.settings)
         sentences.append(_parts(entry, role))
@@ -129,7 +128,11 @@ def _trained(group: RunGroup, compared: Group) -> str:
 
 
 def _reached(
-    group: RunGroup, compared: Group, vanilla: Group | None, entry: Mapping[str, Any], controller: Interval | None
+    group: RunGroup,
+    compared: Group,
+    vanilla: Group | None,
+    entry: Mapping[str, Any],
+    controller: tuple[str, Interval] | None,
 ) -> str:
     """Return the final return of a group and its baselines, all from evaluations or all from training: vanilla PPO with
     the same settings and a controller if there are any, otherwise the untrained policy."""
@@ -141,7 +144,7 @@ def _reached(
         seeds = counted(len(vanilla.returns), "seed")
         parts.append(f"{_estimate(_scores(vanilla, of))} of vanilla PPO with the same settings ({seeds})")
     if controller is not None and of == "evaluation":
-        parts.append(f"{controller} of the controller {CONTROLLER} (10 episodes)")
+        parts.append(f"{controller[1]} of the controller {controller[0]} (10 episodes)")
     if not parts and first:
         parts.append(f"{short_number(float(np.mean(first)))} of the untrained policy in its first updates")
     how = "in the evaluation of its final policy" if of == "evaluation" else "over the last tenth of its training"
@@ -163,15 +166,21 @@ def _estimate(scores: np.ndarray) -> str:
     return str(iqm(scores)) if len(scores) > 1 else short_number(float(scores[0]))
 
 
-def _controller(group: RunGroup, play: bool, baselines: dict[str, Interval], notes: list[str]) -> Interval | None:
-    """Return the return of the reference controller of a group's problem, which is simulated if `play` is true."""
-    if is_traffic(group.problem) and play and group.problem not in baselines:
+def _controller(
+    problem: str, play: bool, baselines: dict[str, tuple[str, Interval]], notes: list[str]
+) -> tuple[str, Interval] | None:
+    """Return the name of the reference controller of a problem and its return, which is simulated if `play` is true."""
+    family = family_of(problem)
+    if play and problem not in baselines and family is not None and family.returns and family.controllers:
+        controller = family.controllers[0]
         try:
             with warnings.catch_warnings(action="ignore"):
-                baselines[group.problem] = normal_mean(controller_returns(CONTROLLER, group.problem))
+                returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
+            if returns is not None:
+                baselines[problem] = controller, normal_mean(returns)
         except (ValueError, FloatingPointError) as error:
-            notes.append(f"the controller {CONTROLLER} could not be scored: {error}")
-    return baselines.get(group.problem)
+            notes.append(f"the controller {controller} could not be scored: {error}")
+    return baselines.get(problem)
 
 
 def _parts(entry: Mapping[str, Any], role: str) -> str:

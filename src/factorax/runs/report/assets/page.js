@@ -8,7 +8,7 @@
     for (const root of document.querySelectorAll("[data-chart]")) draw(root, data.charts[root.dataset.chart]);
     const networks = document.getElementById("networks");
     if (networks) window.factoraxNetworks(networks, data.networks);
-    for (const root of document.querySelectorAll("[data-film]")) window.factoraxFilm(root, data.films[Number(root.dataset.film)]);
+    for (const root of document.querySelectorAll("[data-film]")) window.factoraxPlayers[root.dataset.player](root, data.films[Number(root.dataset.film)]);
     document.getElementById("download").addEventListener("click", download);
     document.documentElement.dataset.ready = "yes";
   }

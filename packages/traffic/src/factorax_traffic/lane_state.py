@@ -1,0 +1,86 @@
+"""The state of the lane simulator: cars in slots, and many grids as one grid with more routes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from factorax._checks import is_traced
+
+from .signals import Signals
+
+
+class Lanes(NamedTuple):
+    """The state of one grid: L routes with S slots each."""
+
+    section: jax.Array
+    """Section of each car, counted along its route, ``(S, L)``."""
+    place: jax.Array
+    """Position in the section, in metres; up to 300 on the street, beyond that in the junction, ``(S, L)``."""
+    speed: jax.Array
+    """Speed of each car in m/s, ``(S, L)``."""
+    wanted: jax.Array
+    """Desired speed on an empty road in m/s, ``(S, L)``."""
+    cars: jax.Array
+    """Number of cars on each route, in the first slots, ``(L,)``."""
+    waiting: jax.Array
+    """Number of cars that wait to enter each route, ``(L,)``."""
+    signals: Signals
+    time: jax.Array
+    """Number of steps so far."""
+
+
+def of_one_grid(of_all: Callable[..., Any], *, together: bool = True) -> Callable[..., Any]:
+    """Return a function of one grid, given the function of B grids whose arrays have the axis of grids last.
+
+    With `together`, `jax.vmap` of the result calls the given function, unless devices may share the grids: XLA would
+    send all of them to every device. Reverse-mode derivatives with respect to one grid then need `jax.vmap` too.
+    """
+
+    def of_one(*arguments: Any) -> Any:
+        return jax.tree.map(lambda x: x[..., 0], of_all(*jax.tree.map(lambda x: x[..., None], arguments)))
+
+    if not together:
+        return of_one
+    batched_together = jax.custom_batching.custom_vmap(of_one)
+
+    @batched_together.def_vmap
+    def _(size: int, batched: list[Any], *arguments: Any) -> tuple[Any, Any]:
+        arguments = jax.tree.map(
+            lambda x, has_axis: x if has_axis else jnp.broadcast_to(x, (size, *x.shape)), arguments, tuple(batched)
+        )
+        if jax.local_device_count() > 1:
+            results = jax.vmap(of_one)(*arguments)
+        else:
+            results = of_all(*jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), arguments))
+            results = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), results)
+        return results, jax.tree.map(lambda _: True, results)
+
+    def of_one_or_all(*arguments: Any) -> Any:
+        # Outside of a program there is nothing to batch, and JAX would trace and compile the function in every call.
+        traced = any(is_traced(x) for x in jax.tree.leaves(arguments))
+        return batched_together(*arguments) if traced else of_one(*arguments)
+
+    return of_one_or_all
+
+
+def as_one_grid(states: Lanes) -> Lanes:
+    """Return the routes of B grids, whose axis is the last one, as L B routes of one grid, without lights and time."""
+    return jax.tree.map(lambda x: x.reshape(*x.shape[:-2], -1), states._replace(signals=None, time=None))
+
+
+def first_slots(state: Lanes, count: int) -> Lanes:
+    """Return a state with the first slots of each route alone; the others must be empty."""
+    return state._replace(**{name: getattr(state, name)[:count] for name in ("section", "place", "speed", "wanted")})
+
+
+def occupied(state: Lanes) -> jax.Array:
+    """Return which slots have a car, booleans ``(S, L)``."""
+    return state.cars > np.arange(len(state.place))[:, None]
+
+
+def shifted(x: jax.Array, by: int, fill: int = 0) -> jax.Array:
+    """Return the values `by` slots ahead."""
+    return jnp.concatenate([jnp.full_like(x[:by], fill), x[:-by]])

@@ -1,0 +1,33 @@
+"""What was learnt in lanes, in SUMO."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from factorax_paper.experiments.traffic_3x3 import GLOBAL, JOINT, LOCAL, METHODS
+
+from factorax.learning import FactoredPPO, find_network
+from factorax.learning.presets import settings_with
+from factorax.problems.registry import find_problem, in_sumo
+
+pytestmark = pytest.mark.sumo
+SETTINGS = {"n_envs": 2, "n_steps": 200, "batch_size": 100, "n_epochs": 5, "hidden": (16,), "learning_rate": 0.01}
+
+
+NIGHTLY = pytest.mark.nightly
+
+
+@pytest.mark.parametrize("method", [JOINT, pytest.param(GLOBAL, marks=NIGHTLY), LOCAL])
+def test_a_policy_of_every_method_scores_the_same_within_one_per_cent(method):
+    """With cars that are all alike, so that both have the same ones."""
+    name = "traffic:3x3,action=gaussian,speed_deviation=0,horizon=200,slots=20"
+    pairs = pairwise(METHODS[method].options)
+    options = {key[2:].replace("-", "_"): value for key, value in pairs if key.startswith("--")}
+    problem = find_problem(name)
+    network = find_network(problem, METHODS[method].network)
+    settings = settings_with("traffic-paper", SETTINGS | options)
+    model = FactoredPPO(problem, network, **settings).learn(1200, progress_bar=False)
+    here, there = model.evaluate(2), model.on(find_problem(in_sumo(name)), network).evaluate(1)
+    assert there["return"] == pytest.approx(here["return"], rel=0.01)
+    np.testing.assert_allclose(there["targets"], here["targets"], rtol=0.01, atol=0.01)
+    assert here["return"] < 0
