@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .seeds import train_networks as train_networks
     from .seeds import train_seeds as train_seeds
     from .statistics import Interval as Interval
-    from .statistics import gamma_mean as gamma_mean
     from .statistics import iqm as iqm
     from .statistics import iqm_difference as iqm_difference
     from .statistics import normal_mean as normal_mean
@@ -36,7 +35,6 @@ _HOMES = {
     "train_networks": "seeds",
     "train_seeds": "seeds",
     "Interval": "statistics",
-    "gamma_mean": "statistics",
     "iqm": "statistics",
     "iqm_difference": "statistics",
     "normal_mean": "statistics",

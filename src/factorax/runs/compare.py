@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -19,6 +20,8 @@ from ..structure.labels import counted
 from . import plots
 from .folder import RETURN, STEPS, read_config, read_evaluation, read_metrics
 from .statistics import Interval, interquartile_mean, iqm, probability_of_improvement
+
+_LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,24 @@ def name_groups(configs: Sequence[Mapping[str, Any]]) -> tuple[dict[str, list[in
     for i, each in enumerate(settings):
         name = ", ".join(f"{each[key]}" if key == "problem" else f"{key} {each[key]}" for key in differing)
         members.setdefault(name or str(first["problem"]), []).append(i)
-    return members, settings
+    short: dict[str, list[int]] = {}
+    for name, indices in members.items():
+        label, count = short_name(name), 1
+        while label in short:
+            count += 1
+            label = f"{short_name(name)} ({count})"
+        short[label] = indices
+    return short, settings
+
+
+def short_name(name: str) -> str:
+    """Return a name as it is shown, without the middle of a very long one: Matplotlib needs a minute to draw a million
+    characters, and names come from files.
+
+    >>> short_name("chain:8"), len(short_name("chain:" + 900_000 * "8"))
+    ('chain:8', 120)
+    """
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 21]}…{name[-20:]}"
 
 
 @cache
@@ -175,7 +195,7 @@ def draw_curves(groups: Sequence[Group], colours: Sequence[str] = plots.PALETTE)
     figure, (ax,) = plots.canvas(width=8.0)
     for g, colour in zip(groups, cycle(colours), strict=False):
         points = [iqm(column) for column in g.returns.T]
-        label = f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})"
+        label = textwrap.fill(f"{plots.plain_text(g.name)} ({counted(len(g.returns), 'seed')})", 50)
         ax.plot(g.steps, [p.mean for p in points], color=colour, label=label)
         if len(g.returns) > 1:
             low, high = [p.low for p in points], [p.high for p in points]

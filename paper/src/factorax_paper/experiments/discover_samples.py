@@ -14,12 +14,13 @@ from scipy import special
 
 from factorax.discovery import THRESHOLDS, Batch, collect, dependence_test, gated_critic, predictive, score_test
 from factorax.problems import draw_centre, search_bandit
-from factorax.runs import plots
-from factorax.runs.statistics import Interval, binomial_share
+from factorax.runs.statistics import Interval
 
+from ..harness import plots
 from ..harness.claims import Claim, verdict
 from ..harness.experiment import Experiment
 from ..harness.parts import Arrays, Part
+from ..harness.statistics import binomial_share
 from ..harness.sweep import Stopped
 from ..harness.table import Table, from_rows, where
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...spec import Spec
 from ...structure.labels import counted, printable, some
-from ..compare import name_groups
+from ..compare import name_groups, short_name
 from ..gain import role_of
 from ..statistics import Interval
 from . import networks
@@ -116,7 +116,7 @@ def grouped(runs: Sequence[RunSource]) -> list[RunGroup]:
     for problem, each in by_problem.items():
         members, settings = name_groups([run.config for run in each])
         for name, indices in members.items():
-            label = name if len(by_problem) == 1 or len(members) == 1 else f"{problem}: {name}"
+            label = name if len(by_problem) == 1 or len(members) == 1 else f"{short_name(problem)}: {name}"
             mine = sorted((each[i] for i in indices), key=lambda run: run.seed)
             curves = group_curves(label, [run.curves for run in mine if run.curves is not None])
             groups.append(RunGroup(label, tuple(mine), settings[indices[0]], curves))
@@ -220,8 +220,8 @@ def _curve_charts(
                 controller, score = baselines[problem]
                 level = [float(f"{score.mean:.6g}")] * len(longest["y"])
                 series.append({"name": f"controller {controller}", "x": longest["x"], "y": level, "dashed": True})
-            chart = {"title": problem, "axes": AXES, "y": "episode return", "series": series}
-            drawn.append({"name": problem, "chart": _add(charts, "curves", chart), "groups": len(series)})
+            chart = {"title": short_name(problem), "axes": AXES, "y": "episode return", "series": series}
+            drawn.append({"name": short_name(problem), "chart": _add(charts, "curves", chart), "groups": len(series)})
     return drawn
 
 
@@ -289,6 +289,6 @@ def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> 
 
 
 def _title(sources: Sequence[Source], groups: Sequence[RunGroup]) -> str:
-    names = list(dict.fromkeys(group.problem for group in groups))
+    names = list(dict.fromkeys(short_name(group.problem) for group in groups))
     names = names or [source.path.name for source in sources]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

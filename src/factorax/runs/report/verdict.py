@@ -10,7 +10,7 @@ import numpy as np
 
 from ...plugins import family_of, imported
 from ...structure.labels import counted
-from ..compare import Group, comparable_scores
+from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
 from ..statistics import Interval, iqm, normal_mean, short_number
 from .curves import GroupCurves
@@ -110,7 +110,7 @@ def with_minus(text: str) -> str:
 
 
 def _untold(group: RunGroup) -> str:
-    return f"{_capital(_NAMES[role_of(group.settings)])} on {group.problem}: no episode has ended yet."
+    return f"{_capital(_NAMES[role_of(group.settings)])} on {short_name(group.problem)}: no episode has ended yet."
 
 
 def _capital(text: str) -> str:
@@ -121,8 +121,9 @@ def _trained(group: RunGroup, compared: Group) -> str:
     method = _NAMES[role_of(group.settings)]
     network = str(group.settings["network"])
     with_network = "" if network in ("own", "complete") else f" with the network {network}"
+    seeds = counted(len(compared.returns), "seed")
     return (
-        f"{_capital(method)} on {group.problem}{with_network}, trained with {counted(len(compared.returns), 'seed')} "
+        f"{_capital(method)} on {short_name(group.problem)}{with_network}, trained with {seeds} "
         f"for {int(compared.steps[-1]):,} steps{' each' if len(compared.returns) > 1 else ''},"
     )
 
