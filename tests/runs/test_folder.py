@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from factorax import InfluenceNetwork, runs
+from factorax import InfluenceNetwork, plugins, runs
 from factorax.learning import Config, FactoredPPO, checkpoints, factored_ppo
 from factorax.learning.stored import DamagedWarning
-from factorax.problems import Problem, Step, registry
+from factorax.problems import Problem, Step
 from factorax.problems.registry import find_problem
 from factorax.runs import recorder
 from factorax.runs.lock import held
@@ -180,13 +180,13 @@ def test_damaged_checkpoints_are_refused_whole(damage, two):
     with pytest.raises(ValueError, match=r"last\.safetensors: not a factorax checkpoint, or damaged"):
         train(two)
     with pytest.raises(ValueError, match="not a factorax checkpoint"):
-        runs.load(two)
+        FactoredPPO.load(two)
     assert {p: p.read_bytes() for p in two.rglob("*") if p.is_file()} == before
 
 
 def test_foreign_checkpoints_are_refused_whole(two, tmp_path):
     path, other = two / "checkpoints" / "last.safetensors", tmp_path / "other.safetensors"
-    model = runs.load(two)
+    model = FactoredPPO.load(two)
     state = model.state
     cases = {
         "not a factorax checkpoint": lambda: save_file({"x": np.ones(3)}, other),
@@ -263,8 +263,10 @@ def test_a_folder_of_other_things_is_refused(tmp_path):
 
 
 def test_what_is_no_run_cannot_be_loaded(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file"):
+        FactoredPPO.load(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no config\.json; want the folder of a run"):
-        runs.load(tmp_path)
+        runs.read_config(tmp_path)
     with pytest.raises(FileNotFoundError, match="no metrics; want the folder of a run"):
         runs.read_metrics(tmp_path)
 
@@ -301,7 +303,7 @@ def test_a_target_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state
     assert last(tmp_path / "run")[".timesteps"] == ROLLOUT
     assert all(np.isfinite(x).all() for x in last(tmp_path / "run").values())
     assert len(rows(tmp_path / "run")) == 1
-    assert runs.load(tmp_path / "run").num_timesteps == ROLLOUT
+    assert FactoredPPO.load(tmp_path / "run").num_timesteps == ROLLOUT
 
 
 @pytest.mark.slow
@@ -309,15 +311,15 @@ def test_networks_by_name_and_by_file(tmp_path):
     file, out = tmp_path / "k.json", tmp_path / "run"
     InfluenceNetwork.identity(3).save(file)
     train(out, network=str(file))
-    assert runs.load(out).spec.network == InfluenceNetwork.identity(3)
+    assert FactoredPPO.load(out).spec.network == InfluenceNetwork.identity(3)
     InfluenceNetwork.complete(3, 3).save(file)
     with pytest.raises(FileExistsError, match="network: has changed since the run in"):
         train(out, network=str(file))
-    assert runs.load(out).spec.network == InfluenceNetwork.identity(3)  # the folder has its own
+    assert FactoredPPO.load(out).spec.network == InfluenceNetwork.identity(3)  # the folder has its own
     with pytest.raises(FileExistsError, match=r"network: '.*k.json' in the folder, 'complete' requested"):
         train(out, network="complete")
     train(tmp_path / "other", network="complete")
-    assert runs.load(tmp_path / "other").spec.network == InfluenceNetwork.complete(3, 3)
+    assert FactoredPPO.load(tmp_path / "other").spec.network == InfluenceNetwork.complete(3, 3)
 
 
 def test_tensorboard_has_every_number_by_name(tmp_path):
@@ -338,16 +340,17 @@ def test_a_strangers_folder_runs_no_code(tmp_path, monkeypatch):
     runs.train("stranger:make", Config(total_timesteps=40, **SMALL), out, progress_bar=False)
     del sys.modules["stranger"]
     with pytest.raises(ValueError, match="which leads to code to be run; if you trust it, confirm with"):
-        runs.load(out)
+        FactoredPPO.load(out)
     assert "stranger" not in sys.modules
-    assert runs.load(out, trusted="stranger:make").num_timesteps == 40
+    assert FactoredPPO.load(out, trusted="stranger:make").num_timesteps == 40
 
 
 @pytest.mark.slow
 def test_a_strangers_folder_runs_no_registered_code(tmp_path, monkeypatch):
     """A family that was registered in this process is code as well."""
-    monkeypatch.setattr(registry, "_FAMILIES", registry._FAMILIES | {"mine": "factorax.problems.families:chain"})
+    monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins._FAMILIES))
+    plugins.register("mine", "factorax.problems.families:chain")
     runs.train("mine:3", Config(total_timesteps=40, **SMALL), tmp_path / "run", progress_bar=False)
     with pytest.raises(ValueError, match="was trained on 'mine:3', which leads to code to be run"):
-        runs.load(tmp_path / "run")
-    assert runs.load(tmp_path / "run", trusted="mine:3").num_timesteps == 40
+        FactoredPPO.load(tmp_path / "run")
+    assert FactoredPPO.load(tmp_path / "run", trusted="mine:3").num_timesteps == 40

@@ -42,7 +42,7 @@ def out(good, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_damaged_is_refused(name, out):
     hostile.DAMAGED[name](out)
-    assert hostile.is_refused(runs.load, out)
+    assert hostile.is_refused(out)
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ VICTIMS = {
 
 @pytest.fixture(scope="module")
 def model(good):
-    return runs.load(good)
+    return FactoredPPO.load(good)
 
 
 @pytest.mark.parametrize("forced", [False, True])
@@ -122,13 +122,12 @@ def test_a_folder_of_other_things_is_left_without_a_lock(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("load", [runs.load, FactoredPPO.load])
-def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, out):
+def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(out):
     last = out / "checkpoints" / "last.safetensors"
     whole = last.read_bytes()
     rng = np.random.default_rng(0)
     length = 8 + int.from_bytes(whole[:8], "little")
-    like = runs.load(out).state._replace(hyper=None)
+    like = FactoredPPO.load(out).state._replace(hyper=None)
     for at in (*range(0, length, 29), *rng.integers(length, len(whole), 40)):
         data = bytearray(whole)
         data[at] ^= 1 << int(rng.integers(8))
@@ -137,7 +136,7 @@ def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(load, o
             checkpoints.load(last, like)
     (out / "checkpoints" / "previous.safetensors").write_bytes(whole)
     with pytest.warns(DamagedWarning, match="continuing from"):
-        assert load(out).num_timesteps == 24
+        assert FactoredPPO.load(out).num_timesteps == 24
 
 
 def test_labels_with_line_separators_of_unicode_do_not_cut_a_row_of_metrics(out, model):

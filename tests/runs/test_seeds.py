@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.learning import Config, checkpoints
+from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.runs import recorder
 from factorax.runs.seeds import train_seeds
 
@@ -38,7 +38,7 @@ def test_every_seed_is_as_if_alone(two, tmp_path):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
     assert any((a != b).any() for a, b in zip(leaves(models[0]), leaves(models[1]), strict=True))
     for out, model in zip(outs, models, strict=True):
-        loaded = runs.load(out)
+        loaded = FactoredPPO.load(out)
         assert (loaded.config.seed, loaded.num_timesteps) == (model.config.seed, 120)
         for a, b in zip(leaves(loaded), leaves(model), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -72,7 +72,7 @@ def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
 KILLED = """
 import ast, os, signal, sys
 from pathlib import Path
-from factorax.learning import Config, checkpoints
+from factorax.learning import Config, FactoredPPO, checkpoints
 from factorax.runs import recorder, train_seeds
 
 config, after, *outs = sys.argv[1:]

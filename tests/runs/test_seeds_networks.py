@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from factorax import runs
-from factorax.learning import Config
+from factorax.learning import Config, FactoredPPO
 
 CONFIG = Config(
     n_envs=4, n_steps=10, batch_size=20, n_epochs=2, hidden=(8,), policy="shared", seed=3, total_timesteps=80,
@@ -28,7 +28,7 @@ def test_every_network_is_as_if_alone(tmp_path):
         np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
     losses = [[row["train/loss"] for row in runs.read_metrics(out[0])] for out in outs.values()]
     assert losses[0] != losses[1]
-    loaded = runs.load(outs["complete"][0])
+    loaded = FactoredPPO.load(outs["complete"][0])
     assert loaded.network.density == 1
     again = runs.train_networks(PROBLEM, CONFIG, outs, progress_bar=False)  # finished: nothing is left to do
     assert [model.num_timesteps for model in again] == [80] * 4

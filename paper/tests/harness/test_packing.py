@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from factorax_paper.harness.packing import pack, without_training
 
+from factorax.learning import FactoredPPO
 from factorax.learning.config import Config
-from factorax.runs import load, read_metrics, train
+from factorax.runs import read_metrics, train
 
 SMALL = {"n_envs": 4, "n_steps": 8, "batch_size": 32, "n_epochs": 1, "hidden": (8,)}
 
@@ -43,7 +44,7 @@ def test_a_packed_policy_plays_as_before_and_cannot_be_mistaken_for_damaged(expe
     pack(experiment, tmp_path / "a.tar.gz")
     with tarfile.open(tmp_path / "a.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
-    old, new = (load(folder / "runs" / "done-0") for folder in (experiment, tmp_path / "out"))
+    old, new = (FactoredPPO.load(folder / "runs" / "done-0") for folder in (experiment, tmp_path / "out"))
     assert new.num_timesteps == old.num_timesteps
     np.testing.assert_array_equal(new.evaluate(4)["episodes"], old.evaluate(4)["episodes"])
 

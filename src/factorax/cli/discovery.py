@@ -61,10 +61,11 @@ def discover(
     from matplotlib import pyplot as plt
 
     from .. import discovery
+    from ..learning import FactoredPPO
     from ..problems import find_problem
-    from ..runs import load, plots
+    from ..runs import plots
 
-    policy = None if run is None else load(run, trusted=problem)
+    policy = None if run is None else FactoredPPO.load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
     options |= {"trials": trials, "streams": streams} if method == "interventional" else {"samples": samples}
     result = discovery.discover(find_problem(problem), method, **options)

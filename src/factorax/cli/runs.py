@@ -38,8 +38,9 @@ def evaluate(
         sim: Simulator: own for that of the problem, or another one that its family has, such as sumo for traffic.
         json_: Print the result as JSON.
     """
+    from ..learning import FactoredPPO
     from ..problems.registry import find_problem, in_simulator
-    from ..runs import load, read_config
+    from ..runs import read_config
     from ..runs.compare import short_name
 
     if str(run) in controller_names() and not run.exists():
@@ -50,7 +51,7 @@ def evaluate(
             )
         _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
         return
-    model = load(run, trusted=problem)
+    model = FactoredPPO.load(run, trusted=problem)
     name = read_config(run)["problem"] if problem == "own" else problem
     if sim != "own":
         name = in_simulator(name, sim)

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from .compare import compare_groups as compare_groups
     from .compare import draw_curves as draw_curves
     from .compare import group_runs as group_runs
-    from .folder import load as load
     from .folder import read_config as read_config
     from .folder import read_metrics as read_metrics
     from .folder import train as train
@@ -27,7 +26,6 @@ _HOMES = {
     "compare_groups": "compare",
     "draw_curves": "compare",
     "group_runs": "compare",
-    "load": "folder",
     "read_config": "folder",
     "read_metrics": "folder",
     "train": "folder",

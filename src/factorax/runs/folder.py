@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,18 +23,13 @@ from .._files import (
 from ..learning import checkpoints
 from ..learning.config import WHO_STEPS, Config
 from ..learning.factored_ppo import FactoredPPO
-from ..learning.limits import checked_settings, no_larger_than
 from ..learning.logger import checked_formats, configure
 from ..learning.metrics import Metrics
 from ..learning.named_networks import CURRICULUM, is_file
 from ..learning.stored import (
     LARGEST_CONFIG,
     NETWORK_COPY,
-    DamagedWarning,
-    check_trusted,
-    existing,
     first_intact,
-    network_of_run,
 )
 from ..structure import InfluenceNetwork
 from .interrupts import Interrupts
@@ -139,34 +133,6 @@ def opened(
             sync_folder(out)
             sync_folder(out.parent)
         yield has_last
-
-
-def load(run: Path, *, trusted: str | None = None, **settings: Any) -> FactoredPPO:
-    """Return the model of a run folder at its last checkpoint, or at the previous one if the last is damaged.
-
-    `settings` replace those of the run, as long as the shapes still fit.
-
-    A folder may come from an untrusted source. If its problem is a ``package.module:function``, belongs to a family
-    added with `register`, or names files such as ``sumo:town.net.xml,town.rou.xml``, it is loaded only if its name is
-    repeated as `trusted`. The address of a Ray cluster is never read from a folder.
-    """
-    run = path_of("run", run, "the folder of a run")
-    checked("trusted", trusted, str | None)
-    config = read_config(run)
-    problem, network = config["problem"], config["network"]
-    check_trusted(problem, trusted, f"{run}:", "--problem {}")
-    try:
-        files = existing(run)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{run}: no checkpoint yet; train it first") from None
-    # the warning is issued when the model is restored
-    with warnings.catch_warnings(action="ignore", category=DamagedWarning):
-        first_intact(files, checkpoints.about)  # before a model is created for it
-    with no_larger_than(max(files, key=lambda path: path.stat().st_size)):
-        options = checked_settings(config["config"]) | settings
-        model = make_model(problem, network_of_run(run, network), options)
-    model.restore(run)
-    return model
 
 
 def make_model(problem: str, network: str, settings: dict[str, Any]) -> FactoredPPO:

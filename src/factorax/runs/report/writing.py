@@ -41,7 +41,7 @@ def report(
       controller, and the variance decomposition if training did not log it. If false, only files are used.
     - `watch`: whether to write the file again and again until the runs have made all their steps, or until Ctrl-C. The
       open page loads itself again. Policies run only in the end, since training needs the processors.
-    - `trusted`: the name of the runs' problem if it refers to code or files and you trust it; see `factorax.runs.load`.
+    - `trusted`: the name of the runs' problem if it refers to code or files and you trust it; see `FactoredPPO.load`.
     - `open_browser`: whether to open the file in a browser.
     - `tell`: called with a description of each slow step before it starts.
 
