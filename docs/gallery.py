@@ -30,7 +30,7 @@ def _experiment(name: str, title: str, page: str) -> Picture:
 
 
 def _large_minibatches(name: str, title: str) -> Picture:
-    command = f"factorax reproduce {name} --budget paper --preset traffic-paper-large-minibatches"
+    command = f"factorax reproduce {name} --budget paper --set preset=traffic-paper-large-minibatches"
     return Picture(f"images/experiments/{name}-large-minibatches.png", title, "guides/traffic_study", command)
 
 

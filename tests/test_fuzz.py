@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from factorax_traffic.sumo.files import Streets
 from safetensors.numpy import load_file, save_file
 
 from factorax import InfluenceNetwork, patterns, runs
@@ -21,13 +20,6 @@ from factorax.runs.folder import FORMAT
 
 STATE = {"weights": jnp.ones((3, 2)), "key": jax.random.key(0), "steps": jnp.int32(7)}
 EPISODES = [Episode(3, (np.ones((4, 2), np.float32),), np.ones(5, np.float32)), Episode(4, (), np.ones(5, np.float32))]
-STREETS = """<net version="1.20">
-    <edge id="a" from="x" to="y"><lane id="a_0" index="0" speed="13.9" length="90.5"/></edge>
-    <edge id="b" from="y" to="z"><lane id="b_0" index="0" speed="13.9" length="90.5"/></edge>
-    <tlLogic id="y" type="static" programID="0" offset="0"><phase duration="42" state="G"/></tlLogic>
-    <connection from="a" to="b" fromLane="0" toLane="0" via=":y_0_0" tl="y" linkIndex="0"/>
-</net>"""
-DEMAND = '<routes><route id="r" edges="a b"/><flow id="f" route="r" begin="0" end="9" period="3"/></routes>'
 ODD = [
     None,
     True,
@@ -69,8 +61,6 @@ LOADERS = {
     "unsigned.safetensors": checkpoint,
     "named.safetensors": of_problem,
     "found.safetensors": Discovery.load,
-    "streets.net.xml": lambda path: Streets.read(path, path.with_name("demand.rou.xml")),
-    "demand.rou.xml": lambda path: Streets.read(path.with_name("streets.net.xml"), path),
     "config.json": lambda path: Config(**runs.read_config(path.parent)["config"]),
     "metrics.jsonl": lambda path: runs.read_metrics(path.parent),
 }
@@ -86,8 +76,6 @@ def write(folder):
     save_file(arrays, folder / "unsigned.safetensors", metadata={"factorax": json.dumps({"format": 4})})
     names = {"format": 4, "problem": "chain:3,delay=2", "network": "adaptive:own"}
     save_file(arrays, folder / "named.safetensors", metadata={"factorax": json.dumps(names)})
-    (folder / "streets.net.xml").write_text(STREETS)
-    (folder / "demand.rou.xml").write_text(DEMAND)
     zeros = np.zeros((2, 2))
     found = {"effect": zeros, "p_value": zeros, "samples": zeros.astype(int), "method": "score", "kind": "return"}
     Discovery(**found, actions=("a", "b"), targets=("c", "d")).save(folder / "found.safetensors")

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factorax_paper import ev2gym
 from factorax_paper.ev2gym import Chargers
 
 import factorax as fx
-from factorax.integrations import ev2gym
 
 pytestmark = [pytest.mark.ev2gym, pytest.mark.filterwarnings("ignore")]  # of their own they have many
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    pytest.importorskip("ev2gym.models.ev2gym_env", reason="EV2Gym is an extra: factorax[ev2gym]", exc_type=ImportError)
+    pytest.importorskip(
+        "ev2gym.models.ev2gym_env", reason="EV2Gym is an extra: factorax-paper[ev2gym]", exc_type=ImportError
+    )
 
 DAY = {"day": 3}
 

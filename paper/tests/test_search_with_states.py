@@ -4,10 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from factorax_paper.search_with_states import draw_targets
+from factorax_paper.search_with_states import contextual_search, draw_targets
 
 import factorax as fx
-from factorax.problems import contextual_search
 
 
 @pytest.mark.parametrize("norm", [1, 2])

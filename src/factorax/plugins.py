@@ -139,6 +139,12 @@ def family_of(problem: str) -> Family | None:
     return families().get(problem.partition(":")[0])
 
 
+def reference_controller(problem: str) -> str:
+    """Return the name of the controller that policies on a problem are compared with, or ''."""
+    family = family_of(problem)
+    return family.controllers[0] if family is not None and family.controllers else ""
+
+
 def controller_names() -> list[str]:
     """Return the names of the controllers of all families."""
     return list(dict.fromkeys(name for family in families().values() for name in family.controllers))

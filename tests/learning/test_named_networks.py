@@ -1,44 +1,56 @@
 """Networks by name."""
 
+import dataclasses
+
+import numpy as np
 import pytest
-from factorax_traffic.grid import Grid
-from factorax_traffic.influence import influence
 from small_settings import SMALL
 
 from factorax import InfluenceNetwork
 from factorax.learning import FactoredPPO
 from factorax.learning.named_networks import find_network, is_file
 from factorax.problems.registry import find_problem
+from factorax.problems.toy_problems import Chain
 
 
 def test_networks_by_name(tmp_path):
-    traffic, queues = find_problem("traffic:2x6"), find_problem("queues:2x2")
-    assert find_network(traffic, "own") is None
+    chain, queues = find_problem("chain:4"), find_problem("queues:2x2")
+    assert find_network(chain, "own") is None
     assert find_network(queues, "complete") == InfluenceNetwork.complete(4, 4)
     assert find_network(find_problem("CartPole-v1"), "complete") == InfluenceNetwork.complete(1, 1)
-    assert find_network(traffic, "n-level:2") == influence(Grid(2, 6), "n-level", n=2)
-    assert find_network(traffic, "decay:0.25") == influence(Grid(2, 6), "decay", alpha=0.25)
+    assert find_network(chain, "near") == InfluenceNetwork.identity(4)
     path = tmp_path / "k.json"
     InfluenceNetwork.identity(3).save(path)
     assert find_network(queues, str(path)) == InfluenceNetwork.identity(3)
     with pytest.raises(ValueError, match="network: got 'corridor', want own, complete, or a file"):
         find_network(queues, "corridor")
-    with pytest.raises(ValueError, match="network: got 'corridor:3', want a number only after n-level: or decay:"):
-        find_network(traffic, "corridor:3")
-    with pytest.raises(ValueError, match="network: got 'nearby', want 'in', 'incident'"):
-        find_network(traffic, "nearby")
+    with pytest.raises(ValueError, match="network: got 'near:3'"):
+        find_network(chain, "near:3")
+    with pytest.raises(ValueError, match="network: got 'nearby', want 'near' or 'lagged'"):
+        find_network(chain, "nearby")
+
+
+def test_the_value_after_the_colon_goes_to_the_problem():
+    class WithDecay(Chain):
+        def influence(self, preset, value):
+            return InfluenceNetwork(np.full((2, 2), value)) if preset == "decay" else self.network
+
+    problem = find_problem("chain:2")
+    problem = WithDecay(**{field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)})
+    assert find_network(problem, "decay:0.25") == InfluenceNetwork(np.full((2, 2), 0.25))
 
 
 def test_a_curriculum_by_name_divides_the_steps():
-    traffic = find_problem("traffic:2x6")
-    found = find_network(traffic, "curriculum:n-level:0,own,complete", steps=300)
-    wanted = influence(Grid(2, 6), "n-level", n=0), traffic.network, influence(Grid(2, 6), "complete")
-    assert found.stages == wanted
+    chain = find_problem("chain:4")
+    found = find_network(chain, "curriculum:near,own,complete", steps=300)
+    near = InfluenceNetwork.identity(4)
+    complete = InfluenceNetwork.complete(4, 4).relabel(near.actions, near.targets)
+    assert found.stages == (near, chain.network, complete)
     assert found.boundaries == (100, 200)
-    backwards = find_network(traffic, "curriculum:complete,incident", steps=2)
-    assert backwards.stages == (wanted[2], influence(Grid(2, 6), "incident"))
+    backwards = find_network(chain, "curriculum:complete,near", steps=2)
+    assert backwards.stages == (complete, near)
     with pytest.raises(ValueError, match="steps of training are not known"):
-        find_network(traffic, "curriculum:incident,complete")
+        find_network(chain, "curriculum:near,complete")
 
 
 def test_a_model_takes_a_curriculum_by_name():

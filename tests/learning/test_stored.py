@@ -14,7 +14,7 @@ from factorax.problems import chain
 
 @pytest.mark.slow
 def test_a_model_made_from_names_is_loaded_without_a_problem(tmp_path):
-    model = FactoredPPO("traffic:2x2,slots=8", "incident", policy="shared", **SMALL)
+    model = FactoredPPO("chain:3,delay=2", "near", policy="shared", **SMALL)
     model.save(tmp_path / "lights")
     again = FactoredPPO.load(tmp_path / "lights")
     assert (again.names, again.config) == (model.names, model.config)

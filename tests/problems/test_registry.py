@@ -2,8 +2,8 @@
 
 import pytest
 
-from factorax.problems import registry
-from factorax.problems.registry import find_problem, in_sumo, leads_to, register
+from factorax import plugins
+from factorax.problems.registry import find_problem, leads_to, register
 
 
 def test_problems_by_name():
@@ -13,22 +13,17 @@ def test_problems_by_name():
     assert find_problem("CartPole-v1")().spec.id == "CartPole-v1"
 
 
-def test_traffic_takes_settings():
-    simulator = find_problem("traffic:2x3,slots=20,norm=fixed,standstill=0.0,flow_inflows=true").simulator
-    assert simulator.slots == 20
-    traffic = simulator.traffic
-    assert (traffic.rows, traffic.columns, traffic.norm, traffic.standstill) == (2, 3, "fixed", 0.0)
-    assert traffic.flow_inflows
+def test_problems_take_settings():
+    assert find_problem("chain:3,delay=2,horizon=7").delay == 2
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("queues:2xtwo", "got the size '2xtwo' in 'queues:2xtwo', want whole numbers, as in queues:4"),
-        ("traffic:3x3,slot=9", "slot: no such option of traffic; want one of rows, columns"),
-        ("traffic:3x3,norm", "got the setting 'norm', want name=value"),
-        ("traffic:3x3,norm=none", "norm: got 'none', want 'global', 'fixed' or 'local'"),
-        ("sumo:town.net.xml", "want two files"),
+        ("chain:3,delays=9", "delays"),
+        ("chain:3,delay", "got the setting 'delay', want name=value"),
+        ("chain:3,delay=none", "delay: got 'none'"),
         ("nothing", "problem: got 'nothing'"),
         ("no.such:thing", "cannot import 'no.such:thing'"),
         (
@@ -37,11 +32,8 @@ def test_traffic_takes_settings():
         ),
         ("chain:5000", "got 'chain:5000', want at most 4,096 actions for a problem by name"),
         ("queues:99x99", "want at most 4,096 actions for a problem by name"),
-        (
-            "traffic:3x3,slots=1000000000",
-            "got slots=1000000000 in 'traffic:3x3,slots=1000000000', want at most 100,000",
-        ),
-        ("traffic:3x3,horizon=1e9", "got horizon=1000000000.0 in .*, want at most 100,000"),
+        ("chain:3,delay=1000000000", "got delay=1000000000 in 'chain:3,delay=1000000000', want at most 100,000"),
+        ("chain:3,horizon=1e9", "got horizon=1000000000.0 in .*, want at most 100,000"),
         ("queues:3x3,hops=9999999", "got hops=9999999 in .*, want at most 4,096"),
     ],
 )
@@ -53,7 +45,7 @@ def test_what_is_wrong_with_a_name(name, said):
 @pytest.fixture
 def registered(monkeypatch):
     """A registry to write to."""
-    monkeypatch.setattr(registry, "_FAMILIES", dict(registry._FAMILIES))
+    monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
 
 
 FAMILY = """
@@ -80,27 +72,27 @@ def test_a_family_of_your_own_is_imported_when_it_is_used(tmp_path, monkeypatch,
     assert find_problem("my-chain").network.shape == (3, 3)
     assert find_problem("my-gym:CartPole-v1")().spec.id == "CartPole-v1"
     assert capsys.readouterr().out == "imported\n"
-    with pytest.raises(ValueError, match=r"want one of contextual-bandit, chain, .*, rddl, .*, my-chain, my-gym"):
+    with pytest.raises(ValueError, match=r"want one of contextual-bandit, chain, .*, rddl.*, my-chain, my-gym"):
         find_problem("nothing")
 
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize(
-    ("prefix", "entry_point", "message"),
+    ("prefix", "make", "message"),
     [
         ("chain", "my_families:problem", "prefix: got 'chain', which is already factorax.problems.families:chain"),
         ("my.chain", "my_families:problem", "prefix: got 'my.chain', want lower-case letters"),
         ("a:b", "my_families:problem", "prefix: got 'a:b', want lower-case letters"),
         ("", "my_families:problem", "prefix: got '', want lower-case letters"),
-        ("mine", "my_families.problem", "entry_point: got 'my_families.problem', want package.module:function"),
-        ("mine", "my_families:", "entry_point: got 'my_families:', want"),
+        ("mine", "my_families.problem", "make: got 'my_families.problem', want package.module:function"),
+        ("mine", "my_families:", "make: got 'my_families:', want"),
     ],
 )
-def test_what_cannot_be_registered(prefix, entry_point, message):
-    before = dict(registry._FAMILIES)
+def test_what_cannot_be_registered(prefix, make, message):
+    before = dict(plugins._FAMILIES)
     with pytest.raises(ValueError, match=message):
-        register(prefix, entry_point)
-    assert before == registry._FAMILIES
+        register(prefix, make)
+    assert before == plugins._FAMILIES
 
 
 @pytest.mark.usefixtures("registered")
@@ -116,7 +108,7 @@ def test_a_family_that_cannot_be_imported(tmp_path):
 def test_what_names_lead_to(tmp_path, monkeypatch):
     """Only names of the library and of Gymnasium stay inside; what was registered is code, with and without a colon."""
     monkeypatch.chdir(tmp_path)
-    for name in ("traffic:3x3", "traffic", "sumo:3x3", "sumo:3x3,norm=fixed", "sumo", "rddl:UAV_ippc2023/4", "nothing"):
+    for name in ("chain:3", "chain", "queues:3x3,hops=2", "rddl:UAV_ippc2023/4", "nothing"):
         assert leads_to(name) == ""
     for name in (
         "gymnax:CartPole-v1,gravity=9.8",
@@ -129,10 +121,8 @@ def test_what_names_lead_to(tmp_path, monkeypatch):
         assert leads_to(name) == "files to be read"
     assert leads_to("CartPole-v1") == ""
     register("mine", "my_families:problem")
-    for name in ("mine:3", "mine", "package.module:function", "traffic.x:y", ":traffic"):
+    for name in ("mine:3", "mine", "package.module:function", "chain.x:y", ":chain"):
         assert leads_to(name) == "code to be run"
-    for name in ("sumo:a.net.xml,b.rou.xml", "sumo:/etc/a.xml,b", "sumo:a.net.xml.gz,b", "sumo:~/a.xml,b.xml"):
-        assert leads_to(name) == "files to be read"
     for name in (
         "rddl:a.rddl/b.rddl",
         "rddl:a//etc/b",
@@ -145,13 +135,6 @@ def test_what_names_lead_to(tmp_path, monkeypatch):
         assert leads_to(name) == "files to be read"
     (tmp_path / "UAV_ippc2023").touch()  # pyRDDLGym would read it
     assert leads_to("rddl:UAV_ippc2023/4") == "files to be read"
-
-
-def test_the_same_traffic_in_sumo():
-    assert in_sumo("traffic:3x3") == "sumo:3x3"
-    assert in_sumo("sumo:2x6,norm=fixed") == "sumo:2x6,norm=fixed"
-    with pytest.raises(ValueError, match="sim: got sumo for 'chain:3', which is not a traffic problem"):
-        in_sumo("chain:3")
 
 
 def test_rddl_is_made_when_it_is_needed():

@@ -10,7 +10,7 @@ def pytest_collection_modifyitems(items):
     if importlib.util.find_spec("libsumo") is None or importlib.util.find_spec("sumo") is None:
         for item in items:
             if item.get_closest_marker("sumo"):
-                item.add_marker(pytest.mark.skip(reason="needs SUMO: pip install 'factorax[sumo]'"))
+                item.add_marker(pytest.mark.skip(reason="needs SUMO: pip install 'factorax-traffic[sumo]'"))
 
 
 @pytest.fixture

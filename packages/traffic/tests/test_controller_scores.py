@@ -17,7 +17,7 @@ def test_switching_often_beats_never_switching():
 def test_unknown_controllers_and_other_problems():
     with pytest.raises(ValueError, match="controller: got 'gap', want one of always, "):
         controller_returns("gap")
-    with pytest.raises(ValueError, match="which is not a traffic problem"):
+    with pytest.raises(ValueError, match="want a grid of lights"):
         controller_returns("always", "chain:8")
 
 

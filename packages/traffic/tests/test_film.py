@@ -7,11 +7,11 @@ from factorax_traffic import LaneSimulator, Traffic, lanes
 from factorax_traffic.animation import animate
 from factorax_traffic.controllers import always, trained
 from factorax_traffic.episode import play
+from factorax_traffic.film import write_film
 from PIL import Image
 
 from factorax import runs
 from factorax.learning import Config, FactoredPPO
-from factorax.runs import write_film
 
 SMALL = {"n_envs": 2, "n_steps": 20, "batch_size": 40, "n_epochs": 1, "hidden": (8,), "total_timesteps": 40}
 

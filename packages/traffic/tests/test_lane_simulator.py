@@ -9,7 +9,7 @@ import pytest
 from factorax_traffic import LaneSimulator, Traffic, lane_simulator, lanes
 from factorax_traffic.controllers import Controller, actuated, gap_out
 from factorax_traffic.episode import play
-from problems.traffic.record import PATH, SIZES, controllers
+from record import PATH, SIZES, controllers
 
 RECORDED = dict(np.load(PATH))
 SINGLE, DOUBLE = jnp.float32, jnp.float64

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from factorax_traffic import Grid, Readings, Signals, Traffic, local_observations, observations, observe
-from problems.traffic.readings_cases import draw_readings, draw_signals
+from readings_cases import draw_readings, draw_signals
 
 
 @pytest.mark.parametrize(("size", "length"), [((3, 3), 339), ((2, 6), 452)])

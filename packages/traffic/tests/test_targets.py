@@ -13,7 +13,7 @@ from factorax_traffic.targets import (
     targets,
     usual_cars,
 )
-from problems.traffic.readings_cases import draw_readings
+from readings_cases import draw_readings
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 3), (2, 6)])

@@ -1,20 +1,22 @@
 """`factorax reproduce` and `factorax claims`: the paper's experiments and the verdicts on its claims."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from factorax._checks import Range
-from factorax.cli.arguments import OutputFolder, Seed
+from factorax._checks import Range, checked, did_you_mean
+from factorax.problems.families import parse_value
 
 from . import experiments
 from .harness.claims import HEADINGS, Claim, by_source, collected, published
+
+Seed = Annotated[int, Range(0, 2**32 - 1)]
 
 
 def reproduce(
@@ -23,14 +25,8 @@ def reproduce(
     *,
     budget: Literal["quick", "paper"] = "quick",
     seed: Seed = 0,
-    sim: Literal["lanes", "sumo"] | None = None,
-    preset: Literal["traffic-paper", "traffic-paper-large-minibatches"] | None = None,
-    days: Annotated[int | None, Range(0, 366)] = None,
-    problems: tuple[str, ...] = (),
-    penalty: Annotated[float | None, Range(0)] = None,
-    norm: Annotated[int | None, Range(1, 2)] = None,
-    scale: Annotated[float | None, Range(0, open=True)] = None,
-    out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
+    set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = (),
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     plot_only: bool = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
     list: bool = False,
@@ -41,14 +37,8 @@ def reproduce(
         name: Name of the experiment; --list shows all names.
         budget: Size of the experiment: quick takes seconds to a minute, paper uses the sizes of the paper.
         seed: Random seed of the experiment.
-        sim: Simulator for training in traffic experiments (default lanes).
-        preset: PPO settings for traffic-3x3 and traffic-2x6 (default traffic-paper, the exact settings of the paper).
-        days: Number of EV2Gym days in discover-others; 0 skips EV2Gym.
-        problems: Problems for the experiment relatives, such as queues parcels traffic; by default all of the budget.
-        penalty: Weight λ of the penalty that couples actions, in search-aliasing and search-discrepancy (default 0.01).
-        norm: Exponent p of the distance ‖a − c‖ₚ in search bandits (default 1). With 2, the distance is one target.
-        scale: Factor on the targets of search bandits; 1 uses them as printed in the paper. By default they are divided
-          by n.
+        set_: Settings of the experiment that differ from those of the budget, such as --set sim=sumo of traffic-3x3,
+          days=0 of discover-others or problems=queues,parcels of relatives; a wrong name lists them.
         out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf
           (default out/NAME-BUDGET-SEED).
         plot_only: Only summarise and plot existing data again.
@@ -67,12 +57,8 @@ def reproduce(
     experiment = experiments.find(name)
     from .harness.experiment import reproduce as run
 
-    cost = {"penalty": penalty, "norm": norm, "scale": scale}
-    changes = {"sim": sim, "preset": preset, "days": days, "problems": problems or None} | cost
-    change = {key: value for key, value in changes.items() if value is not None}
-    suffix = [name for name in (sim, preset) if name] + ([f"{days}-days"] if days is not None else []) + [*problems]
-    suffix += [f"{key}-{value:g}" for key, value in cost.items() if value is not None]
-    out = out or Path("out") / "-".join([name, budget, str(seed), *suffix])
+    change = settings_from(set_, experiment.budgets[budget])
+    out = out or Path("out") / "-".join([name, budget, str(seed), *(each.replace("=", "-") for each in set_)])
     options = {"plot_only": plot_only, "workers": workers, "console": console, "change": change}
     summary = run(experiment, budget=budget, seed=seed, out=out, **options)
     if experiment.table is not None:
@@ -82,6 +68,36 @@ def reproduce(
         f"[bold]{experiment.paper}[/] is in {escape(str(out / 'figure.png'))}; data and summary are in the same folder",
         soft_wrap=True,
     )
+
+
+def settings_from(pairs: Sequence[str], settings: Any) -> dict[str, Any]:
+    """Return the settings of an experiment that pairs ``key=value`` change, with the types of those that they replace.
+
+    >>> from factorax_paper.experiments.search_rate import EXPERIMENT
+    >>> settings_from(["tolerance=2", "step_sizes=0.1,1"], EXPERIMENT.budgets["quick"])
+    {'tolerance': 2.0, 'step_sizes': (0.1, 1.0)}
+    """
+    kinds = get_type_hints(type(settings))
+    change = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or key not in kinds:
+            raise ValueError(
+                f"set: got {pair!r}, want key=value with one of {', '.join(kinds)}{did_you_mean(key, kinds)}"
+            )
+        default = getattr(settings, key)
+        if isinstance(default, tuple):
+            value = tuple(_like(default[0] if default else None, part) for part in text.split(","))
+        else:
+            value = _like(default, text)
+        change[key] = checked(key, value, kinds[key])
+    return change
+
+
+def _like(default: Any, text: str) -> Any:
+    """Return the value of a text; a whole number is a float where the default is a float or missing."""
+    value = text if isinstance(default, str) else parse_value(text)
+    return float(value) if (default is None or isinstance(default, float)) and type(value) is int else value
 
 
 def claims(

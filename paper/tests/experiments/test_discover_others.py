@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factorax_paper import commands, ev2gym
 from factorax_paper.experiments import discover_others, find
 from factorax_paper.experiments.discover_others import Settings
 from factorax_paper.harness import experiment
@@ -15,8 +16,6 @@ from factorax_paper.harness.experiment import reproduce
 from rich.console import Console
 
 import factorax as fx
-from factorax.cli import paper
-from factorax.integrations import ev2gym
 
 
 @pytest.mark.rddl
@@ -60,7 +59,7 @@ def test_claims_of_hand_made_summaries():
 def test_what_is_missing_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "ev2gym", None)
     ev2gym.car_park.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'factorax\[ev2gym\]', or leave EV2Gym out with --days 0"):
+    with pytest.raises(ImportError, match=r"pip install 'factorax\[ev2gym\]', or leave EV2Gym out with --set days=0"):
         discover_others.chargers()
 
 
@@ -69,11 +68,11 @@ def test_days_can_be_changed_on_the_command_line(factorax, monkeypatch, tmp_path
     monkeypatch.chdir(tmp_path)
     asked = {}
     monkeypatch.setattr(experiment, "reproduce", lambda *_, **options: asked.update(options) or {})
-    monkeypatch.setattr(paper, "collected", lambda folders: [])
-    code, _, error = factorax("reproduce", "discover-others", "--budget", "paper", "--days", 0)
+    monkeypatch.setattr(commands, "collected", lambda folders: [])
+    code, _, error = factorax("reproduce", "discover-others", "--budget", "paper", "--set", "days=0")
     assert (code, error) == (0, "")
     assert asked["change"] == {"days": 0}
-    assert asked["out"] == Path("out/discover-others-paper-0-0-days")
+    assert asked["out"] == Path("out/discover-others-paper-0-days-0")
     assert [part.name for part in discover_others.parts(Settings(days=0), 0)] == ["UAV 2", "UAV 3", "UAV 4"]
     assert [part.name for part in discover_others.parts(Settings(), 0)][-1] == "EV2Gym"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import tyro
+from factorax_paper import experiments
 from factorax_paper.harness.claims import (
     HEADINGS,
     MATHEMATICS,
@@ -24,7 +25,6 @@ from factorax_paper.harness.claims import (
     verdict,
 )
 
-from factorax import experiments
 from factorax.runs.statistics import Interval
 
 ROOT = Path(__file__).parents[3]
@@ -90,9 +90,9 @@ def parsed(command):
         *,
         budget: typing.Literal["quick", "paper"] = "quick",
         seed: int = 0,
-        problems: tuple[str, ...] = (),
+        set_: typing.Annotated[tuple[str, ...], tyro.conf.arg(name="set")] = (),
     ):
-        options.update(name=name, budget=budget, seed=seed, problems=problems)
+        options.update(name=name, budget=budget, seed=seed, set=set_)
 
     tyro.cli(keep, args=rest)
     return options

@@ -21,11 +21,16 @@ with warnings.catch_warnings():
     pytest.importorskip("ray.rllib", reason="RLlib is an extra, in an environment of its own", exc_type=ImportError)
     from ray.rllib.utils.pre_checks.env import check_multiagent_environments
 
-SUMO = pytest.param("sumo:2x2", marks=pytest.mark.skipif(find_spec("libsumo") is None, reason="SUMO is an extra"))
+SUMO = pytest.param(
+    "sumo:2x2",
+    marks=pytest.mark.skipif(
+        find_spec("factorax_traffic") is None or find_spec("libsumo") is None, reason="needs factorax-traffic[sumo]"
+    ),
+)
 
 
 @pytest.mark.parametrize(
-    "problem", ["chain:3", "traffic:2x2", "contextual-bandit:3", "factorax/SearchBandit-v0", HOST, queues(2, 2), SUMO]
+    "problem", ["chain:3", "queues:1x3", "contextual-bandit:3", "factorax/SearchBandit-v0", HOST, queues(2, 2), SUMO]
 )
 def test_agents_are_factors_and_rewards_their_credits(problem):
     env = to_rllib(problem)
@@ -50,7 +55,7 @@ def test_agents_are_factors_and_rewards_their_credits(problem):
 
 
 def test_names_of_networks_and_who_an_agent_is():
-    env = to_rllib("traffic:2x2", "complete", identity=True)
+    env = to_rllib("queues:2x2", "complete", identity=True)
     assert env.network.density == 1
     obs, _ = env.reset(seed=0)
     np.testing.assert_array_equal(np.stack(list(obs.values()))[:, -4:], np.eye(4))

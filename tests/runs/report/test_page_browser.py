@@ -10,7 +10,6 @@ import pytest
 from pages import colours, serious_violations, watched
 from runs.report.run_folders import improving, write_run
 from small_settings import SMALL
-from tiny_experiments import go
 
 import factorax as fx
 from factorax import runs
@@ -21,18 +20,12 @@ from factorax.problems import find_problem
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 NARROW = 390
 EXPECTED = {
-    "bandits": ["verdict", "curves", "reproduce"],
     "CartPole": ["verdict", "curves", "credit", "acting", "reproduce"],
     "queues": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
-    "traffic": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
+    "seeds": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
     "rddl": ["verdict", "curves", "network", "credit", "targets", "acting", "reproduce"],
 }
 """Sections of the report of every kind; CartPole has one action and one target, so that there is no network to show."""
-
-
-def train_bandits(folder):
-    go("search-baselines", folder / "bandits")
-    return [folder / "bandits"]
 
 
 def train_cart_pole(folder):
@@ -49,11 +42,10 @@ def train_queues(folder):
     return [folder / "queues", folder / "found.safetensors"]
 
 
-def train_traffic(folder):
+def train_seeds(folder):
     """Five seeds."""
     config = Config(policy="shared", total_timesteps=24 * 9, **SMALL)
-    problem = "traffic:1x2,slots=12,horizon=5"
-    runs.train_seeds(problem, config, [folder / f"seed-{k}" for k in range(5)], progress_bar=False)
+    runs.train_seeds("chain:3,horizon=5", config, [folder / f"seed-{k}" for k in range(5)], progress_bar=False)
     return [folder]
 
 
@@ -65,10 +57,9 @@ def train_rddl(folder):
 
 
 TRAIN = {
-    "bandits": train_bandits,
     "CartPole": train_cart_pole,
     "queues": train_queues,
-    "traffic": train_traffic,
+    "seeds": train_seeds,
     "rddl": train_rddl,
 }
 KINDS = [pytest.param(kind, marks=pytest.mark.rddl) if kind == "rddl" else kind for kind in TRAIN]
@@ -130,12 +121,11 @@ def test_series_and_axes_are_switched(opened):
         boxes.first.check()
         assert int(stage.get_attribute("data-points")) == before
     radios = chart.locator(".chart-axes input")
-    if opened.kind != "bandits":
-        assert radios.count() == 3
-        radios.nth(2).check()
-        assert chart.locator(".chart-readout").inner_text().startswith("seconds ")
-        radios.nth(0).check()
-    if opened.kind == "traffic":
+    assert radios.count() == 3
+    radios.nth(2).check()
+    assert chart.locator(".chart-readout").inner_text().startswith("seconds ")
+    radios.nth(0).check()
+    if opened.kind == "seeds":
         chart.locator(".chart-single").check()
         assert int(stage.get_attribute("data-points")) > 5 * before / 4
 
@@ -176,23 +166,6 @@ def test_the_slider_goes_through_the_changes_of_an_adaptive_network(opened):
     assert not last.startswith("at the start")
     page.locator(".network-focus").select_option("action:0")
     assert "confidence" in page.locator(".network-info").inner_text()  # of the discovery
-
-
-def test_traffic_is_on_the_map_and_in_a_film(opened):
-    if opened.kind != "traffic":
-        return
-    page = opened.page
-    page.locator(".network-map").click()
-    page.locator(".network-svg circle").first.hover()
-    assert "center0 influences" in page.locator(".network-info").inner_text()
-    assert page.locator(".film-canvas").count() == 2
-    assert colours(page, ".film-canvas") > 10
-    page.locator(".film-time").fill("60")
-    assert ", 61 s: " in page.locator(".film-caption").first.inner_text()
-    page.locator(".film-play").click()
-    page.wait_for_function("() => Number(document.querySelector('.film-time').value) > 61")
-    page.locator(".film-play").click()
-    assert "controller gap-out" in page.locator("#verdict").inner_text()
 
 
 def test_the_data_can_be_downloaded(opened, tmp_path):

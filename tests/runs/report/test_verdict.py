@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
+from factorax import plugins
 from factorax.runs.report.collection import grouped
 from factorax.runs.report.sources import read_sources
 from factorax.runs.report.verdict import run_verdicts
@@ -139,12 +140,15 @@ def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
     assert verdict.sentences == ("Factored PPO on chain:3: no episode has ended yet.",)
 
 
-def test_a_controller_that_was_scored_is_the_baseline_of_evaluations_of_traffic(tmp_path):
-    run = write_run(tmp_path / "run", problem="traffic:1x2")
-    baselines = {"traffic:1x2": ("gap-out", Interval(-5.0, -6.0, -4.0))}
+def test_a_controller_is_the_baseline_of_evaluations_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
+    plugins.register("shops", "factorax.problems.families:chain", controllers=("greedy",))
+    run = write_run(tmp_path / "run", problem="shops:3")
+    baselines = {"shops:3": Interval(-5.0, -6.0, -4.0)}
     (verdict,) = verdicts(tmp_path, baselines=baselines).values()
-    assert "controller" not in verdict.sentences[0]
+    assert "against −5" not in verdict.sentences[0]
+    assert "only an evaluation can be compared" in verdict.sentences[0]
     evaluate(run, -3.0, -5.0)
     (verdict,) = verdicts(tmp_path, baselines=baselines).values()
     assert "reached −4 per episode" in verdict.sentences[0]
-    assert "against −5 [−6, −4] of the controller gap-out (10 episodes)" in verdict.sentences[0]
+    assert "against −5 [−6, −4] of the controller greedy (10 episodes)" in verdict.sentences[0]

@@ -32,11 +32,3 @@ def register() -> None:
         f"{here}.commands:watch",
         "Make a film of traffic in the lane simulator or of a city in SUMO, or show it in the SUMO GUI.",
     )
-
-
-def register_environments() -> None:
-    """Register the Gymnasium environment, which needs SUMO only when it is created."""
-    import gymnasium as gym
-
-    if "factorax/Traffic-v0" not in gym.registry:
-        gym.register("factorax/Traffic-v0", f"{__package__}.sumo:make_traffic")

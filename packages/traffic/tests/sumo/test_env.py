@@ -117,7 +117,7 @@ def test_gymnasiums_own_check(sumo):
     check_env(sumo(horizon=20), skip_render_check=True)
     check_env(sumo(2, 2, horizon=20, action="gaussian", kind="lights"), skip_render_check=True)
     sumo(1, 1)  # closes the other
-    env = gym.make("factorax/Traffic-v0", rows=1, columns=2, horizon=5)
+    env = gym.make("factorax_traffic.sumo:factorax/Traffic-v0", rows=1, columns=2, horizon=5)
     env.reset(seed=0)
     assert [env.step(env.action_space.sample())[3] for _ in range(5)] == [False] * 4 + [True]
     env.close()

@@ -5,10 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from factorax_paper.experiments.traffic_3x3 import GLOBAL, JOINT, LOCAL, METHODS
+from factorax_traffic.families import in_sumo
 
 from factorax.learning import FactoredPPO, find_network
 from factorax.learning.presets import settings_with
-from factorax.problems.registry import find_problem, in_sumo
+from factorax.problems.registry import find_problem
 
 pytestmark = pytest.mark.sumo
 SETTINGS = {"n_envs": 2, "n_steps": 200, "batch_size": 100, "n_epochs": 5, "hidden": (16,), "learning_rate": 0.01}

@@ -55,7 +55,7 @@ def chargers() -> ev2gym.Chargers:
     try:
         return ev2gym.Chargers()
     except ImportError as error:
-        raise ImportError(f"{error}, or leave EV2Gym out with --days 0") from error
+        raise ImportError(f"{error}, or leave EV2Gym out with --set days=0") from error
 
 
 def _cases(settings: Settings) -> dict[str, tuple[Callable[[], Any], int, int]]:

@@ -133,9 +133,7 @@ def reproduce(
     summary = experiment.summarise(settings, table)
     known = budget in experiment.budgets
     command = f"factorax reproduce {experiment.name} " + (
-        " ".join([f"--budget {budget} --seed {seed}", *(f"--{k} {_typed(v)}" for k, v in (change or {}).items())])
-        if known
-        else "(own settings)"
+        " ".join([f"--budget {budget} --seed {seed}", *_set(change or {})]) if known else "(own settings)"
     )
     rows = [dataclasses.replace(claim, command=command).as_dict() for claim in experiment.claims(settings, summary)]
     write_json(out / "summary.json", {"experiment": experiment.name, "figures": summary, "claims": rows})
@@ -143,9 +141,10 @@ def reproduce(
     return summary
 
 
-def _typed(value: Any) -> str:
-    """Return a changed setting in command-line syntax."""
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _set(change: Mapping[str, Any]) -> list[str]:
+    """Return the option of the command line that changes settings."""
+    texts = {key: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for key, v in change.items()}
+    return ["--set", *(f"{key}={text}" for key, text in texts.items())] if texts else []
 
 
 def _complete(name: str, missing: Sequence[Part], out: Path, workers: int | None, console: Console) -> None:

@@ -9,7 +9,7 @@ minibatches, and the same number of gradient steps for every policy.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -62,7 +62,7 @@ class Settings:
     seeds: int = 10
     preset: str = LITERAL
     """The settings of PPO."""
-    sim: str = "lanes"
+    sim: Literal["lanes", "sumo"] = "lanes"
     """Simulator in which policies are trained; all are also scored in SUMO if it is installed."""
     in_sumo: int = 5
     """Number of SUMO episodes per policy."""

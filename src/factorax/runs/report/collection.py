@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ...plugins import reference_controller
 from ...spec import Spec
 from ...structure.labels import counted, printable, some
 from ..compare import name_groups, short_name
@@ -61,7 +62,7 @@ def collect(
     views = _networks(firsts, discoveries)
     if play and groups:
         tell("scoring baselines")
-    baselines: dict[str, tuple[str, Interval]] = {}
+    baselines: dict[str, Interval] = {}
     verdicts = run_verdicts(groups, play=play, baselines=baselines, notes=notes)
     if len(verdicts) > _MOST_VERDICTS:
         notes.append(f"verdicts are given only for the first {_MOST_VERDICTS} of {len(verdicts)} groups of runs")
@@ -208,7 +209,7 @@ def _add(charts: dict[str, Any], section: str, chart: dict[str, Any]) -> str:
 
 
 def _curve_charts(
-    groups: Sequence[RunGroup], baselines: Mapping[str, tuple[str, Interval]], charts: dict[str, Any]
+    groups: Sequence[RunGroup], baselines: Mapping[str, Interval], charts: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Return a chart per problem, with the return of the reference controller if it was scored."""
     drawn = []
@@ -217,9 +218,9 @@ def _curve_charts(
         if series:
             if problem in baselines:
                 longest = max(series, key=lambda each: each["x"]["steps"][-1])
-                controller, score = baselines[problem]
-                level = [float(f"{score.mean:.6g}")] * len(longest["y"])
-                series.append({"name": f"controller {controller}", "x": longest["x"], "y": level, "dashed": True})
+                level = [float(f"{baselines[problem].mean:.6g}")] * len(longest["y"])
+                name = f"controller {reference_controller(problem)}"
+                series.append({"name": name, "x": longest["x"], "y": level, "dashed": True})
             chart = {"title": short_name(problem), "axes": AXES, "y": "episode return", "series": series}
             drawn.append({"name": short_name(problem), "chart": _add(charts, "curves", chart), "groups": len(series)})
     return drawn

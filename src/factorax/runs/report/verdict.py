@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...plugins import family_of, imported
+from ...plugins import family_of, imported, reference_controller
 from ...structure.labels import counted
 from ..compare import Group, comparable_scores, short_name
 from ..gain import ENOUGH_SEEDS, role_of, split_gains
@@ -71,7 +71,7 @@ class RunGroup:
 
 
 def run_verdicts(
-    groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, tuple[str, Interval]], notes: list[str]
+    groups: Sequence[RunGroup], *, play: bool, baselines: dict[str, Interval], notes: list[str]
 ) -> list[Verdict]:
     """Return a verdict for each group that is factored with its own K, or for each group if there is none.
 
@@ -129,11 +129,7 @@ def _trained(group: RunGroup, compared: Group) -> str:
 
 
 def _reached(
-    group: RunGroup,
-    compared: Group,
-    vanilla: Group | None,
-    entry: Mapping[str, Any],
-    controller: tuple[str, Interval] | None,
+    group: RunGroup, compared: Group, vanilla: Group | None, entry: Mapping[str, Any], controller: Interval | None
 ) -> str:
     """Return the final return of a group and its baselines, all from evaluations or all from training: vanilla PPO with
     the same settings and a controller if there are any, otherwise the untrained policy."""
@@ -144,8 +140,9 @@ def _reached(
     if vanilla is not None:
         seeds = counted(len(vanilla.returns), "seed")
         parts.append(f"{_estimate(_scores(vanilla, of))} of vanilla PPO with the same settings ({seeds})")
+    reference = f"{controller} of the controller {reference_controller(group.problem)} (10 episodes)"
     if controller is not None and of == "evaluation":
-        parts.append(f"{controller[1]} of the controller {controller[0]} (10 episodes)")
+        parts.append(reference)
     if not parts and first:
         parts.append(f"{short_number(float(np.mean(first)))} of the untrained policy in its first updates")
     how = "in the evaluation of its final policy" if of == "evaluation" else "over the last tenth of its training"
@@ -155,6 +152,8 @@ def _reached(
     text += f"against {' and '.join(parts)}" if parts else "with no baseline"
     if of == "training" and compared.evaluations:
         text += f"; in its evaluation, the final policy reached {_estimate(_scores(compared, 'evaluation'))}"
+    if of == "training" and controller is not None:
+        text += f"; only an evaluation can be compared with the {reference}"
     return text
 
 
@@ -167,18 +166,15 @@ def _estimate(scores: np.ndarray) -> str:
     return str(iqm(scores)) if len(scores) > 1 else short_number(float(scores[0]))
 
 
-def _controller(
-    problem: str, play: bool, baselines: dict[str, tuple[str, Interval]], notes: list[str]
-) -> tuple[str, Interval] | None:
-    """Return the name of the reference controller of a problem and its return, which is simulated if `play` is true."""
-    family = family_of(problem)
-    if play and problem not in baselines and family is not None and family.returns and family.controllers:
-        controller = family.controllers[0]
+def _controller(problem: str, play: bool, baselines: dict[str, Interval], notes: list[str]) -> Interval | None:
+    """Return the return of the reference controller of a problem, which is simulated if `play` is true."""
+    family, controller = family_of(problem), reference_controller(problem)
+    if play and problem not in baselines and family is not None and family.returns and controller:
         try:
             with warnings.catch_warnings(action="ignore"):
                 returns = imported(family.returns)(controller, problem, episodes=10, seed=0)
             if returns is not None:
-                baselines[problem] = controller, normal_mean(returns)
+                baselines[problem] = normal_mean(returns)
         except (ValueError, FloatingPointError) as error:
             notes.append(f"the controller {controller} could not be scored: {error}")
     return baselines.get(problem)

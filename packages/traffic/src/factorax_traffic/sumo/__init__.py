@@ -1,4 +1,6 @@
-"""The benchmark in SUMO; needs ``pip install 'factorax[sumo]'``."""
+"""The benchmark in SUMO; needs ``pip install 'factorax-traffic[sumo]'``."""
+
+import gymnasium as gym
 
 from .env import TrafficEnv as TrafficEnv
 from .env import make_traffic as make_traffic
@@ -6,3 +8,6 @@ from .own import OwnTrafficEnv as OwnTrafficEnv
 from .simulation import SecondSimulation as SecondSimulation
 from .simulation import Simulation as Simulation
 from .simulation import version as version
+
+if "factorax/Traffic-v0" not in gym.registry:  # gym.make("factorax_traffic.sumo:factorax/Traffic-v0")
+    gym.register("factorax/Traffic-v0", f"{__name__}:make_traffic")

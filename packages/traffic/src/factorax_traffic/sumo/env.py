@@ -173,7 +173,7 @@ def _streets(grid: Grid) -> dict[str, int]:
 
 
 def make_traffic(rows: int = 3, columns: int = 3, **settings: Any) -> TrafficEnv:
-    """Return the environment of ``gymnasium.make("factorax/Traffic-v0", rows=…, columns=…)``.
+    """Return the environment of ``gymnasium.make("factorax_traffic.sumo:factorax/Traffic-v0", rows=…, columns=…)``.
 
     `settings` are those of `Traffic` and `TrafficEnv`.
     """

@@ -13,7 +13,7 @@ from ..grid import ENTRY, EXIT, INNER, SPEED_LIMIT, STANDING_AT, STANDING_BETWEE
 from ..settings import Traffic
 
 MISSING = (
-    "SUMO is not installed: pip install 'factorax[sumo]'. The lane simulator, factorax_traffic.lanes, "
+    "SUMO is not installed: pip install 'factorax-traffic[sumo]'. The lane simulator, factorax_traffic.lanes, "
     "is equivalent and needs no other package"
 )
 CAR = {

@@ -206,6 +206,30 @@ def test_what_is_not_an_option_is_told_what_is(arguments, wanted, factorax, comp
     assert not names(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("step=3", "did you mean steps"),
+        ("steps", "want key=value"),
+        ("steps=many", "steps: got 'many'"),
+        ("steps=1.5", "steps: got 1.5"),
+    ],
+)
+def test_a_setting_that_an_experiment_does_not_have_is_refused(pair, message, factorax, computed, tmp_path):
+    code, _, error = factorax("reproduce", NAME, "--set", pair)
+    assert code == 2
+    assert message in error
+    assert not names(tmp_path)
+
+
+def test_settings_of_an_experiment_are_changed(factorax, computed):
+    assert factorax("reproduce", NAME, "--set", "steps=3")[0] == 0
+    assert computed == [(0, 3, 0), (0, 3, 1)]
+    assert (Path("out") / f"{NAME}-quick-0-steps-3" / "data.csv").exists()
+    (claim, *_) = json.loads((Path("out") / f"{NAME}-quick-0-steps-3" / "summary.json").read_text())["claims"]
+    assert claim["command"] == f"factorax reproduce {NAME} --budget quick --seed 0 --set steps=3"
+
+
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_a_seed_out_of_range_is_refused(seed, factorax, computed, tmp_path):
     code, _, error = factorax("reproduce", NAME, "--seed", seed)
