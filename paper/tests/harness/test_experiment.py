@@ -239,6 +239,18 @@ def test_a_foreign_folder_is_refused_and_left_as_it_was(file, content, message, 
     assert contents(tmp_path) == {file: content}
 
 
+def test_a_folder_whose_first_write_was_killed_is_taken(tmp_path):
+    request = {"experiment": "search-aliasing", "budget": "quick", "seed": 0, "settings": {}}
+    (tmp_path / ".config.json.x1y2z3").write_text("{")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="do not belong to an experiment"):
+        experiment._claim_folder(tmp_path, request)
+    assert (tmp_path / ".config.json.x1y2z3").exists()
+    (tmp_path / "notes.txt").unlink()
+    experiment._claim_folder(tmp_path, request)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
 def test_a_file_for_a_folder_is_refused(tmp_path):
     path = tmp_path / "thesis.pdf"
     path.write_bytes(b"%PDF-")
