@@ -36,12 +36,6 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path):
     assert [g.name for g in group_runs(folders[:3])] == ["chain"]
 
 
-def test_groups_are_named_by_all_they_differ_in(tmp_path):
-    a = write(tmp_path / "a", [1.0], problem="chain:3", n_envs=2)
-    b = write(tmp_path / "b", [1.0], problem="chain:4", n_envs=4)
-    assert [g.name for g in group_runs([a, b])] == ["chain:3, n_envs 2", "chain:4, n_envs 4"]
-
-
 def test_curves_of_other_steps_are_read_between_and_cut_to_the_shortest(tmp_path):
     a = write(tmp_path / "a", [0.0, 10.0, 20.0, 30.0], seed=0)
     b = write(tmp_path / "b", [0.0, 100.0], seed=1, every=15)

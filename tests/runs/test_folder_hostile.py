@@ -40,14 +40,14 @@ def out(good, tmp_path):
 
 @pytest.mark.parametrize("name", hostile.DAMAGED)
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_damaged_is_refused(name, out):
+def test_damaged_run_folders_are_refused(name, out):
     hostile.DAMAGED[name](out)
     assert hostile.is_refused(out)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is counted as on Linux")
-def test_bombs_are_refused_at_once_and_take_no_memory(good, tmp_path):
+def test_oversized_run_folders_are_refused_without_memory(good, tmp_path):
     """In a process of its own, which counts its memory: 500 MB with all of factorax and JAX, a second for each."""
     command = [sys.executable, hostile.__file__, str(good), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -76,7 +76,7 @@ def model(good):
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("name", VICTIMS)
 @pytest.mark.parametrize("exists", [True, False])
-def test_training_writes_through_no_link(name, exists, forced, out, model, tmp_path):
+def test_training_writes_through_no_symbolic_link(name, exists, forced, out, model, tmp_path):
     """Neither to a file that is there nor to one that would be made; and nothing is written before that is known."""
     path, kind = out / VICTIMS[name][0], VICTIMS[name][1]
     victim = tmp_path / "thesis"
@@ -104,7 +104,7 @@ def snapshot(folder):
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "logs/progress.csv", ".lock", "evaluation.json", "config.json"])
-def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path):
+def test_training_leaves_other_hard_links_of_its_files(name, out, tmp_path):
     victim, path = tmp_path / "thesis", out / name
     path.parent.mkdir(exist_ok=True)
     path.touch()
@@ -115,14 +115,7 @@ def test_a_file_with_another_name_elsewhere_is_left_as_it_is(name, out, tmp_path
     assert victim.read_bytes() == before
 
 
-def test_a_folder_of_other_things_is_left_without_a_lock(tmp_path):
-    (tmp_path / "thesis.tex").write_text("all of it")
-    with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
-        runs.train(PROBLEM, CONFIG, tmp_path, progress_bar=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def test_every_flipped_bit_is_noticed_and_the_checkpoint_before_is_taken(out):
+def test_flipped_bits_of_a_checkpoint_are_detected(out):
     last = out / "checkpoints" / "last.safetensors"
     whole = last.read_bytes()
     rng = np.random.default_rng(0)
@@ -166,7 +159,7 @@ def test_metrics_have_a_limited_number_of_values_in_memory(out, monkeypatch):
     assert runs.read_metrics(out, lambda name: False) == [{"time/total_timesteps": 1}] * 80
 
 
-def test_an_archive_says_no_more_than_it_holds(tmp_path):
+def test_archive_headers_cannot_claim_more_than_their_data(tmp_path):
     """Memory is taken for the shape that the header of an array declares."""
     InfluenceNetwork.identity(3).save(tmp_path / "k.npz")
     with np.load(tmp_path / "k.npz") as archive:

@@ -55,16 +55,6 @@ def test_one_seed_has_a_difference_and_no_part_of_k(tmp_path):
     assert "one seed per group" in explain(entry)[0]
 
 
-@pytest.mark.parametrize(
-    ("factored", "verdict"),
-    [([4.0, 6.0, 5.0, 5.0], "not significantly different from zero"), ([0.0, 1.0, 0.0, 1.0], "K reduces the return")],
-)
-def test_what_k_adds_is_said(tmp_path, factored, verdict):
-    finals = {"vanilla": [0.0, 1.0, 2.0, 3.0], "complete": [4.0, 5.0, 6.0, 5.0], "factored": factored}
-    (entry,) = split_gains(group_runs(runs(tmp_path, finals)))
-    assert verdict in explain(entry)[0]
-
-
 def test_without_a_complete_run_the_commands_that_train_it_are_given(tmp_path, monkeypatch):
     settings = {
         "hidden": [32, 16],

@@ -92,7 +92,7 @@ def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(handlers):
         gc.callbacks.remove(collected)
 
 
-def test_handlers_of_others_stay(handlers):
+def test_other_signal_handlers_are_kept(handlers):
     heard = []
     signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -102,7 +102,7 @@ def test_handlers_of_others_stay(handlers):
     assert heard == [signal.SIGTERM]
 
 
-def test_outside_of_the_main_thread_signals_are_left_alone(handlers):
+def test_interrupts_work_outside_the_main_thread(handlers):
     errors = []
 
     def run():

@@ -67,7 +67,7 @@ def test_a_forked_child_does_not_keep_the_folder_locked(tmp_path):
             os.kill(child, signal.SIGKILL)
 
 
-def test_it_is_held_once_in_a_process_too_and_let_go_of(tmp_path):
+def test_one_process_locks_a_folder_only_once(tmp_path):
     with held(tmp_path):
         with pytest.raises(FileExistsError, match=IN_USE), held(tmp_path):
             pass
@@ -75,20 +75,6 @@ def test_it_is_held_once_in_a_process_too_and_let_go_of(tmp_path):
             pass
     with held(tmp_path):
         pass
-
-
-def test_an_error_lets_go_of_it(tmp_path):
-    with pytest.raises(KeyboardInterrupt), held(tmp_path):
-        raise KeyboardInterrupt
-    with held(tmp_path):
-        pass
-
-
-def test_what_lies_in_the_lock_file_of_an_old_run_is_left(tmp_path):
-    (tmp_path / LOCK).write_text("kept")
-    with held(tmp_path):
-        assert (tmp_path / LOCK).read_text() == "kept"
-    assert (tmp_path / LOCK).read_text() == "kept"
 
 
 def test_a_link_is_refused_and_what_it_leads_to_is_left(tmp_path):

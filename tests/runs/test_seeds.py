@@ -31,7 +31,7 @@ def two(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_every_seed_is_as_if_alone(two, tmp_path):
+def test_seeds_trained_together_equal_separate_runs(two, tmp_path):
     outs, models = two
     alone = runs.train(PROBLEM, CONFIG, tmp_path / "alone", progress_bar=False)
     for mine, theirs in zip(leaves(models[0]), leaves(alone), strict=True):
@@ -48,7 +48,7 @@ def test_every_seed_is_as_if_alone(two, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_was_stopped_goes_on(two, tmp_path, monkeypatch):
+def test_interrupted_seeds_resume_bit_for_bit(two, tmp_path, monkeypatch):
     outs = [tmp_path / f"seed-{s}" for s in (3, 4)]
     write, count = recorder.Recorder.write, []
 
@@ -108,7 +108,7 @@ def test_seeds_killed_between_their_checkpoints_resume_bit_for_bit(two, tmp_path
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_said(two, tmp_path):
+def test_seeds_at_different_steps_are_refused(two, tmp_path):
     with pytest.raises(ValueError, match="seeds: 'CartPole-v1' is a Gymnasium environment"):
         train_seeds("CartPole-v1", CONFIG, [tmp_path / "a"], progress_bar=False)
     with pytest.raises(ValueError, match=r"seeds: got runs at \[0, 120\] steps"):

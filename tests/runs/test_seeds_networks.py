@@ -17,7 +17,7 @@ PROBLEM = "queues:1x2"
 
 
 @pytest.mark.slow
-def test_every_network_is_as_if_alone(tmp_path):
+def test_networks_trained_together_equal_separate_runs(tmp_path):
     outs = {name: [tmp_path / name / f"seed-{s}" for s in (3, 4)] for name in ("own", "complete")}
     models = runs.train_networks(PROBLEM, CONFIG, outs, progress_bar=False)
     assert [model.config.seed for model in models] == [3, 4, 3, 4]
@@ -42,7 +42,7 @@ def test_every_network_is_as_if_alone(tmp_path):
         (("own", "complete"), {"estimator": "vanilla"}, "networks: got estimator='vanilla'"),
     ],
 )
-def test_what_cannot_be_trained_together_is_named(networks, changes, message, tmp_path):
+def test_networks_that_vary_are_refused_together(networks, changes, message, tmp_path):
     outs = {name: [tmp_path / name] for name in networks}
     with pytest.raises(ValueError, match=message):
         runs.train_networks("contextual-bandit:3", dataclasses.replace(CONFIG, **changes), outs, progress_bar=False)

@@ -44,10 +44,6 @@ def test_the_normal_mean_is_students(confidence):
     np.testing.assert_allclose(numbers(got), [x.mean(), *want])
 
 
-def test_an_interval_can_be_read():
-    assert str(Interval(1.23456, 0.98765, 1234.5)) == "1.23 [0.988, 1,234]"
-
-
 def test_the_interquartile_mean():
     x = [100.0, 1.0, 2.0, 3.0, 4.0, -50.0, 2.5, 3.5]  # the middle half: 2, 2.5, 3, 3.5
     got = iqm(x)

@@ -5,8 +5,7 @@ import json
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.collection import collect, grouped, sanitised
-from factorax.runs.report.sources import read_sources
+from factorax.runs.report.collection import collect, sanitised
 
 
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
@@ -24,17 +23,6 @@ def test_seeds_are_one_group_and_methods_are_several(tmp_path):
     assert report["title"] == "chain:3"
     assert len(report["reproduce"]) == 2
     json.dumps(report, allow_nan=False)
-
-
-def test_runs_of_different_problems_have_charts_of_their_own_and_a_note(tmp_path):
-    write_run(tmp_path / "a", problem="chain:3")
-    write_run(tmp_path / "b", problem="contextual-bandit:3")
-    write_run(tmp_path / "c", problem="contextual-bandit:3", gamma=0.5)
-    report = collect([tmp_path], play=False)
-    assert [each["name"] for each in report["curves"]] == ["chain:3", "contextual-bandit:3"]
-    assert any("returns of different problems cannot be compared" in note for note in report["notes"])
-    names = [group.name for group in grouped(read_sources([tmp_path]))]
-    assert names == ["chain:3", "contextual-bandit:3: gamma 0.99", "contextual-bandit:3: gamma 0.5"]
 
 
 def test_a_run_without_anything_yet_is_a_report_with_a_note(tmp_path):
@@ -67,17 +55,6 @@ def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
     report = collect([write_run(tmp_path / "run", metrics=rows)], play=False)
     json.dumps(report, allow_nan=False)
     assert any("not finite" in note for note in report["notes"])
-
-
-def test_details_of_many_groups_are_of_the_first(tmp_path):
-    for k in range(14):
-        write_run(tmp_path / f"{k}", gamma=0.8 + k / 100)
-    report = collect([tmp_path], play=False)
-    assert len(report["charts"][report["curves"][0]["chart"]]["series"]) == 14
-    assert len(report["reproduce"]) == 6
-    assert any("first 6 of 14 groups" in note for note in report["notes"])
-    assert len(report["verdicts"]) == 12
-    assert any("first 12 of 14 groups" in note for note in report["notes"])
 
 
 @pytest.mark.parametrize(("text", "shown"), [("a\u202eb", "a\\u202eb"), ("a\x1b[2J", "a\\x1b[2J"), ("ä → b", "ä → b")])

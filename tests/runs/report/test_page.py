@@ -6,7 +6,7 @@ import pytest
 from runs.report.run_folders import write_run
 
 from factorax.runs.report.collection import collect
-from factorax.runs.report.page import page, shown_number
+from factorax.runs.report.page import page
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +42,4 @@ def test_sections_without_content_are_left_out(report):
     assert re.findall(r'<section id="(\w+)"', page(empty)) == ["reproduce"]
     assert re.findall(r'<section id="(\w+)"', page(report)) == [
         *("verdict", "curves", "network", "credit", "targets", "reproduce")
-    ]
-
-
-def test_jinja2_is_named_where_it_is_missing(report, monkeypatch):
-    from factorax.runs.report import page as module
-
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    module._environment.cache_clear()
-    with pytest.raises(ImportError, match=r"needs Jinja2: pip install 'factorax\[report\]'"):
-        page(report)
-
-
-def test_numbers_have_few_digits():
-    assert [shown_number(x) for x in (0, -1.23456, 1e-7, 123456.7, 3e9, None)] == [
-        *("0", "−1.235", "1e−07", "123,457", "3e+09", "–")
     ]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from runs.report.run_folders import improving, write_run
+from runs.report.run_folders import write_run
 
 from factorax.discovery.result import Discovery
 from factorax.runs.report.sources import DiscoverySource, RunSource, read_sources
@@ -64,13 +64,6 @@ def test_missing_and_damaged_metrics_are_noted(tmp_path, metrics, note):
         (run / "metrics.jsonl").write_text(metrics)
     (source,) = read_sources([run])
     assert any(note in each for each in source.notes)
-
-
-def test_values_that_are_not_finite_are_noted(tmp_path):
-    rows = [*improving(4)]
-    rows[1]["rollout/ep_rew_mean"] = float("inf")
-    (source,) = read_sources([write_run(tmp_path / "run", updates=4, metrics=rows)])
-    assert source.notes == ("1 values in its metrics are not finite numbers and are left out",)
 
 
 def test_scores_versions_and_warnings_are_read_or_left_out(tmp_path):

@@ -1,7 +1,6 @@
 """Targets over time: means over seeds, λ, and who improved or paid."""
 
 import numpy as np
-import pytest
 
 from factorax.runs.report.curves import TARGETS, RunCurves
 from factorax.runs.report.targets import targets_section
@@ -38,26 +37,3 @@ def test_one_target_and_no_metrics_show_nothing():
     assert targets_section("group", [curves(RISING[:, :1])], ("a",), None) is None
     assert targets_section("group", [], None, None) is None
     assert targets_section("group", [curves(np.full((3, 2), np.nan))], ("a", "b"), None) is None
-
-
-def test_names_fall_back_to_numbers_and_quartiles_are_called_so():
-    section = targets_section("group", [curves(RISING)], None, None)
-    assert section is not None
-    assert [each["name"] for each in section["series"]] == ["target 1", "target 2"]
-    labels = tuple(f"t{k}" for k in range(300))
-    section = targets_section("group", [curves(np.ones((4, 5)))], labels, None)
-    assert section is not None
-    assert section["series"][2]["name"] == "median"
-    assert section["changes"] == []
-    assert section["n_targets"] == 300
-
-
-def test_of_many_targets_those_that_changed_most_are_drawn():
-    table = np.zeros((10, 100))
-    table[:, 70:] = np.linspace(0, 1, 10)[:, None] * np.arange(30)
-    section = targets_section("group", [curves(table)], tuple(f"t{k}" for k in range(100)), None)
-    assert section is not None
-    assert len(section["series"]) == 60
-    assert section["series"][-1]["name"] == "t99"
-    assert len(section["changes"]) == 100
-    assert section["changes"][99]["change"] == pytest.approx(29, rel=0.01)

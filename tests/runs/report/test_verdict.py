@@ -98,31 +98,6 @@ def test_the_gain_is_split_between_clipping_and_k(tmp_path):
     assert verdict.commands == ()
 
 
-def test_two_seeds_are_called_few(tmp_path):
-    for name, options in {"f": {}, "c": {"network": "complete"}, "v": {"estimator": "vanilla"}}.items():
-        write_seeds(tmp_path / name, seeds=2, **options)
-    (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences[1].endswith("With fewer than 3 seeds the intervals are unreliable.")
-
-
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        ({"network": "complete"}, "compared with a complete K; the total gain requires runs of vanilla PPO."),
-        ({"estimator": "vanilla"}, "requires runs with a complete K."),
-        (
-            {"estimator": "vanilla", "gamma": 0.5},
-            "the runs of vanilla PPO, because their settings differ",
-        ),
-    ],
-)
-def test_what_the_runs_cannot_tell_is_said(tmp_path, other, said):
-    write_seeds(tmp_path / "factored")
-    write_seeds(tmp_path / "other", **other)
-    (verdict,) = verdicts(tmp_path).values()
-    assert said in verdict.sentences[1]
-
-
 def test_vanilla_and_complete_runs_alone_have_verdicts_too(tmp_path):
     write_run(tmp_path / "vanilla", estimator="vanilla")
     (verdict,) = verdicts(tmp_path).values()
