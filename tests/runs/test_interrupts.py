@@ -208,18 +208,8 @@ def test_checkpoints_are_on_the_disk_before_they_have_their_name(tmp_path, monke
 def test_the_command_saves_at_a_hangup(tmp_path):
     """And at three signals at once."""
     command = [sys.executable, "-m", "factorax.cli", "train", "contextual-bandit:2", "--out", str(tmp_path / "run")]
-    command += [
-        "--total-timesteps",
-        "100000000",
-        "--n-envs",
-        "2",
-        "--n-steps",
-        "4",
-        "--batch-size",
-        "8",
-        "--hidden",
-        "4",
-    ]
+    command += ["--total-timesteps", "100000000", "--n-envs", "2", "--n-steps", "4"]
+    command += ["--batch-size", "8", "--hidden", "4"]
     rows = tmp_path / "run" / "metrics.jsonl"
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not (rows.exists() and rows.stat().st_size):

@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 from runs.report.run_folders import improving, write_run
 
-from factorax.runs.report.collection import collect, sanitised
+from factorax.runs.report.collection import collect, sanitised, targets_section
+from factorax.runs.report.curves import TARGETS, RunCurves
 
 
 def test_seeds_are_one_group_and_methods_are_several(tmp_path):
@@ -60,3 +62,36 @@ def test_numbers_that_are_not_finite_never_reach_the_page(tmp_path):
 @pytest.mark.parametrize(("text", "shown"), [("a\u202eb", "a\\u202eb"), ("a\x1b[2J", "a\\x1b[2J"), ("ä → b", "ä → b")])
 def test_characters_that_do_not_print_are_escaped_everywhere(text, shown):
     assert sanitised({text: [text, (text, 1, None)]}) == {shown: [shown, [shown, 1, None]]}
+
+
+def curves(table):
+    table = np.asarray(table, float)
+    x = np.arange(1, len(table) + 1, dtype=float)
+    return RunCurves(steps=x, episodes=x, seconds=x, returns=table.sum(axis=1), vectors={TARGETS: table})
+
+
+RISING = np.stack([np.linspace(0, 9, 10), np.linspace(5, -4, 10)], axis=1)
+
+
+def test_changes_are_from_the_first_to_the_last_tenth_and_count_by_their_weights():
+    section = targets_section("group", [curves(RISING), curves(RISING + 2)], ("fuel", "time"), np.array([1.0, 2.0]))
+    assert section is not None
+    first, second = section["changes"]
+    assert (first["name"], first["first"], first["last"], first["change"], first["gain"]) == ("fuel", 1, 10, 9, 9)
+    assert (second["name"], second["weight"], second["change"], second["gain"]) == ("time", 2, -9, -18)
+    np.testing.assert_allclose(section["series"][0]["y"], RISING[:, 0] + 1)
+
+
+def test_gaps_are_left_out():
+    table = RISING.copy()
+    table[0] = np.nan
+    section = targets_section("group", [curves(table)], ("a", "b"), None)
+    assert section is not None
+    assert section["series"][0]["y"][0] is None
+    assert section["changes"][0]["first"] == 1.0
+
+
+def test_one_target_and_no_metrics_show_nothing():
+    assert targets_section("group", [curves(RISING[:, :1])], ("a",), None) is None
+    assert targets_section("group", [], None, None) is None
+    assert targets_section("group", [curves(np.full((3, 2), np.nan))], ("a", "b"), None) is None

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...plugins import reference_controller
 from ...spec import Spec
 from ...structure.labels import counted, printable, some
@@ -14,10 +16,9 @@ from ..gain import role_of
 from ..statistics import Interval
 from . import networks
 from .acting import acting_section
-from .curves import group_curves
+from .curves import QUARTILES, TARGETS, RunCurves, group_curves, interpolated, numbers
 from .reproduction import reproduction_section
 from .sources import DiscoverySource, RunSource, Source, read_sources
-from .targets import targets_section
 from .variance import credit_section, measured_terms
 from .verdict import RunGroup, discovery_verdict, run_verdicts
 
@@ -30,6 +31,7 @@ _MOST_NETWORKS = 12
 _MOST_LINES = {"actions": 3, "targets": 8, "observations": 8}
 """Maximum number of series of an episode drawn as lines; more are drawn as a heat map."""
 _MOST_MEASURED = 3
+_MOST_TARGETS = 60
 
 
 def collect(
@@ -268,6 +270,55 @@ def _target_charts(
             chart = {"title": title, "axes": {"steps": AXES["steps"]}, "y": "return of a target", "series": series}
             sections.append(section | {"chart": _add(charts, "targets", chart)})
     return sections
+
+
+def targets_section(
+    name: str, runs: list[RunCurves], labels: tuple[str, ...] | None, weights: np.ndarray | None
+) -> dict[str, Any] | None:
+    """Return the targets averaged over the runs of a group; None if there is one target or none was logged.
+
+    - `labels`, `weights`: names of the targets and λ; None if the problem cannot be created here.
+    """
+    tables = [(run.steps, run.vectors[TARGETS]) for run in runs if TARGETS in run.vectors]
+    tables = [(steps, table) for steps, table in tables if np.isfinite(table).any()]
+    if not tables:
+        return None
+    width = tables[0][1].shape[1]
+    tables = [(steps, table) for steps, table in tables if table.shape[1] == width]
+    steps = max((steps for steps, _ in tables), key=len)
+    steps = steps[steps <= min(each[-1] for each, _ in tables)]
+    if width < 2 or not len(steps):
+        return None
+    each = [np.stack([interpolated(steps, x, column) for column in table.T], axis=1) for x, table in tables]
+    filled = np.where(np.isfinite(each), each, 0.0).sum(axis=0)
+    mean = filled / np.maximum(np.isfinite(each).sum(axis=0), 1)
+    mean[~np.isfinite(each).any(axis=0)] = np.nan
+    is_quartiles = width == len(QUARTILES) and labels is not None and len(labels) != width
+    names = QUARTILES if is_quartiles or labels is None else labels
+    if len(names) != width:
+        names = tuple(f"target {j + 1}" for j in range(width))
+    changes = [] if is_quartiles else _target_changes(names, mean, weights)
+    section = {"name": name, "steps": numbers(steps), "changes": changes, "n_targets": len(labels or names)}
+    shown = range(width)
+    if width > _MOST_TARGETS:  # those that changed most
+        order = sorted(changes, key=lambda row: -abs(row["change"] or 0.0))[:_MOST_TARGETS]
+        shown = sorted(row["index"] for row in order)
+    section["series"] = [{"name": names[j], "y": numbers(mean[:, j], 4)} for j in shown]
+    return section
+
+
+def _target_changes(names: tuple[str, ...], mean: np.ndarray, weights: np.ndarray | None) -> list[dict[str, Any]]:
+    """Return the return of each target in the first and last tenth of training, and its effect on the objective."""
+    ended = mean[np.isfinite(mean).any(axis=1)]
+    tenth = max(1, len(ended) // 10)
+    first, last = ended[:tenth].mean(axis=0), ended[-tenth:].mean(axis=0)
+    lam = np.ones(len(names)) if weights is None or len(weights) != len(names) else weights
+    columns = (numbers(x, 4) for x in (first, last, last - first, lam, lam * (last - first)))
+    keys = ("first", "last", "change", "weight", "gain")
+    return [
+        {"index": j, "name": names[j]} | dict(zip(keys, row, strict=True))
+        for j, row in enumerate(zip(*columns, strict=True))
+    ]
 
 
 def _acting_charts(acting: Sequence[dict[str, Any]], charts: dict[str, Any]) -> list[dict[str, Any]]:
