@@ -44,7 +44,7 @@ test-rllib: .venv-rllib/installed
 
 # Other versions have the library alone, as `pip install .` gives it, and run its own tests: not those of pages, which show
 # results with constraints.txt, nor of our own files. A few examples of each property are enough.
-OF_VERSIONS := tests src $(addprefix --ignore=tests/,test_architecture.py test_mirror.py test_packaging.py) \
+OF_VERSIONS := tests src $(addprefix --ignore=tests/,test_mirror.py test_packaging.py) \
 	--ignore-glob=tests/test_docs*.py --hypothesis-profile=other-versions
 
 # The lower bounds of pyproject.toml on the oldest Python.

@@ -1,6 +1,6 @@
 """Workers: the speed-up of two workers, their overhead relative to bare loops, and Ray relative to processes.
 
-SUMO and Ray are optional: without them (``pip install 'factorax[sumo,ray]'``) their rows are left out.
+SUMO and Ray are optional: without them (``pip install '.[ray]' './packages/traffic[sumo]'``) their rows are left out.
 """
 
 import multiprocessing

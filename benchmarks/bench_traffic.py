@@ -1,8 +1,8 @@
 """The lane simulator compared with SUMO at equal observations and targets, and with itself on larger grids; SUMO's
 environment compared with bare SUMO and with sumo-rl.
 
-SUMO is optional: without it (``pip install 'factorax[sumo]'``) its rows are left out, and so are those of sumo-rl
-without its environment, which `make bench` creates.
+SUMO is optional: without it (``pip install './packages/traffic[sumo]'``) its rows are left out, and so are those of
+sumo-rl without its environment, which `make bench` creates.
 """
 
 import json

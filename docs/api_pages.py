@@ -27,9 +27,6 @@ MODULES = (
     "runs.statistics",
     "runs.report",
     "problems",
-    "problems.traffic",
-    "problems.traffic.city",
-    "problems.market",
     "integrations",
     "integrations.rllib",
     "rollouts",
@@ -37,22 +34,30 @@ MODULES = (
     "spaces",
     "distributions",
     "observations",
-    "experiments",
+    "factorax_traffic",
+    "factorax_traffic.city",
+    "factorax_paper.market",
+    "factorax_paper.experiments",
+    "factorax_paper.harness",
 )
-"""Public modules, in the order of the index. `_credit` is public through `factorax.credit`."""
+"""Public modules, in the order of the index, those of the library without `factorax`. `_credit` is public through
+`factorax.credit`."""
 
 MORE = {
     "structure": "base_network.TrainingSizes base_network.RolloutView base_network.RolloutCredit",
-    "learning": "advantages.Estimates diagnostics.Evidence adaptive.LARGEST",
+    "learning": "advantages.Estimates diagnostics.Evidence",
     "problems": "search_optimum.best_action",
-    "problems.traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
-        animation.animate drawing.draw_influence sumo.TrafficEnv sumo.OwnTrafficEnv sumo.parallel.TrafficParallelEnv""",
-    "experiments": """harness.experiment.Experiment harness.experiment.reproduce harness.claims.Claim
-        harness.claims.published harness.claims.collected harness.bandit_engine.BanditMethod
-        harness.bandit_engine.BanditLearner harness.bandit_engine.Runs harness.noise.gaussian_pair harness.ball.radius
-        harness.ball.noise_of_update harness.sweep.Search harness.sweep.Job harness.sweep.run""",
+    "factorax_traffic": """controllers.every controllers.gap_out controllers.actuated controllers.trained
+        animation.animate drawing.draw_influence sumo.TrafficEnv sumo.parallel.TrafficParallelEnv""",
+    "factorax_paper.harness": """experiment.Experiment experiment.reproduce claims.Claim claims.published
+        claims.collected bandit_engine.BanditMethod bandit_engine.BanditLearner bandit_engine.Runs noise.gaussian_pair
+        ball.radius ball.noise_of_update sweep.Search sweep.Job sweep.run""",
 }
 """Names that the pages explain and that are not re-exported by their package."""
+
+MAIN = """InfluenceNetwork wrap FactoredPPO credit factor_baseline discover close_over check_problem variance_report
+    report"""
+"""The names that most users need: the first table of the index."""
 
 OPTIONS = {
     "factorax.InfluenceNetwork": ":exclude-members: form",
@@ -73,16 +78,26 @@ OPTIONS = {
 _HELPERS = ("factorax._checks", "factorax._lazy")
 
 
+def full_name(short: str) -> str:
+    """Return the dotted name of a module of `MODULES`."""
+    return short if short.startswith("factorax_") else f"factorax.{short}".rstrip(".")
+
+
+def title(short: str) -> str:
+    """Return the title of the page of a module."""
+    return "Credit" if short == "_credit" else full_name(short)
+
+
 def public_names(module: ModuleType) -> dict[str, Any]:
     """Return the public names of a module: what it defines, and what a package re-exports."""
-    package = hasattr(module, "__path__")
+    package, top = hasattr(module, "__path__"), module.__name__.split(".")[0]
     names = {}
     for name in dir(module):
         value = getattr(module, name)
         home = getattr(value, "__module__", None)
         if name.startswith("_") or inspect.ismodule(value) or not callable(value) or home is None:
             continue
-        if home == module.__name__ or (package and home.startswith("factorax.") and home not in _HELPERS):
+        if home == module.__name__ or (package and home.split(".")[0] == top and home not in _HELPERS):
             names[name] = value
     return names
 
@@ -95,9 +110,9 @@ def documented() -> dict[str, list[str]]:
     listed: set[int] = set()
     pages = {}
     for short in MODULES:
-        module = importlib.import_module(f"factorax.{short}")
-        values = {f"factorax.{short}.{name}": value for name, value in public_names(module).items()}
-        more = [f"factorax.{short}.{name}" for name in MORE.get(short, "").split()]
+        path = full_name(short)
+        values = {f"{path}.{name}": value for name, value in public_names(importlib.import_module(path)).items()}
+        more = [f"{path}.{name}" for name in MORE.get(short, "").split()]
         values |= {name: find(name) for name in more}
         new = {name: value for name, value in values.items() if id(value) not in listed}
         listed |= {id(value) for value in new.values()}
@@ -110,7 +125,7 @@ def aliases() -> dict[str, str]:
     names = {id(find(name)): name for page in documented().values() for name in page}
     other = {}
     for short in ("", *MODULES):
-        path = f"factorax.{short}".rstrip(".")
+        path = full_name(short)
         for name, value in public_names(importlib.import_module(path)).items():
             if id(value) in names and names[id(value)] != f"{path}.{name}":
                 other[f"{path}.{name}"] = names[id(value)]
@@ -155,19 +170,22 @@ def directive(name: str) -> str:
 
 def page(short: str, names: list[str]) -> str:
     """Return the page of a module."""
-    module = importlib.import_module(f"factorax.{short}")
-    title = "Credit" if short == "_credit" else f"factorax.{short}"
+    module = importlib.import_module(full_name(short))
     directives = "\n".join(directive(name) for name in names)
-    return f"# {title}\n\n{inspect.getdoc(module)}\n\n```{{eval-rst}}\n{directives}\n```\n"
+    return f"# {title(short)}\n\n{inspect.getdoc(module)}\n\n```{{eval-rst}}\n{directives}\n```\n"
+
+
+def table(names: list[str]) -> str:
+    """Return a table of names, with links and their first sentences."""
+    rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
+    return f"| name | description |\n|---|---|\n{rows}"
 
 
 def index(pages: dict[str, list[str]]) -> str:
     """Return a table of all names of every module, with links."""
-    parts = []
+    parts = ["## The names that most users need\n\n" + table([f"factorax.{name}" for name in MAIN.split()])]
     for short, names in pages.items():
-        title = "Credit" if short == "_credit" else f"factorax.{short}"
-        rows = "".join(f"| {{py:obj}}`{name}` | {summary(find(name))} |\n" for name in names)
-        parts.append(f"## [{title}](api/{short.strip('_')}.md)\n\n| name | description |\n|---|---|\n{rows}")
+        parts.append(f"## [{title(short)}](api/{short.strip('_')}.md)\n\n{table(names)}")
     tree = "\n".join(f"api/{short.strip('_')}" for short in pages)
     return "\n".join(parts) + f"\n```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
 

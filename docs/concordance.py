@@ -2,8 +2,7 @@
 
 One row for every definition, lemma, proposition, theorem, corollary, equation, figure, table and appendix of the paper:
 what it is, the names that implement it, the tests, the departures and the claims. Claims are looked up by their place
-in the paper, so a new claim appears here on its own. `tests/test_docs_concordance.py` checks that every name, test and
-section exists. `conf.py` runs this file at every build.
+in the paper, so a new claim appears here on its own. `conf.py` runs this file at every build.
 """
 
 import re

@@ -8,7 +8,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import api_pages
-import architecture_figures
 import claims_table
 import cli_page
 import concordance
@@ -18,7 +17,6 @@ import notebooks
 import settings_tables
 
 make_figures.main()
-architecture_figures.main()
 claims_table.main()
 settings_tables.main()
 api_pages.main()

@@ -42,7 +42,6 @@ def _drawn_by(page: str, name: str, title: str) -> Picture:
     return Picture(f"_generated/{name}", title, page, f"python docs/run_page.py docs/{page}.md")
 
 
-ARCHITECTURE = "python docs/architecture_figures.py"
 BANDITS, TRAINING, DISCOVERY = "experiments_bandits", "experiments_training", "experiments_discovery"
 GROUPS: dict[str, tuple[Picture, ...]] = {
     "The idea": (
@@ -133,10 +132,6 @@ GROUPS: dict[str, tuple[Picture, ...]] = {
             "python examples/networks.py",
         ),
         _drawn_by("guides/structure", "soft.png", "A soft network on a grid"),
-    ),
-    "Architecture": (
-        Picture("_generated/packages.svg", "Packages", "explanation/architecture", ARCHITECTURE),
-        Picture("_generated/calls.svg", "From a command to the loss", "explanation/architecture", ARCHITECTURE),
     ),
 }
 """All pictures. The command draws the figure again; RUN is the folder of a run."""

@@ -37,13 +37,13 @@ def test_any_value_is_accepted_or_refused_by_name(kind, value):
 
 
 @pytest.mark.parametrize("number", [1, 1.0, np.float32(1), np.int8(1), jnp.float32(1), jnp.int32(1)])
-def test_numbers_of_all_kinds(number):
+def test_checked_accepts_numbers_of_every_array_library(number):
     assert checked("x", number, float) == 1.0
     assert type(checked("x", number, float)) is float
 
 
 @pytest.mark.parametrize("value", [True, np.nan, np.inf, 1e301, "1", None, [1.0], 1j])
-def test_what_is_not_a_number(value):
+def test_checked_refuses_what_is_no_finite_number(value):
     with pytest.raises(ValueError, match=r"^x: got"):
         checked("x", value, float)
 
@@ -56,7 +56,7 @@ def test_open_and_closed_bounds():
     assert np.nan not in Range(0, 1)
 
 
-def test_words():
+def test_described_and_nearest():
     assert described(tuple[Annotated[int, Range(1, 9)], ...]) == "a sequence, each entry a whole number from 1 to 9"
     assert nearest("PPO", ["a2c", "ppo"]) == "ppo"
     assert nearest("xyz", ["a2c", "ppo"]) is None
@@ -64,12 +64,12 @@ def test_words():
 
 @pytest.mark.parametrize("value", [[1j], ["a"], None, [[1], [1, 2]], np.array([None]), jnp.zeros(2, jnp.complex64)])
 @pytest.mark.parametrize("xp", [np, jnp])
-def test_what_is_no_array_of_real_numbers(value, xp):
+def test_real_array_refuses_complex_text_and_ragged_values(value, xp):
     with pytest.raises(TypeError, match=r"^x: got .*, want "):
         real_array("x", value, xp)
 
 
-def test_values_are_looked_at_unless_jax_traces_them():
+def test_values_are_checked_unless_jax_traces_them():
     with pytest.raises(ValueError, match=r"x: got inf at index 0, 1, want finite numbers"):
         real_array("x", [[1.0, np.inf]])
     assert jax.jit(lambda x: real_array("x", x / 0, jnp).sum())(jnp.ones(2)) == np.inf
@@ -78,7 +78,7 @@ def test_values_are_looked_at_unless_jax_traces_them():
         check_number("x", 2.0, Annotated[float, Range(0, 1)])
 
 
-def test_values_are_shown_in_one_short_line():
+def test_shown_values_fit_in_one_short_line():
     assert shown(np.ones((40, 40))).startswith("array([[1., 1., 1.")
     assert len(shown(np.ones((40, 40)))) == 60
     assert "\n" not in shown(np.eye(3))

@@ -91,7 +91,7 @@ def drawn_and_computed(dtype, batch):
 @pytest.mark.parametrize("batch", [*(pytest.param(b, marks=pytest.mark.slow) for b in ((), (3,))), (2, 3)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form_is_the_dense_product(name, dtype, batch):
+def test_every_form_equals_the_dense_product(name, dtype, batch):
     net = FORMS[name]
     with jax.enable_x64(dtype == np.float64):
         drawn, computed = drawn_and_computed(dtype, batch)
@@ -111,7 +111,7 @@ def test_every_form_is_the_dense_product(name, dtype, batch):
 
 @pytest.mark.slow
 @given(networks(), st.integers(0, 2**31))
-def test_any_network_is_the_dense_product(net, seed):
+def test_random_networks_equal_the_dense_product(net, seed):
     psi, lam = np.random.default_rng(seed).normal(size=(2, net.shape[1]))
     with jax.enable_x64(True):
         np.testing.assert_allclose(fx.credit(net, psi, lam), dense(net, psi, lam), atol=1e-12)
@@ -120,7 +120,7 @@ def test_any_network_is_the_dense_product(net, seed):
 
 @pytest.mark.filterwarnings("ignore::factorax.StructureWarning")
 @given(networks(), st.randoms(use_true_random=False))
-def test_permutation_equivariance(net, random):
+def test_credit_commutes_with_permutations(net, random):
     n, m = net.shape
     rows, columns = random.sample(range(n), n), random.sample(range(m), m)
     permuted = net.select([net.actions[i] for i in rows], [net.targets[j] for j in columns])
@@ -130,7 +130,7 @@ def test_permutation_equivariance(net, random):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("net", FORMS.values(), ids=FORMS.keys())
-def test_it_can_be_compiled_mapped_and_differentiated(net):
+def test_credit_under_jit_vmap_and_grad(net):
     psi = jnp.asarray(RNG.normal(size=(4, net.shape[1])), dtype=jnp.float32)
     plain = fx.credit(net, psi)
     atol = tolerance(net, np.asarray(psi), np.float32)
@@ -157,7 +157,7 @@ def test_a_target_that_a_factor_does_not_influence_never_touches_its_credit(name
         np.testing.assert_array_equal(loud[outside], calm[outside])
 
 
-def test_it_compiles_once_for_equal_networks():
+def test_equal_networks_share_a_compiled_program():
     traces = []
 
     @jax.jit
@@ -180,7 +180,7 @@ def test_the_result_never_aliases_the_targets():
         np.testing.assert_array_equal(psi, 1.0)
 
 
-def test_multipliers_may_have_batch_axes():
+def test_weights_may_have_batch_axes():
     net, psi = FORMS["dense"], RNG.normal(size=(5, 3, 6))
     lam = RNG.normal(size=(3, 6))
     np.testing.assert_allclose(fx.credit(net, psi, lam), dense(net, psi, lam), atol=1e-12)
@@ -193,7 +193,7 @@ def test_integers_and_lists_become_floats():
     assert fx.credit(net, jnp.array([True, False])).dtype == jnp.float32
 
 
-def test_a_complete_network_of_any_size_is_one_sum():
+def test_complete_network_of_a_billion_actions_takes_no_memory():
     net = fx.InfluenceNetwork.complete(10**9, 3)
     out = fx.credit(net, np.array([1.0, 2.0, 3.0]))
     assert out.shape == (10**9,)
@@ -223,51 +223,32 @@ class TestBadInput:
                 fx.credit(self.net, psi)
 
     @pytest.mark.parametrize("shape", [(2,), (), (1,), (3, 1)])
-    def test_multipliers_of_the_wrong_length(self, shape):
+    def test_weights_of_the_wrong_length_are_never_broadcast(self, shape):
         with pytest.raises(ValueError, match=r"weights: got .* want \(3,\)"):
             fx.credit(self.net, np.ones(3), np.ones(shape))
 
-    def test_multipliers_with_batch_axes_that_do_not_fit(self):
+    def test_weights_with_other_batch_axes_are_refused(self):
         with pytest.raises(ValueError, match=r"weights: got shape \(4, 3\), want batch axes that broadcast"):
             fx.credit(self.net, np.ones((5, 3)), np.ones((4, 3)))
         with pytest.raises(ValueError, match=r"weights: got shape \(4, 3\), want batch axes that broadcast"):
             fx.credit(self.net, np.ones(3), np.ones((4, 3)))
 
-    def test_nan_multipliers_and_complex_targets(self):
-        with pytest.raises(ValueError, match="weights: got nan at index 1"):
-            fx.credit(self.net, np.ones(3), [1.0, np.nan, 1.0])
-        with pytest.raises(TypeError, match="psi: got complex128"):
-            fx.credit(self.net, np.ones(3, dtype=complex))
-
-    def test_multipliers_of_another_library(self):
+    def test_weights_of_another_array_library_are_refused(self):
         with pytest.raises(TypeError, match="weights: got ArrayImpl with psi a ndarray; want one array library"):
             fx.credit(self.net, np.ones(3), jnp.ones(3))
         assert fx.credit(self.net, jnp.ones(3, dtype=jnp.bfloat16), jnp.ones(3)).dtype == jnp.bfloat16
 
-    def test_a_schedule_in_place_of_a_network(self):
-        with pytest.raises(TypeError, match=r"got NetworkSchedule, .* take a point of it with .at\(step\)"):
-            fx.credit(fx.NetworkSchedule(self.net, self.net, steps=3), np.ones(3))
+    def test_networks_without_a_fixed_k_are_refused(self):
+        lagged, state = fx.LaggedNetwork.from_lags([[0, 1, -1], [-1, 0, 2]]), fx.StateNetwork(lambda *_: 0, self.net)
+        for net in (fx.NetworkSchedule(self.net, self.net, steps=3), lagged, state, fx.AdaptiveNetwork(self.net)):
+            for function in (fx.credit, fx.factor_baseline):
+                with pytest.raises(TypeError, match=type(net).__name__):
+                    function(net, np.ones(3))
 
-    def test_networks_that_vary_say_what_to_do(self):
-        lagged = fx.LaggedNetwork.from_lags([[0, 1, -1], [-1, 0, 2]])
-        with pytest.raises(TypeError, match=r"LaggedNetwork.*credit\(net.at\(lag\), psi\).*net.returns_network"):
-            fx.credit(lagged, np.ones(3))
-        with pytest.raises(TypeError, match=r"StateNetwork.*net.at\(obs, info\)"):
-            fx.factor_baseline(fx.StateNetwork(lambda obs, info: obs, self.net), np.ones(3))
-        with pytest.raises(TypeError, match=r"AdaptiveNetwork, which has no fixed K.*model.network"):
-            fx.credit(fx.AdaptiveNetwork(self.net), np.ones(3))
-
-    def test_a_matrix_in_place_of_a_network(self):
+    def test_a_matrix_is_accepted_as_network(self):
         matrix, psi = [[1, 1, 0], [0, 0.5, 1]], np.array([1.0, 2.0, 4.0])
         for k in (matrix, np.array(matrix), jnp.array(matrix), sparse.csr_array(matrix)):
             np.testing.assert_array_equal(fx.credit(k, psi), [3, 5])
             np.testing.assert_array_equal(fx.factor_baseline(k, psi), [4, 2])
-        with pytest.raises(ValueError, match=r"net: got shape \(3,\), want two dimensions"):
-            fx.credit(np.ones(3), psi)
-        with pytest.raises(
-            TypeError,
-            match="net: got str, want an InfluenceNetwork; an array, nested lists or",
-        ):
-            fx.credit("incident", psi)
         with pytest.raises(TypeError, match=r"net: got an array that is traced by JAX.*pass a KArray to credit\(\)"):
             jax.jit(fx.credit)(jnp.eye(3), psi)

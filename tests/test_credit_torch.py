@@ -39,14 +39,14 @@ def test_numpy_and_torch_agree_to_rounding(net, batch):
 
 
 @pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
-def test_autograd_goes_through(net):
+def test_gradient_of_credit_is_the_transposed_network(net):
     psi = torch.ones(net.shape[1], dtype=torch.float64, requires_grad=True)
     w = torch.from_numpy(RNG.normal(size=net.shape[0]))
     (fx.credit(net, psi) @ w).backward()
     np.testing.assert_allclose(psi.grad.numpy(), w.numpy() @ net.to_dense(), atol=1e-11)
 
 
-def test_a_schedule_and_a_partition_map_take_tensors():
+def test_schedule_and_partition_map_accept_tensors():
     schedule = fx.NetworkSchedule(fx.InfluenceNetwork.identity(3), fx.InfluenceNetwork.complete(3, 3), steps=10)
     psi = torch.tensor([1.0, 2.0, 4.0])
     np.testing.assert_allclose(fx.credit(schedule.at(5), psi).numpy(), [4.0, 4.5, 5.5])
@@ -65,7 +65,7 @@ def test_evaluation_under_inference_mode_does_not_spoil_training():
 
 @pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`")  # array-api-compat's
 @pytest.mark.parametrize("net", NETWORKS.values(), ids=NETWORKS.keys())
-def test_it_can_be_compiled(net):
+def test_credit_under_torch_compile(net):
     psi = torch.from_numpy(RNG.normal(size=net.shape[1]))
     fresh = fx.InfluenceNetwork(net.matrix)
     compiled = torch.compile(lambda x: fx.credit(fresh, x), backend="eager")
@@ -77,6 +77,6 @@ def test_the_dtype_is_that_of_the_targets():
     assert fx.credit(net, torch.ones(2), torch.ones(2, dtype=torch.float64)).dtype == torch.float32
 
 
-def test_targets_of_the_wrong_length():
+def test_targets_of_the_wrong_length_are_refused():
     with pytest.raises(ValueError, match=r"psi: got shape \(2,\), want \(\.\.\., 3\)"):
         fx.credit(fx.InfluenceNetwork.identity(3), torch.ones(2))

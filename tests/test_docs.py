@@ -17,7 +17,6 @@ DOCS = ROOT / "docs"
 FORKED_PAGES = Path(__file__).parent / "forked_pages.py"
 sys.path.insert(0, str(DOCS))
 
-import claims_table  # noqa: E402
 import make_figures  # noqa: E402
 import notebooks  # noqa: E402
 import run_page  # noqa: E402
@@ -92,7 +91,7 @@ def runs(request, tmp_path_factory):
         yield futures | {page: pool.submit(_run, PAGES[page], folders[page]) for page in others}
 
 
-def test_numbers_agree_to_one_in_the_last_place_and_words_exactly():
+def test_printed_numbers_may_differ_by_one_in_the_last_place():
     assert agrees("ratio 5.31, 12934 ± 72", "ratio 5.30, 12933 ± 72")
     assert not agrees("ratio 5.32", "ratio 5.30")
     assert not agrees("12935", "12933")
@@ -108,45 +107,12 @@ def test_page_prints_what_it_shows(page, runs: dict[str, Future]):
     check_printed(PAGES[page], json.loads(done.stdout))
 
 
-def test_no_page_lost_its_code():
-    pages = {
-        "index",
-        "get-started/first_run",
-        "get-started/tour",
-        "get-started/tutorial",
-        "guides/credit",
-        "guides/gradients",
-        "guides/structure",
-        "guides/traffic",
-        "explanation/departures",
-        "explanation/extending",
-        "explanation/networks",
-    }
-    assert {"README.md", *(f"docs/{name}.md" for name in pages)} <= set(PAGES)
-
-
-def test_output_without_code_is_not_shown():
+def test_every_text_block_is_the_output_of_code():
     """A text block that follows no Python block is never compared with anything; a typo in a fence would hide one."""
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
         compared = [block for block in run_page.blocks(text) if block.shown is not None]
         assert text.count("\n```text\n") == len(compared), path.name
-
-
-def test_no_page_is_long():
-    long = {str(path.relative_to(DOCS)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert {name: lines for name, lines in long.items() if lines > 255} == {}
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
-
-
-def test_every_page_is_in_a_section_and_in_the_sidebar():
-    listed = set()
-    for path in SOURCES:
-        for body in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
-            names = [line for line in body.splitlines() if line and not line.startswith(":")]
-            listed |= {(path.parent / f"{name}.md").resolve() for name in names}
-    assert [path.name for path in DOCS.glob("*.md")] == ["index.md"]
-    assert {path.resolve() for path in SOURCES} - listed == {(DOCS / "index.md").resolve()}
 
 
 def test_every_tutorial_offers_its_notebook():
@@ -158,35 +124,6 @@ def test_every_tutorial_offers_its_notebook():
             assert block.code.strip() in code
         text = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         assert not re.search(r"\{(py:|image|download|toctree)|\.md[)#]", text), page.name
-
-
-def test_the_table_of_claims_has_two_parts_and_every_claim():
-    claims = claims_table.published()
-    page = claims_table.render(claims)
-    papers, ours = page.split("\n## " + claims_table.HEADINGS["ours"])
-    for part, source in ((papers, "paper"), (ours, "ours")):
-        rows = [claim for claim in claims if claim.source == source]
-        assert part.count("* - **") == len(rows)
-        for claim in rows:
-            assert claims_table.escape(claim.claim) in part
-            assert claim.command in part
-            assert claims_table.escape(claim.chosen_by) in part
-            if claim.verdict == "holds in part":
-                assert claims_table.escape(claim.would_settle) in part
-
-
-def test_every_experiment_is_on_its_page_with_a_figure():
-    for name in ("variance-decomposition", "variance-growth", "noise-ball", "kappa-hop"):
-        page = (DOCS / "guides" / claims_table.FIGURE_PAGES[name]).read_text(encoding="utf-8")
-        assert f"(../images/experiments/{name}.png)" in page
-        assert (DOCS / "images" / "experiments" / f"{name}.png").is_file()
-
-
-def test_the_jaxmarl_study_says_how_many_episodes_each_task_has():
-    study = json.loads((ROOT / "benchmarks/jaxmarl_study.json").read_text(encoding="utf-8"))
-    page = " ".join((DOCS / "guides/jax_environments.md").read_text(encoding="utf-8").split())
-    for name in ("spread", "hopper"):
-        assert re.search(rf"\b{study[name]['episodes']:,} episodes of (the )?{name}", page), name
 
 
 @pytest.mark.torch

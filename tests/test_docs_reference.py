@@ -1,7 +1,6 @@
-"""The generated reference: every public name, every option, every picture."""
+"""The generated reference: every public name and every option."""
 
 import inspect
-import re
 import sys
 from pathlib import Path
 
@@ -11,12 +10,10 @@ import factorax as fx
 from factorax.cli import commands
 
 ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
-sys.path.insert(0, str(DOCS))
+sys.path.insert(0, str(ROOT / "docs"))
 
 import api_pages  # noqa: E402
 import cli_page  # noqa: E402
-import gallery  # noqa: E402
 
 pytestmark = pytest.mark.slow  # imports every package that is installed, PyTorch and Ray among them
 
@@ -72,23 +69,3 @@ def test_an_option_shows_its_choices_and_its_default():
     row = next(line for line in section.splitlines() if line.startswith("| `--method`"))
     assert "*One of `interventional`, `score`, `dependence`, `predictive`, `gated`.*" in row
     assert row.endswith("| `interventional` |")
-
-
-def test_every_figure_of_the_documentation_is_in_the_gallery():
-    pictures = {picture.path for pictures in gallery.GROUPS.values() for picture in pictures}
-    stored = {path for path in (DOCS / "images").rglob("*.*") if path.parent.name != "badges"}
-    assert {path.relative_to(DOCS).as_posix() for path in stored} <= pictures
-    assert all((DOCS / path).is_file() for path in pictures if path.startswith("images/"))
-    shown = set()
-    for page in DOCS.glob("*/*.md"):
-        if page.parent.name[0] != "_" and page.stem != "networks":  # the paper's networks are one picture
-            shown |= set(re.findall(r"_generated/[\w-]+\.(?:png|svg)", page.read_text(encoding="utf-8")))
-    assert {path for path in pictures if path.startswith("_generated/")} == shown
-
-
-def test_pictures_of_the_gallery_link_to_pages():
-    for pictures in gallery.GROUPS.values():
-        for picture in pictures:
-            page, _, anchor = picture.page.partition("#")
-            text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-            assert not anchor or f"\n## {anchor}\n" in text, picture.page

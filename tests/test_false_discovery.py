@@ -17,7 +17,7 @@ def by_definition(p, fdr, factor):
 
 
 @given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)), st.sampled_from([0.013, 0.05, 0.21]))
-def test_step_up_rules_as_they_are_defined(p, fdr):
+def test_step_up_rules_equal_their_definition(p, fdr):
     harmonic = (1 / np.arange(1, len(p) + 1)).sum()
     for control, factor in (("bh", 1.0), ("by", harmonic)):
         edge = np.abs(adjusted(p, control) - fdr) < 1e-12  # rounding decides

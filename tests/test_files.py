@@ -9,7 +9,7 @@ from factorax import _files
 from factorax._files import append_text, check_not_linked, parse_json, read_bytes, read_json, write_json, write_whole
 
 
-def test_a_plain_file_is_read_up_to_the_limit(tmp_path):
+def test_files_above_the_limit_are_refused(tmp_path):
     (tmp_path / "a").write_bytes(b"1234")
     assert read_bytes(tmp_path / "a", 4) == b"1234"
     with pytest.raises(ValueError, match="a: has more than 3 bytes, which is the limit for such a file"):
@@ -18,7 +18,7 @@ def test_a_plain_file_is_read_up_to_the_limit(tmp_path):
         read_bytes(tmp_path / "b", 3)
 
 
-def test_what_is_no_plain_file_is_refused(tmp_path):
+def test_pipes_devices_and_folders_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "loop").symlink_to("loop")
@@ -30,13 +30,13 @@ def test_what_is_no_plain_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "message"), [("[" * 100_000, "too deep"), ("{", "Expecting"), ("9" * 5000, "digits")])
-def test_json_of_a_stranger(text, message, tmp_path):
+def test_broken_json_raises_value_error(text, message, tmp_path):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_json(tmp_path / "a.json")
 
 
-def test_json_with_many_values_is_refused_before_it_takes_memory(monkeypatch):
+def test_json_with_too_many_values_is_refused(monkeypatch):
     monkeypatch.setattr(_files, "_MOST_VALUES", 10)
     assert parse_json("[1, 2, 3]") == [1, 2, 3]
     with pytest.raises(ValueError, match="60 bytes with about 40 values, more than"):
@@ -50,7 +50,7 @@ def thesis(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "all of it\n"
 
 
-def test_nothing_is_appended_through_a_link(thesis, tmp_path):
+def test_appending_through_a_link_is_refused(thesis, tmp_path):
     (tmp_path / "soft").symlink_to(thesis)
     (tmp_path / "nowhere").symlink_to(tmp_path / "new")
     os.link(thesis, tmp_path / "hard")
@@ -65,7 +65,7 @@ def test_nothing_is_appended_through_a_link(thesis, tmp_path):
     assert (tmp_path / "plain").read_bytes() == "a\né\n".encode()
 
 
-def test_a_link_is_replaced(thesis, tmp_path):
+def test_writing_replaces_a_link_instead_of_its_target(thesis, tmp_path):
     for name in ("soft", "hard"):
         (os.symlink if name == "soft" else os.link)(thesis, tmp_path / name)
         write_json(tmp_path / name, [1])
@@ -73,7 +73,7 @@ def test_a_link_is_replaced(thesis, tmp_path):
         assert not (tmp_path / name).is_symlink()
 
 
-def test_an_error_leaves_no_half_file(tmp_path):
+def test_failed_write_leaves_no_file(tmp_path):
     with pytest.raises(ZeroDivisionError):
         write_whole(tmp_path / "a", lambda file: 1 / 0)
     assert not list(tmp_path.iterdir())

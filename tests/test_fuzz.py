@@ -137,7 +137,7 @@ def with_another_header(rng, data):
 @pytest.mark.parametrize("files", [2_000, pytest.param(100_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", LOADERS)
 @pytest.mark.filterwarnings("ignore")  # a network may be odd and still be one
-def test_loaders_read_or_refuse(name, files, tmp_path):
+def test_mutated_files_load_or_raise_value_error(name, files, tmp_path):
     write(tmp_path)
     load, path = LOADERS[name], tmp_path / name
     load(path)
@@ -158,7 +158,7 @@ def test_loaders_read_or_refuse(name, files, tmp_path):
     assert refused > files // len(LOADERS) // 4
 
 
-def test_an_archive_that_would_fill_the_memory_is_refused_unread(tmp_path, monkeypatch):
+def test_zip_bomb_is_refused_unread(tmp_path, monkeypatch):
     monkeypatch.setattr("factorax.structure.storage._LARGEST", 2**20)
     np.savez_compressed(tmp_path / "bomb.npz", header=np.array("{}"), indptr=np.zeros(2**20))
     assert (tmp_path / "bomb.npz").stat().st_size < 2**16
@@ -166,7 +166,7 @@ def test_an_archive_that_would_fill_the_memory_is_refused_unread(tmp_path, monke
         InfluenceNetwork.load(tmp_path / "bomb.npz")
 
 
-def test_an_object_that_runs_something_is_refused(tmp_path):
+def test_pickled_object_in_a_file_is_refused(tmp_path):
     class Evil:
         def __reduce__(self):
             return (tmp_path / "ran").touch, ()

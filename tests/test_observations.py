@@ -20,7 +20,7 @@ COMPOUND = spaces.Dict(
 
 
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
-def test_what_goes_into_a_row_comes_out_of_it(xp):
+def test_observation_survives_the_round_trip_through_a_row(xp):
     layout, rng = ObservationSpace.of(COMPOUND), np.random.default_rng(0)
     COMPOUND.seed(0)
     elements = [COMPOUND.sample() for _ in range(4)]
@@ -44,7 +44,7 @@ def test_what_goes_into_a_row_comes_out_of_it(xp):
     np.testing.assert_array_equal(batched, rows[order])
 
 
-def test_plain_boxes_are_seen_as_they_are():
+def test_float_boxes_are_not_encoded():
     layout = ObservationSpace.of(spaces.Box(-1.0, 1.0, (2, 3), np.float32))
     rows = np.arange(12.0).reshape(2, 6)
     assert layout.is_plain
@@ -53,7 +53,7 @@ def test_plain_boxes_are_seen_as_they_are():
     assert layout.structured(rows, np).shape == (2, 2, 3)
 
 
-def test_choices_flags_and_bytes_are_not_measured():
+def test_only_floats_are_normalised():
     layout = ObservationSpace.of(COMPOUND)
     mask = layout.measured
     assert mask is not None
@@ -62,7 +62,7 @@ def test_choices_flags_and_bytes_are_not_measured():
     assert {name for name, measured in zip(names, mask, strict=True) if measured} == {"['pose']"}
 
 
-def test_a_state_that_is_always_the_same_is_no_input_but_zero():
+def test_discrete_observation_with_one_value_is_zero():
     layout = ObservationSpace.of(spaces.Discrete(1))
     np.testing.assert_array_equal(layout.encoded(layout.row(0), np), [0.0])
 
@@ -86,7 +86,7 @@ def test_equal_layouts_are_equal():
     ],
     ids=str,
 )
-def test_images_are_never_taken_apart(space, is_image):
+def test_perceptrons_refuse_images(space, is_image):
     layout = ObservationSpace.of(spaces.Tuple([space, spaces.Discrete(2)]))
     row = np.zeros((1, layout.size))
     if not is_image:
@@ -108,12 +108,12 @@ def test_images_are_never_taken_apart(space, is_image):
         ),
     ],
 )
-def test_what_does_not_fit_is_named(element, message):
+def test_observation_that_does_not_fit_the_space_is_named_by_its_part(element, message):
     with pytest.raises(ValueError, match=message):
         ObservationSpace.of(COMPOUND).row(element)
 
 
-def test_a_batch_has_as_many_of_every_part():
+def test_batch_with_parts_of_different_size_is_refused():
     layout = ObservationSpace.of(spaces.Tuple([spaces.Discrete(2), spaces.Box(-1.0, 1.0, (2,))]))
     with pytest.raises(ValueError, match="observation: got batch sizes 3, 2, want the same size in each part"):
         layout.batch((np.zeros(3), np.zeros((2, 2))))

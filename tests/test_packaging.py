@@ -38,7 +38,7 @@ def lower_bound(requirement):
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
-def test_a_lock_file_has_a_name_and_a_version_a_line_and_nothing_else(path):
+def test_lock_file_lines_are_name_and_version(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
     assert len(pins(path)) == len(lines), "a package is there twice"
@@ -50,14 +50,14 @@ def test_the_oldest_lock_is_at_the_lower_bounds(requirement):
 
 
 @pytest.mark.parametrize("name", ["constraints.txt", "constraints-newest.txt"])
-def test_the_other_locks_are_no_older_than_the_oldest(name):
+def test_no_lock_is_older_than_the_oldest(name):
     oldest, others = pins(ROOT / "constraints-oldest.txt"), pins(ROOT / name)
     assert {r.name for r in DIRECT + TESTS if canonicalize_name(r.name) not in others} == set()
     assert {package for package in oldest.keys() & others.keys() if others[package] < oldest[package]} == set()
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
-def test_jax_and_jaxlib_are_of_one_version(path):
+def test_jax_and_jaxlib_have_the_same_version(path):
     assert pins(path)["jax"] == pins(path)["jaxlib"]
 
 
@@ -92,15 +92,21 @@ def test_the_wheel_is_the_package_with_its_data_and_nothing_else(built):
     source = ROOT / "src"
     files = (path for path in (source / "factorax").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     package = {path.relative_to(source).as_posix(): path.read_bytes() for path in files}
-    assert {Path(name).suffix or Path(name).name for name in package} == {
-        *(".py", ".toml", ".json", ".typed", ".css", ".js", ".j2", ".txt")
-    }
     held = contents(built[1])
     information = {name for name in held if name.partition("/")[0].endswith(".dist-info")}
     assert {name.partition("/")[2] for name in information} == {
         *("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
     }
     assert {name: content for name, content in held.items() if name not in information} == package
+
+
+def test_the_wheel_needs_neither_simulators_nor_data_of_the_paper(built):
+    held = contents(built[1])
+    (text,) = (text.decode() for name, text in held.items() if name.endswith(".dist-info/METADATA"))
+    required = [Requirement(line) for line in re.findall("^Requires-Dist: (.*)$", text, re.MULTILINE)]
+    plain = {canonicalize_name(each.name) for each in required if "extra" not in str(each.marker)}
+    assert plain.isdisjoint({"eclipse-sumo", "libsumo", "traci", "ev2gym", "ray", "torch"})
+    assert [name for name in held if re.search(r"sumo|published", name)] == []
 
 
 def test_the_source_distribution_gives_the_same_wheel_as_the_tree(built):
@@ -144,9 +150,8 @@ def test_the_wheel_runs_in_an_empty_environment_from_another_folder(built, tmp_p
     scripts = tmp_path / "environment" / ("Scripts" if os.name == "nt" else "bin")
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    def run(*command, **changed):
-        environment = variables | changed
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    def run(*command):
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
@@ -157,9 +162,6 @@ def test_the_wheel_runs_in_an_empty_environment_from_another_folder(built, tmp_p
     run(*pip, "check")  # every requirement is there, in a version that will do
     package = run(python, "-c", "import factorax; print(factorax.__file__)")
     assert Path(package).is_relative_to(tmp_path / "environment")
-    # It computes a while: unlike in other tests, optimising pays.
-    run(factorax, "reproduce", "search-baselines", "--out", "baselines", JAX_DISABLE_MOST_OPTIMIZATIONS="0")
-    assert any((tmp_path / "baselines").iterdir())
     run(factorax, "train", "contextual-bandit:3", "--total-timesteps", "512", "--out", "run")  # reads its preset
     assert (tmp_path / "run" / "config.json").is_file()
-    assert "search" in run(factorax, "claims")  # reads the published claims
+    run(factorax, "evaluate", "run", "--episodes", "2")

@@ -130,7 +130,7 @@ sys.exit(cli.main())
 
 
 @pytest.mark.slow
-def test_training_without_what_only_posix_has(tmp_path):
+def test_training_runs_without_posix_modules(tmp_path):
     """Inline and by two workers, to the same bits, and by the command line into a folder."""
     (tmp_path / "sitecustomize.py").write_text(LIKE_WINDOWS, encoding="utf-8")
     (tmp_path / "program.py").write_text(TRAINING, encoding="utf-8")
@@ -145,16 +145,6 @@ def test_training_without_what_only_posix_has(tmp_path):
     )
     assert process.returncode == 0, process.stderr
     assert {"config.json", "checkpoints"} <= {file.name for file in (tmp_path / "run").iterdir()}
-
-
-@pytest.mark.parametrize("name", POSIX_ONLY + EXTRAS)
-def test_the_modules_left_out_cannot_be_imported(name):
-    exec(WITHOUT_THEM, namespace := {})
-    finder = namespace["Missing"]
-    sys.meta_path.remove(finder)
-    with pytest.raises(ModuleNotFoundError, match=f"No module named '{name}'"):
-        finder.find_spec(name)
-    assert finder.find_spec("json") is None
 
 
 def imported(statements):
@@ -181,19 +171,3 @@ def test_no_private_module_of_jax_is_imported():
         if names := [name for name in imported(statements) if is_private(name)]:
             private_imports[str(path.relative_to(SOURCE))] = names
     assert private_imports == {}
-
-
-@pytest.mark.parametrize(
-    ("source", "private"),
-    [
-        ("import jax.core", True),
-        ("from jax import core", True),
-        ("try:\n    from jax._src import api\nexcept ImportError:\n    pass", True),
-        ("class A:\n    from jax.interpreters.partial_eval import dce_jaxpr", True),
-        ("def f():\n    import jax.core", False),
-        ("import jax.numpy as jnp", False),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from jax import core", False),
-    ],
-)
-def test_what_counts_as_private(source, private):
-    assert any(map(is_private, imported(ast.parse(source).body))) == private

@@ -76,7 +76,7 @@ def sampled(name, bounded):
 @pytest.mark.slow
 @every
 @how
-def test_what_is_drawn_lies_in_the_space(name, bounded):
+def test_sampled_actions_lie_in_the_space(name, bounded):
     actions, drawn = sampled(name, bounded)
     assert drawn[0].shape == drawn[1].shape == (50, len(actions))
     for row in np.concatenate(drawn):
@@ -86,7 +86,7 @@ def test_what_is_drawn_lies_in_the_space(name, bounded):
 @pytest.mark.slow
 @every
 @how
-def test_jax_gets_the_same_elements(name, bounded):
+def test_numpy_and_jax_make_the_same_action(name, bounded):
     actions, (samples, _) = sampled(name, bounded)
     flat = np.asarray(samples)[0]
     by_numpy = actions.to_environment(flat)
@@ -97,7 +97,7 @@ def test_jax_gets_the_same_elements(name, bounded):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_components_are_in_the_order_of_the_space():
+def test_components_keep_the_order_of_the_space():
     actions = ActionSpace.of(NESTED, bounded="tanh")
     flat = {"gear": {"back": [1, 3], "front": [0]}, "lamp": [1, 0], "valve": ([0.0, -20.0], [2])}
     row = np.concatenate([np.ravel(x) for name in NESTED.spaces for x in leaves(NESTED[name], flat[name])])
@@ -118,7 +118,7 @@ def leaves(space, tree):
     return [tree]
 
 
-def test_clipping_is_for_the_environment_alone():
+def test_log_prob_is_that_of_the_unclipped_action():
     """The density is that of the Gaussian drawn, not of what the bounds leave of it."""
     actions = ActionSpace.of(spaces.Box(-1.0, 1.0, (1,)))
     np.testing.assert_array_equal(actions.to_environment(np.float32([7.0])), [1.0])
@@ -126,7 +126,7 @@ def test_clipping_is_for_the_environment_alone():
     np.testing.assert_allclose(got, stats.norm.logpdf(7.0), rtol=1e-6)
 
 
-def test_only_bounded_boxes_are_kept_within_their_bounds():
+def test_unbounded_components_are_gaussian_whatever_bounded_says():
     mixed = spaces.Box(np.float32([0.0, -np.inf]), np.float32([1.0, 1.0]))
     assert ActionSpace.of(mixed, bounded="tanh").kinds == ("squashed", "gaussian")
     assert ActionSpace.of(mixed, bounded="beta").kinds == ("beta", "gaussian")
@@ -136,7 +136,7 @@ def test_only_bounded_boxes_are_kept_within_their_bounds():
         ActionSpace.of(mixed, bounded="wrap")
 
 
-def test_choices_bounds_and_widths():
+def test_numbers_of_choices_and_parameters_per_component():
     actions = ActionSpace.of(NESTED, bounded="beta")
     by_part = {"valve": [0, 0, 3], "lamp": [2, 2], "gear": [2, 2, 4]}
     assert sorted(actions.choices) == sorted(n for part in by_part.values() for n in part)
@@ -149,7 +149,7 @@ def test_choices_bounds_and_widths():
 @pytest.mark.slow
 @every
 @how
-def test_workers_receive_an_equal_space(name, bounded):
+def test_pickled_action_space_is_equal(name, bounded):
     """By plain pickling, also after what it caches has been used, and without what is cached."""
     actions, (samples, _) = sampled(name, bounded)
     flat = np.asarray(samples)[0]
@@ -183,7 +183,7 @@ def test_an_unsupported_space_is_named_by_its_part(space, message):
 
 @how
 @every
-def test_all_rows_at_once_are_the_rows_one_by_one(name, bounded):
+def test_batch_of_actions_equals_single_actions(name, bounded):
     space = SPACES[name]
     flat = ActionSpace.of(space, bounded=bounded)
     rng = np.random.default_rng(0)
@@ -203,7 +203,7 @@ def test_all_rows_at_once_are_the_rows_one_by_one(name, bounded):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8])
 @pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.MultiDiscrete([2, 2, 2], start=[5, 6, 7])])
-def test_choices_are_not_modified_by_offsets_nor_by_environments(space, dtype):
+def test_writing_into_an_action_leaves_the_batch_unchanged(space, dtype):
     rows = np.array([[0, 1, 0], [1, 1, 0]], dtype)
     before = rows.copy()
     for element in ActionSpace.of(space).to_environments(rows):
@@ -212,7 +212,7 @@ def test_choices_are_not_modified_by_offsets_nor_by_environments(space, dtype):
     np.testing.assert_array_equal(rows, before)
 
 
-def test_absurd_bounds_count_as_none():
+def test_bounds_wider_than_1e9_count_as_none():
     """A width above 1e9 says what a float can hold: there is nothing to scale to."""
     for box in (
         spaces.Box(-3.4e38, 3.4e38, (2,)),
@@ -233,25 +233,14 @@ def test_absurd_bounds_count_as_none():
     ("space", "bounded", "text"),
     [
         (spaces.Box(0.0, 365.0, (4,)), "scale", "4 × Gaussian, scaled to the bounds [0, 365]"),
-        (spaces.Box(-2.0, 2.0, (1,)), "clip", "1 × Gaussian in raw units, clipped to the bounds [-2, 2]"),
-        (spaces.Box(-2.0, 2.0, (1,)), "tanh", "1 × Gaussian through a tanh, scaled to the bounds [-2, 2]"),
         (spaces.Box(0.0, 0.1, (2, 2)), "beta", "4 × Beta, scaled to the bounds [0, 0.1]"),
-        (spaces.Box(-np.inf, np.inf, (2,)), "scale", "2 × Gaussian in raw units, unbounded"),
-        (spaces.Box(-3e38, 3e38, (2,)), "scale", "2 × Gaussian in raw units, unbounded"),
         (spaces.Box(0.0, np.inf, (2,)), "scale", "2 × Gaussian in raw units, clipped to the bounds [0, inf]"),
-        (spaces.MultiBinary(9), "scale", "9 × Bernoulli"),
         (
             spaces.Tuple([spaces.Box(0.0, 1.0, (2,)), spaces.MultiDiscrete([3, 3]), spaces.Box(0.0, 9.0, (1,))]),
             "scale",
             "2 × Gaussian, scaled to the bounds [0, 1]; 2 × categorical with 3 choices; "
             "1 × Gaussian, scaled to the bounds [0, 9]",
         ),
-        (
-            spaces.Box(np.zeros(6, np.float32), np.arange(1, 7, dtype=np.float32)),
-            "scale",
-            "6 × Gaussian, scaled to the bounds of each",
-        ),
-        (spaces.MultiDiscrete([2, 3, 4, 5, 6]), "scale", "5 × categorical"),
     ],
 )
 def test_actions_are_described_in_one_line(space, bounded, text):

@@ -1,6 +1,7 @@
 """Choices that are not valid: which have no probability, and where masks come from."""
 
 import warnings
+from typing import ClassVar
 
 import gymnasium as gym
 import jax
@@ -21,6 +22,8 @@ from factorax.structure import StructureWarning
 class Doors(gym.Env):
     """Two rows of doors, of which some are locked; trying one is an error."""
 
+    tried: ClassVar[list[bool]] = []
+    """Whether the doors were open, of every step of every environment."""
     action_space = spaces.MultiDiscrete([2, 3])
     observation_space = spaces.Dict(
         observation=spaces.Box(-1.0, 1.0, (2,), np.float32), action_mask=spaces.Box(0, 1, (5,), np.int8)
@@ -37,8 +40,8 @@ class Doors(gym.Env):
         return {"observation": self.np_random.uniform(-1, 1, 2).astype(np.float32), "action_mask": self.open}
 
     def step(self, action):
-        assert self.open[action[0]], "locked"
-        assert self.open[2 + action[1]], "locked"
+        self.tried.append(bool(self.open[action[0]] and self.open[2 + action[1]]))
+        assert self.tried[-1], "locked"
         self.time += 1
         return self.observed(), 1.0, False, self.time == 4, {}
 
@@ -81,16 +84,19 @@ def test_masked_choices_have_no_probability_and_the_others_share_it():
 @pytest.mark.parametrize(
     "settings", [{}, {"normalize_obs": True, "policy": "shared"}, {"architecture": "gru"}], ids=str
 )
-def test_no_locked_door_is_tried(settings):
+def test_masked_actions_are_never_sampled_in_training(settings):
     settings = SMALL | {"sequence_length": 3} | settings
     for make in (Doors, fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])):
+        Doors.tried.clear()
         program = Program(Learner.of(make, config=Config(**settings)))
         state, _ = program.update(program.learner.init())
         program.update(state)
         program.close()
+        assert len(Doors.tried) >= 2 * SMALL["n_envs"] * SMALL["n_steps"]
+        assert all(Doors.tried)
 
 
-def test_a_mask_in_info_that_nobody_looks_at_is_said():
+def test_ignored_action_mask_in_info_warns():
     program = Program(Learner.of(lambda: InInfo(), config=Config(**SMALL)))
     state = program.learner.init()
     said = pytest.warns(StructureWarning, match=r"info\['action_mask'\]: is ignored.*observe=\['action_mask'\]")
@@ -98,7 +104,7 @@ def test_a_mask_in_info_that_nobody_looks_at_is_said():
         program.update(state)
 
 
-def test_a_mask_in_the_info_of_a_vector_is_said_too():
+def test_ignored_action_mask_in_info_of_a_vector_environment_warns():
     settings = {name: value for name, value in SMALL.items() if name != "n_envs"}
     one = fx.wrap(InInfo, fx.InfluenceNetwork.complete(2, 1), observe=["action_mask"])
     for make, warns in ((InInfo, True), (Doors, False), (one, False)):
@@ -114,13 +120,13 @@ def test_a_mask_in_the_info_of_a_vector_is_said_too():
         hosts.close()
 
 
-def test_a_mask_has_a_number_for_every_choice():
+def test_action_mask_of_the_wrong_length_is_refused():
     space = ActionSpace.of(spaces.MultiDiscrete([2, 3]))
     with pytest.raises(ValueError, match="action_mask: got 4 numbers, want 5, one per choice"):
         ActionMask.of(space, 0, 4)
 
 
-def test_random_actions_are_valid():
+def test_sample_valid_respects_the_mask():
     space = spaces.MultiDiscrete([2, 3], seed=0)
     mask = {"action_mask": [0, 1, 1, 0, 1]}
     assert {tuple(sample_valid(space, None, mask)) for _ in range(30)} == {(1, 0), (1, 2)}

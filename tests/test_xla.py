@@ -11,13 +11,13 @@ def apart(x, time):
     return separately(lambda: {"square": x**2}, {"square": x}, time)
 
 
-def test_the_function_is_computed():
+def test_separately_returns_the_value_of_the_function():
     x = jnp.arange(4.0)
     np.testing.assert_array_equal(jax.jit(apart)(x, jnp.int32(0))["square"], x**2)
     np.testing.assert_array_equal(jax.jit(once)(x, x), x)
 
 
-def test_one_condition_for_all_elements():
+def test_condition_stays_scalar_under_vmap():
     """`jax.vmap` of a condition by element would compute both branches, and choose."""
     x, time = jnp.ones((2, 3, 4)), jnp.zeros((2, 3), jnp.int32)
     vectorised = jax.vmap(jax.vmap(apart))

@@ -73,6 +73,7 @@ class Command:
     about: str
 
 
+_KERNELS: list[str] = []
 _FAMILIES: dict[str, Family] = {}
 _COMMANDS: dict[str, Command] = {}
 
@@ -116,6 +117,21 @@ def register_command(name: str, function: str, about: str) -> None:
     if _COMMANDS.get(name, command) != command:
         raise ValueError(f"name: got {name!r}, which is already {_COMMANDS[name].function}; want another name")
     _COMMANDS[name] = command
+
+
+def register_kernels(module: str) -> None:
+    """Register a module with kernels for the layers of networks on an accelerator.
+
+    It has ``can_fuse(rows, kernels, activation)``, and, where that holds, ``fused(x, kernels, biases, activation)``
+    with its gradient and ``forward(…)`` without. `factorax_traffic.kernels` is an example.
+    """
+    _KERNELS[:] = [module]
+
+
+def kernels() -> Any:
+    """Return the module that was registered by `register_kernels`, or None."""
+    _load()
+    return import_module(_KERNELS[0]) if _KERNELS else None
 
 
 def families() -> Mapping[str, Family]:

@@ -52,7 +52,7 @@ def wrap(
       ``"collapse"``: one target for PettingZoo agents that all get the same reward.
     - `weights`: the weights λ, ``(m,)``; by default those of the environment, or ones.
     - `factors`: the meaning of a row of the network. ``"elements"``: a component of the action, as listed by
-      `factorax.learning.ActionSpace`. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent. ``"minimum"``:
+      `factorax.spaces.ActionSpace`. ``"leaves"``: a leaf of a Dict or Tuple, or a PettingZoo agent. ``"minimum"``:
       the minimum factorisation of the network. The default is elements, or agents for PettingZoo.
     - `local`: maps observations ``(..., d)`` to local observations of the factors, ``(..., n, l)``; by default that of
       the environment, or for PettingZoo the observation of each agent. It is compiled with JAX, so it must use

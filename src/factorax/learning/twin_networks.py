@@ -10,7 +10,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .fused_layers import can_fuse, fused
+from .. import plugins
+from .fused_layers import can_fuse
 from .modules.arrangements import Shared
 from .modules.mlp import ACTIVATIONS
 from .policies import Agent
@@ -71,7 +72,7 @@ class Twins(NamedTuple):
         """Map inputs ``(N, inputs)`` to the outputs of both networks, ``(2, N, width)``. Inputs have no gradient."""
         x = jax.lax.stop_gradient(x)
         if can_fuse(len(x), self.kernels, activation):
-            return fused(x, self.kernels, self.biases, activation)
+            return plugins.kernels().fused(x, self.kernels, self.biases, activation)
         for i, (kernel, bias) in enumerate(zip(self.kernels, self.biases, strict=True)):
             x = x @ kernel + bias
             if i < len(self.kernels) - 1:

@@ -15,5 +15,5 @@ def no_sumo(monkeypatch):
 
 @pytest.mark.usefixtures("no_sumo")
 def test_what_to_install_is_said():
-    with pytest.raises(ImportError, match=r"pip install 'factorax\[sumo\]'. The lane simulator"):
+    with pytest.raises(ImportError, match=r"pip install 'factorax-traffic\[sumo\]'. The lane simulator"):
         TrafficEnv(Traffic(1, 1))
