@@ -80,7 +80,7 @@ def test_where_a_file_is_looked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"path: no file '.*m' or '.*m.safetensors'"):
         existing(tmp_path / "m")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(FileNotFoundError, match=r"no file '.*last.safetensors' or '.*previous.safetensors'"):
+    with pytest.raises(FileNotFoundError, match=r"no checkpoint in '.*run'"):
         existing(tmp_path / "run")
     (tmp_path / "run" / "checkpoints" / "previous.safetensors").touch()
     assert [path.name for path in existing(tmp_path / "run")] == ["previous.safetensors"]

@@ -15,9 +15,7 @@ from factorax import InfluenceNetwork, plugins, runs
 from factorax.learning import Config, FactoredPPO, checkpoints, factored_ppo
 from factorax.learning.stored import DamagedWarning
 from factorax.problems import Problem, Step
-from factorax.problems.registry import find_problem
 from factorax.runs import recorder
-from factorax.runs.lock import held
 
 PROBLEM = "chain:3"
 SMALL = {"n_envs": 4, "n_steps": 10, "batch_size": 20, "n_epochs": 2, "hidden": (8,), "normalize_obs": True}
@@ -240,12 +238,6 @@ def test_force_does_not_help_where_shapes_differ(two):
     assert {p: p.read_bytes() for p in two.rglob("*") if p.is_file()} == before
 
 
-def test_a_folder_in_use_is_refused(tmp_path):
-    with held(tmp_path), pytest.raises(FileExistsError, match="is in use by another process"):
-        train(tmp_path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".lock"]
-
-
 def test_a_folder_of_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("all of it")
     with pytest.raises(FileExistsError, match="contains files that do not belong to a run"):
@@ -256,7 +248,7 @@ def test_a_folder_of_other_things_is_refused(tmp_path):
 
 
 def test_other_folders_are_not_loaded_as_runs(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no file"):
+    with pytest.raises(FileNotFoundError, match="no checkpoint"):
         FactoredPPO.load(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no config\.json; want the folder of a run"):
         runs.read_config(tmp_path)
@@ -313,15 +305,6 @@ def test_networks_by_name_and_by_file(tmp_path):
         train(out, network="complete")
     train(tmp_path / "other", network="complete")
     assert FactoredPPO.load(tmp_path / "other").spec.network == InfluenceNetwork.complete(3, 3)
-
-
-def test_tensorboard_has_every_number_by_name(tmp_path):
-    train(tmp_path / "run", loggers=["tensorboard"])
-    (events,) = (tmp_path / "run" / "logs").iterdir()
-    data = events.read_bytes()
-    label = find_problem(PROBLEM).network.actions[1]
-    for name in ("rollout/ep_rew_mean", "train/loss", f"factor/gradient_snr/{label}"):
-        assert name.encode() in data
 
 
 @pytest.mark.slow

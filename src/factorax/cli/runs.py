@@ -41,7 +41,6 @@ def evaluate(
     from ..learning import FactoredPPO
     from ..problems.registry import find_problem, in_simulator
     from ..runs import read_config
-    from ..runs.compare import short_name
 
     if str(run) in controller_names() and not run.exists():
         if sampled:
@@ -64,7 +63,7 @@ def evaluate(
         return
     console = Console()
     console.print(
-        f"{printable(short_name(name))}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
+        f"{printable(name)}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
         f"{counted(episodes, 'episode')})",
         highlight=False,
         markup=False,
@@ -72,7 +71,7 @@ def evaluate(
     targets = model.spec.network.static.targets
     if 1 < len(targets) <= 40:
         for name, value in zip(targets, result["targets"], strict=True):
-            console.print(f"  {printable(short_name(name)):<12} {value:.4g}", highlight=False, markup=False)
+            console.print(f"  {printable(name):<12} {value:.4g}", highlight=False, markup=False)
 
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:

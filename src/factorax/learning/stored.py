@@ -52,6 +52,8 @@ def existing(path: str | os.PathLike[str]) -> list[Path]:
     if path.is_dir():
         tried = [path / CHECKPOINTS / f"{name}{SUFFIX}" for name in ("last", "previous")]
     files = [each for each in dict.fromkeys(tried) if each.exists()]
+    if not files and path.is_dir():
+        raise FileNotFoundError(f"path: no checkpoint in {str(path)!r}; want the folder of a run that has been trained")
     if not files:
         raise FileNotFoundError(f"path: no file {' or '.join(repr(str(each)) for each in dict.fromkeys(tried))}")
     return files if path.is_dir() else files[:1]

@@ -32,13 +32,6 @@ def test_commands_run_again_and_continue(tmp_path):
     assert told["resume_note"] == ""
 
 
-def test_a_run_whose_schedules_end_with_its_steps_is_continued_by_force(tmp_path):
-    write_run(tmp_path / "run", anneal=("learning_rate",))
-    told = section(tmp_path)
-    assert told["resume"].endswith("--force")
-    assert "schedules depend" in told["resume_note"]
-
-
 def test_links_lead_from_the_report_to_checkpoints(tmp_path):
     folder = write_run(tmp_path / "runs" / "a b#1?")
     (folder / "checkpoints").mkdir()

@@ -25,23 +25,17 @@ def test_every_kind_is_recognised_and_a_folder_of_runs_stands_for_them(tmp_path,
     assert sorted(source.path.name for source in sources[:3]) == ["b", "seed-0", "seed-1"]
 
 
-def test_what_is_no_run_is_refused(tmp_path):
-    (tmp_path / "empty").mkdir()
+def test_other_folders_and_files_are_refused(tmp_path):
+    for name, content in {"empty": None, "odd": '{"format": 1}'}.items():
+        (tmp_path / name).mkdir()
+        if content is not None:
+            (tmp_path / name / "config.json").write_text(content)
     (tmp_path / "text.txt").write_text("no")
-    with pytest.raises(ValueError, match=r"'.*empty' is not a run and contains none"):
-        read_sources([tmp_path / "empty"])
-    with pytest.raises(FileNotFoundError, match=r"what: no '.*missing'; want the folder of a run"):
-        read_sources([tmp_path / "missing"])
-    with pytest.raises(ValueError, match=r"got the file 'text.txt', want a file of factorax discover --out"):
-        read_sources([tmp_path / "text.txt"])
+    for name in ("empty", "missing", "text.txt", "odd"):
+        with pytest.raises((ValueError, FileNotFoundError), match=rf"{name}"):
+            read_sources([tmp_path / name])
     with pytest.raises(ValueError, match="what: got an empty list"):
         read_sources([])
-    with pytest.raises(TypeError, match="what: got 3"):
-        read_sources([3])
-    (tmp_path / "odd").mkdir()
-    (tmp_path / "odd" / "config.json").write_text('{"format": 1}')
-    with pytest.raises(ValueError, match="damaged"):
-        read_sources([tmp_path / "odd"])
 
 
 def test_a_run_that_is_still_written_to_is_read_as_far_as_it_is(tmp_path):
