@@ -251,7 +251,7 @@ def read_config(run: Path) -> dict[str, Any]:
         entries = {key: content[key] for key in ("format", "problem", "network", "config")}
         if entries["format"] != FORMAT or not all(isinstance(entries[key], str) for key in ("problem", "network")):
             raise ValueError(f"format {entries['format']!r:.60}, want {FORMAT}, and names of a problem and a network")
-        config = dataclasses.asdict(Config.read(entries["config"]))  # adds settings that an earlier version lacks
+        config = dataclasses.asdict(Config.read(entries["config"]))
         return entries | {"config": json.loads(json.dumps(config))}
     except FileNotFoundError:
         raise FileNotFoundError(f"{run}: no config.json; want the folder of a run") from None

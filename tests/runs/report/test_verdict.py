@@ -98,23 +98,6 @@ def test_the_gain_is_split_between_clipping_and_k(tmp_path):
     assert verdict.commands == ()
 
 
-def test_vanilla_and_complete_runs_alone_have_verdicts_too(tmp_path):
-    write_run(tmp_path / "vanilla", estimator="vanilla")
-    (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences[0].startswith("Vanilla PPO on chain:3")
-    assert "no influence network" in verdict.sentences[1]
-    write_run(tmp_path / "complete", network="complete")
-    second = [verdict.sentences[1] for verdict in verdicts(tmp_path).values()]
-    assert any("Its K has every edge" in sentence for sentence in second)
-
-
-def test_a_run_without_an_end_of_an_episode_says_so(tmp_path):
-    rows = [{"time/total_timesteps": 16, "time/iterations": 1, "rollout/episodes": 0}]
-    write_run(tmp_path / "run", metrics=rows)
-    (verdict,) = verdicts(tmp_path).values()
-    assert verdict.sentences == ("Factored PPO on chain:3: no episode has ended yet.",)
-
-
 def test_a_controller_is_the_baseline_of_evaluations_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(plugins, "_FAMILIES", dict(plugins.families()))
     plugins.register("shops", "factorax.problems.families:chain", controllers=("greedy",))
