@@ -151,7 +151,7 @@ def check_training(problem: str, config: Config, outs: Sequence[Any], *, network
         checked(name, value, bool)
 
 
-def read_metrics(run: Path, wanted: Callable[[str], bool] | None = None) -> list[dict[str, Any]]:
+def read_metrics(run: Path, wanted: Callable[[str], object] | None = None) -> list[dict[str, Any]]:
     """Return the metrics of a run, one entry per update.
 
     - `wanted`: says which metrics to return in addition to the step, by their names; None for all. A long run takes

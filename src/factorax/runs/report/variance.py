@@ -46,7 +46,8 @@ def measured_terms(run: RunSource, spec: Spec, trusted: str | None, notes: list[
         return {}
     try:
         with warnings.catch_warnings(action="ignore"):
-            inline = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}  # start no cluster
+            # A report starts no cluster.
+            inline: dict[str, Any] = {"rollouts": "inline"} if run.config["config"]["rollouts"] == "ray" else {}
             model = FactoredPPO.load(run.path, trusted=trusted, variance_report=True, n_epochs=1, **inline)
             try:
                 _, metrics = model.program.update(model.state)
