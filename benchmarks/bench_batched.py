@@ -45,7 +45,7 @@ def network() -> fx.InfluenceNetwork:
 
 
 def rows() -> Iterator[Row]:
-    farm = fx.from_batched(power, network(), num_envs=CASES, action_space=YAW)
+    farm = fx.integrations.from_batched(power, network(), num_envs=CASES, action_space=YAW)
     model = fx.FactoredPPO(farm, n_steps=STEPS, batch_size=256, check_network=False)
     yaw = np.zeros((CASES, TURBINES), np.float32)
 

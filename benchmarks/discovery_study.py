@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from factorax import StructureWarning
 from factorax.discovery import intervene
 from factorax.spec import is_jax
+from factorax.structure import StructureWarning
 
 from .discovery_problems import Case, cases
 

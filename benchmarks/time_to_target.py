@@ -52,13 +52,11 @@ def reach(
     """
     start, cpu = time.perf_counter(), time.process_time()
     import factorax as fx
-    from factorax.cli.memory import keep_freed_memory
     from factorax.learning import find_network
     from factorax.learning.policies import Agent
     from factorax.learning.presets import read_preset
     from factorax.problems import find_problem
 
-    keep_freed_memory()  # as `factorax train` does
     preset = read_preset("traffic")
     problem = find_problem(PROBLEM if simulator == "lanes" else "sumo:3x3")
     options: dict[str, Any] = preset.settings | {"seed": seed} | settings

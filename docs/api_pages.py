@@ -61,7 +61,7 @@ MAIN = """InfluenceNetwork wrap FactoredPPO credit factor_baseline discover clos
 
 OPTIONS = {
     "factorax.InfluenceNetwork": ":exclude-members: form",
-    "factorax.StructureWarning": ":no-members:",
+    "factorax.structure.StructureWarning": ":no-members:",
     "factorax.gradients.ProductFormError": ":no-members:",
     "factorax.gradients.VarianceReport": ":no-show-inheritance:",
     "factorax.gradients.Estimate": ":no-members:",
@@ -69,7 +69,7 @@ OPTIONS = {
     "factorax_paper.market.Optimum": ":members: value, rule",
     "factorax_traffic.LaneProblem": ":members: influence",
     "factorax_traffic.city.CityEnv": ":members: reset, step, influence, local, score",
-    "factorax.BatchedSimulator": ":members: reset, step",
+    "factorax.integrations.BatchedSimulator": ":members: reset, step",
     "factorax.integrations.FactoredVector": ":members: reset, step",
     "factorax.runs.Interval": ":special-members: __truediv__",
 }

@@ -23,10 +23,8 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
         warnings.simplefilter(
             "ignore", DeprecationWarning
         )  # of get_parser; nothing else of tyro gives an option's help
-        options = {"config": (tyro.conf.FlagCreatePairsOff,)}
         return {
-            name: tyro.extras.get_parser(function, prog=f"factorax {name}", **options)
-            for name, function in commands().items()
+            name: tyro.extras.get_parser(function, prog=f"factorax {name}") for name, function in commands().items()
         }
 
 
@@ -41,8 +39,13 @@ def row(action: argparse.Action) -> str:
     match = _DEFAULT.search(text)
     default = "" if match is None else ("required" if match["value"] is None else f"`{match['value'].strip()}`")
     default = "" if default in ("``", "`None`", "`''`", "`False`") else default.replace("|", "\\|")
-    name = action.option_strings[-1] if action.option_strings else action.dest.strip("_").upper()
-    return f"| `{name}` | {escape(_DEFAULT.sub('', text))} *{values(action)}* | {default} |\n"
+    names = "`, `".join(action.option_strings) or positional(action)
+    return f"| `{names}` | {escape(_DEFAULT.sub('', text))} *{values(action)}* | {default} |\n"
+
+
+def positional(action: argparse.Action) -> str:
+    """Return the name of a positional argument."""
+    return str(action.metavar or action.dest.strip("_").upper())
 
 
 def values(action: argparse.Action) -> str:
@@ -60,7 +63,10 @@ def values(action: argparse.Action) -> str:
         "INT": "Whole number",
         "FLOAT": "Number",
         "PATH": "Path",
+        "FILE": "File",
         "FOLDER": "Folder",
+        "RUN": "Folder",
+        "PROBLEM": "Name",
         "NAME": "Name",
     }
     words["TEXT"] = "Text"
@@ -73,9 +79,9 @@ def values(action: argparse.Action) -> str:
 def section(name: str, parser: argparse.ArgumentParser) -> str:
     """Return the section of one command."""
     actions: list[Any] = [action for action in parser._actions if action.dest != "help"]
-    positional = [action.dest.strip("_").upper() for action in actions if not action.option_strings]
+    names = [positional(action) for action in actions if not action.option_strings]
     rows = "".join(row(action) for action in actions)
-    usage = " ".join(["factorax", name, *positional, "[options]"])
+    usage = " ".join(["factorax", name, *names, "[options]"])
     description = escape(parser.description or "")
     return (
         f"## {name}\n\n{description}\n\n```bash\n{usage}\n```\n\n| option | meaning | default |\n|---|---|---|\n{rows}"

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from factorax import Factorisation, InfluenceNetwork, StructureWarning
+from factorax import Factorisation, InfluenceNetwork
+from factorax.structure import StructureWarning
 
-quietly = pytest.mark.filterwarnings("ignore::factorax.StructureWarning")
+quietly = pytest.mark.filterwarnings("ignore::factorax.structure.StructureWarning")
 """For tests whose random networks have actions or targets without edges."""
 
 AWKWARD = ["", " ", "'", '"', "a\nb", "\\", "ψ₁", "通り", "1", "None", "a+b", "[", "🚦", "\x00", "é", "e\u0301"]

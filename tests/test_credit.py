@@ -118,7 +118,7 @@ def test_random_networks_equal_the_dense_product(net, seed):
         np.testing.assert_allclose(fx.credit(net, jnp.asarray(psi), lam), dense(net, psi, lam), atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::factorax.StructureWarning")
+@pytest.mark.filterwarnings("ignore::factorax.structure.StructureWarning")
 @given(networks(), st.randoms(use_true_random=False))
 def test_credit_commutes_with_permutations(net, random):
     n, m = net.shape
@@ -203,12 +203,12 @@ def test_complete_network_of_a_billion_actions_takes_no_memory():
 def test_rows_and_columns_without_edges():
     matrix = sparse_rows(300, 300, [4, 2])
     matrix[7], matrix[:, 9] = False, False
-    with pytest.warns(fx.StructureWarning):
+    with pytest.warns(fx.structure.StructureWarning):
         net = fx.InfluenceNetwork(matrix)
     psi = RNG.normal(size=300)
     np.testing.assert_allclose(fx.credit(net, psi), dense(net, psi), atol=1e-12)
     assert jax.jit(lambda psi: fx.credit(net, psi))(psi)[7] == 0
-    with pytest.warns(fx.StructureWarning):
+    with pytest.warns(fx.structure.StructureWarning):
         nothing = fx.InfluenceNetwork(sparse.csr_array((2, 3), dtype=bool))
     np.testing.assert_array_equal(fx.credit(nothing, jnp.ones((4, 3))), np.zeros((4, 2)))
 

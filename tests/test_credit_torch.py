@@ -50,7 +50,7 @@ def test_schedule_and_partition_map_accept_tensors():
     schedule = fx.NetworkSchedule(fx.InfluenceNetwork.identity(3), fx.InfluenceNetwork.complete(3, 3), steps=10)
     psi = torch.tensor([1.0, 2.0, 4.0])
     np.testing.assert_allclose(fx.credit(schedule.at(5), psi).numpy(), [4.0, 4.5, 5.5])
-    sigma = fx.PartitionMap([0, 2], 3)
+    sigma = fx.structure.PartitionMap([0, 2], 3)
     assert torch.equal(sigma.merge(sigma(psi), sigma.complement(psi)), psi)
 
 

@@ -11,39 +11,36 @@ import pytest
 import factorax as fx
 
 SOURCE = Path(fx.__file__).parent
-
-
-def lazy_packages():
-    """The packages of factorax with names that are imported on first use."""
-    files = [path for path in SOURCE.rglob("__init__.py") if "loaded_when_needed(__name__" in path.read_text("utf-8")]
-    return sorted(".".join(("factorax", *path.parent.relative_to(SOURCE).parts)) for path in files)
-
-
-PACKAGES = lazy_packages()
-
-
-def test_the_main_packages_are_lazy():
-    assert {"factorax", "factorax.learning", "factorax.problems", "factorax.rollouts"} <= set(PACKAGES)
+FILES = sorted(path for path in SOURCE.rglob("__init__.py") if "lazy_imports(__name__)" in path.read_text("utf-8"))
+PACKAGES = [".".join(("factorax", *path.parent.relative_to(SOURCE).parts)) for path in FILES]
+ROAD = (
+    "InfluenceNetwork wrap FactoredPPO credit factor_baseline discover close_over check_problem variance_report report"
+)
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_completion_shows_every_lazy_name_and_each_can_be_imported(package):
+def test_completion_shows_the_public_names_and_each_can_be_imported(package):
     module = importlib.import_module(package)
-    names = dir(module)
-    assert set(module._HOMES) <= set(names)
-    assert names == sorted(set(names))
-    for name in module._HOMES:
+    assert dir(module) == sorted(module.__all__)
+    for name in module.__all__:
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'no_such_name'"):
         module.no_such_name  # noqa: B018
 
 
-def test_completion_shows_what_is_imported_at_once():
-    assert {"InfluenceNetwork", "credit", "patterns", "rollouts", "FactoredPPO"} <= set(dir(fx))
+def test_the_top_has_at_most_25_names_and_starts_with_the_road():
+    assert fx.__all__[:10] == ROAD.split()
+    assert len(fx.__all__) <= 25
+
+
+def test_a_name_wins_over_the_submodule_of_the_same_name():
+    code = "import factorax.discovery.discover, factorax.discovery as d; print(callable(d.discover))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
 
 
 def test_importing_the_package_loads_neither_jax_nor_gymnasium():
-    code = "import sys, factorax; dir(factorax); print({'jax', 'gymnasium'} & set(sys.modules))"
+    code = "import sys, factorax; dir(factorax); print({'jax', 'gymnasium', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -187,7 +187,7 @@ def test_no_experiment_is_told_which_there_are(factorax):
     ("arguments", "wanted"),
     [
         (["reproduce", NAME, "--budget", "huge"], ["huge", "budget", "quick", "paper"]),
-        (["reproduce", NAME, "--budgets", "paper"], ["--budgets", "did you mean --budget?"]),
+        (["reproduce", NAME, "--budgets", "paper"], ["--budgets", "--budget {quick,paper}"]),
         (["reproduce", NAME, "--colour"], ["--colour"]),
         (["reproduce", NAME, "--seed", "many"], ["seed", "many"]),
         (["reproduce", NAME, NAME], [NAME]),

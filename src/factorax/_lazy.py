@@ -1,35 +1,59 @@
 """Lazy imports: names of our own packages, and other packages without the messages that they print."""
 
+import builtins
 import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from types import ModuleType, SimpleNamespace
 
 
-def loaded_when_needed(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and ``__dir__`` of a package that imports its names on first use.
+class lazy_imports:
+    """Import the names of a package when they are first used, and declare them in its ``__all__``.
 
-    - `package`: the ``__name__`` of the package.
-    - `homes`: maps each name to the submodule that defines it, or to itself if the name is a submodule.
+    The imports are written as usual, so that editors and type checkers read them::
+
+        with lazy_imports(__name__):
+            from .network import InfluenceNetwork as InfluenceNetwork
+
+    ``from .name import name`` is executed at once: importing the submodule later would replace the name by the module.
     """
 
-    def get(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(f".{homes[name]}", package)
-        value = module if homes[name] == name else getattr(module, name)
-        setattr(sys.modules[package], name, value)  # found without this function from now on
-        return value
+    def __init__(self, package: str):
+        self.package = package
+        self.names = vars(sys.modules[package])
+        self.homes: dict[str, str] = {}
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+    def __enter__(self) -> None:
+        self.statement = builtins.__import__
+        builtins.__import__ = self._record
 
-    return get, names
+    def _record(self, name, globals=None, locals=None, fromlist=(), level=0):  # as builtins.__import__
+        if globals is not self.names or level == 0:  # a statement of another module, perhaps in another thread
+            return self.statement(name, globals, locals, fromlist, level)
+        self.homes |= dict.fromkeys(fromlist, "." * level + name)
+        return SimpleNamespace(**dict.fromkeys(fromlist))
+
+    def __exit__(self, *_: object) -> None:
+        builtins.__import__ = self.statement
+        for name in self.homes:
+            del self.names[name]
+        self.names |= {"__all__": [*self.homes], "__getattr__": self._get, "__dir__": lambda: [*self.homes]}
+        for name, home in self.homes.items():
+            if home == f".{name}":
+                self._get(name)
+
+    def _get(self, name: str) -> object:
+        if name not in self.homes:
+            raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
+        home = self.homes[name]
+        is_module = home == "."
+        module = importlib.import_module(home + name if is_module else home, self.package)
+        self.names[name] = module if is_module else getattr(module, name)  # found without this function from now on
+        return self.names[name]
 
 
-def import_quietly(module: str) -> Any:
+def import_quietly(module: str) -> ModuleType:
     """Import a module of another package while suppressing the warnings and greetings of its dependencies.
 
     They concern code that users cannot change, such as ``pkg_resources is deprecated`` from pygame. Warning filters and

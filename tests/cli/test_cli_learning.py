@@ -1,12 +1,19 @@
-"""The commands train, evaluate, plot and compare: what they print, and what they refuse in one line."""
+"""The commands train, evaluate, plot and compare: what they print and write, and how they end."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from factorax import runs
 from factorax.learning import Config, FactoredPPO
 
+PATHS = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 SETTINGS = ["--n-envs", "4", "--n-steps", "8", "--batch-size", "32", "--n-epochs", "1", "--hidden", "8"]
 
 
@@ -71,32 +78,46 @@ def test_who_steps_may_change_in_the_middle_of_a_run(factorax):
         assert f"{steps} steps; return" in out
 
 
-def test_every_setting_has_a_sentence(factorax):
-    code, out, _ = factorax("train", "--help")
-    assert code == 0
-    for words in ("--gae-lambda", "λ of generalised advantage estimation", "--kl-coef-target", "--force", "PROBLEM"):
-        assert words.lower() in out.lower()
+@pytest.mark.slow
+def test_a_finished_training_is_reported_in_any_encoding():
+    command = [
+        sys.executable,
+        "-m",
+        "factorax.cli",
+        "train",
+        "contextual-bandit:3",
+        *SETTINGS,
+        "--total-timesteps",
+        "64",
+    ]
+    command += ["--total-timesteps", "64", "--out", "r\u202e"]
+    environment = os.environ | PATHS | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\xb1" in done.stdout
+    assert rb"the run is in r\u202e" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "chian"], "problem: got 'chian', want one of contextual-bandit, chain, queues"),
-        (["train", "chain:two"], "want whole numbers, as in chain:4"),
-        (["train", "no_such_module:f"], "problem: cannot import 'no_such_module:f'"),
-        (["train", "chain", "--batch-size", "7"], "batch_size: got 7, want a divisor"),
-        (["train", "CartPole-v1", "--workers", "9"], "workers: got 9, want at most n_envs = 8"),
-        (["train", "chain", "--rollouts", "processes"], "rollouts: got 'processes' with a JAX problem"),
-        (["evaluate", "nowhere"], "nowhere: no config.json; want the folder of a run"),
-        (["compare", "nowhere"], "nowhere: no config.json"),
-        (["plot", "nowhere"], "nowhere: no config.json"),
-    ],
-)
-def test_what_the_user_can_mend_is_said_in_one_line(arguments, message, factorax):
-    code, _, err = factorax(*arguments)
-    assert code not in (0, None)
-    assert message in err
-    assert "Traceback" not in err
+def test_a_second_interrupt_ends_quietly(tmp_path):
+    """While the process ends, for example in the `atexit` functions of JAX."""
+    program = """if True:
+        import atexit, pathlib, sys, time
+        from factorax import cli
+        def interrupted(*_): raise KeyboardInterrupt
+        def wait():
+            pathlib.Path("waiting").touch()
+            time.sleep(60)
+        atexit.register(wait)
+        cli.command_of = interrupted
+        sys.argv = ["factorax", "train"]
+        sys.exit(cli.main())"""
+    process = subprocess.Popen([sys.executable, "-c", program], env=os.environ | PATHS, stderr=subprocess.PIPE)
+    while not Path("waiting").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == b"stopped; run the same command again to resume\n"
+    assert process.returncode == 130
 
 
 def test_numbers_that_are_none_end_in_an_error(factorax, monkeypatch):

@@ -2,19 +2,22 @@
 
 import os
 import stat
+import subprocess
 import sys
 
 import pytest
 
 from factorax import cli
-from factorax.cli import _COMMANDS, arguments, commands, compilation_cache
-from factorax.cli.compilation_cache import JAX_FOLDER, SETTING, _delete_old, use_compilation_cache
+from factorax.cli import compilation_cache
+from factorax.cli.compilation_cache import JAX_FOLDER, MAX_SIZE, SETTING, use_compilation_cache
+
+JAX_SIZE = "JAX_COMPILATION_CACHE_MAX_SIZE"
 
 
 @pytest.fixture
 def unset(monkeypatch, tmp_path):
     """As in a process that has not imported JAX."""
-    for name in (JAX_FOLDER, SETTING, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+    for name in (JAX_FOLDER, SETTING, JAX_SIZE, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "jax")
@@ -25,8 +28,9 @@ def unset(monkeypatch, tmp_path):
 def test_programs_are_kept_in_the_cache_of_the_user(unset, tmp_path):
     use_compilation_cache()
     folder = os.environ[JAX_FOLDER]
-    assert folder.startswith(str(tmp_path / "factorax" / "programs"))
+    assert folder.startswith(str(tmp_path / "factorax" / "compiled"))
     assert os.path.isdir(folder)
+    assert os.environ[JAX_SIZE] == str(MAX_SIZE)
 
 
 def test_a_jaxlib_that_logs_false_errors_keeps_programs_only_where_it_is_told_to(unset, monkeypatch, tmp_path):
@@ -69,22 +73,6 @@ def test_a_folder_that_cannot_be_made_or_written_to_is_left_out(unset, monkeypat
         assert JAX_FOLDER not in os.environ
 
 
-def test_the_oldest_programs_are_deleted_when_there_are_too_many(tmp_path):
-    for i in range(4):
-        (tmp_path / str(i)).write_bytes(bytes(10))
-        os.utime(tmp_path / str(i), (i, i))
-    _delete_old(tmp_path, 40)
-    assert len(list(tmp_path.iterdir())) == 4
-    _delete_old(tmp_path, 39)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["3"]
-
-
-def test_the_list_of_commands_says_what_their_docstrings_say():
-    for name, function in commands().items():
-        first = " ".join((function.__doc__ or "").split("\n\n")[0].split())
-        assert first == _COMMANDS[name][1]
-
-
 def test_the_cache_is_set_before_a_command_is_imported(unset, monkeypatch):
     """Modules of commands import JAX, which reads where its cache is when it is imported."""
     is_set = []
@@ -96,8 +84,17 @@ def test_the_cache_is_set_before_a_command_is_imported(unset, monkeypatch):
         is_set.append(JAX_FOLDER in os.environ)
         return command
 
-    assert arguments  # imported before JAX is hidden
     monkeypatch.setattr(cli, "command_of", function)
     monkeypatch.setattr(sys, "argv", ["factorax", "claims"])
     assert cli.main() == 0
     assert is_set == [True]
+
+
+def test_jax_deletes_the_programs_that_were_not_used_for_longest(tmp_path):
+    program = """if True:
+        import jax, jax.numpy as jnp
+        for size in range(2, 8):
+            jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones(size))"""
+    limits = {JAX_FOLDER: str(tmp_path), JAX_SIZE: "30000", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    subprocess.run([sys.executable, "-c", program], env=os.environ | limits, check=True)
+    assert 0 < sum(file.stat().st_size for file in tmp_path.glob("*-cache")) <= 30000

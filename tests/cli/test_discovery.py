@@ -36,22 +36,6 @@ def test_for_programs(method, factorax):
         assert {(edge["action"], edge["target"]) for edge in found["edges"]} == {("a1", "psi1"), ("a2", "psi2")}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["chian"], "problem: got 'chian'"),
-        (["chain:2", "--horizon", "0"], "horizon: got 0, want a whole number"),
-        (["CartPole-v1", "--method", "score"], "problem: has no network, which defines the number of targets"),
-        (["chain:2", "--run", "nowhere"], "nowhere: no config.json"),
-    ],
-)
-def test_errors(arguments, message, factorax):
-    code, _, err = factorax("discover", *arguments)
-    assert code == 2
-    assert message in err
-    assert "Traceback" not in err
-
-
 @pytest.mark.filterwarnings("ignore:problem. the random numbers of the simulator shift")
 def test_streams_are_shown(factorax):
     """Where random numbers shift the report says so, and no edge is vouched for."""

@@ -68,6 +68,18 @@ def test_errors_show_names(entry, run, factorax):
     assert all(c.isprintable() for c in error.rstrip("\n"))
 
 
+@pytest.mark.slow
+def test_long_names_are_shortened(run, factorax, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    config(run, problem="x" * 200_000)
+    for command in ("evaluate", "compare", "plot"):
+        folders = [run] if command == "evaluate" else [run, other]
+        code, out, error = factorax(command, *folders)
+        assert code == (2 if command == "evaluate" else 0)
+        assert len(out + error) < 10_000
+
+
 @pytest.mark.parametrize("problem", ["sumo:a.net.xml,a.rou.xml", "os:getcwd", "rddl:a.rddl/b.rddl"])
 @pytest.mark.parametrize("command", ["evaluate", "watch"])
 def test_a_name_that_leads_elsewhere_has_to_be_repeated(command, problem, run, factorax):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from factorax import runs
-from factorax.cli.train import _first_look, train, train_with_preset
+from factorax.cli.train import train, train_with_preset
 from factorax.learning import Config, FactoredPPO
 from factorax.learning.presets import read_preset, settings_with
 
@@ -88,14 +88,6 @@ def test_options_override_a_preset_and_are_checked_with_it(factorax, learnt):
     )
 
 
-def test_unknown_preset(factorax, learnt):
-    code, _, err = factorax("train", "chain:2", "--preset", "chian")
-    assert code == 2
-    assert err.startswith("factorax: preset: got 'chian', want none, chain, ")
-    assert err.endswith("did you mean 'chain'?\n")
-    assert not learnt
-
-
 def test_help_shows_the_values_that_apply(factorax):
     def defaults(*arguments):
         code, out, _ = factorax("train", *arguments, "--help")
@@ -109,23 +101,24 @@ def test_help_shows_the_values_that_apply(factorax):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found"),
+    ("arguments", "preset"),
     [
-        ([], ("", "own", "none")),
-        (["chain:8"], ("chain:8", "own", "none")),
-        (["--hidden", "8", "8", "--preset", "none", "chain:8"], ("chain:8", "none", "none")),
-        (["--seed=3", "chain:8", "--preset=queues"], ("chain:8", "queues", "none")),
-        (["--out", "queues", "--no-check-network", "chain:8"], ("chain:8", "own", "none")),
-        (["--normalize_obs", "chain:8"], ("chain:8", "own", "none")),
-        (["--initial-log-std", "-1", "chain:8"], ("chain:8", "own", "none")),
-        (["-h", "chain:8"], ("chain:8", "own", "none")),
-        (["chain:8", "--preset", "none", "--preset", "queues"], ("chain:8", "queues", "none")),
-        (["chain:8", "--method", "ippo"], ("chain:8", "own", "ippo")),
-        (["--preset"], ("", "own", "none")),
+        (["chain:8"], "chain"),
+        (["--hidden", "8", "8", "--preset", "none", "chain:8"], None),
+        (["--seed=3", "chain:8", "--preset=queues"], "queues"),
+        (["--out", "queues", "--no-check-network", "chain:8"], "chain"),
+        (["--initial-log-std", "-1", "--normalize_obs", "chain:8"], "chain"),
+        (["--batch-size", "7", "chain:8"], "chain"),
+        (["-h", "chain:8"], "chain"),
+        (["--preset"], None),
+        ([], None),
     ],
 )
-def test_problem_preset_and_method_are_found_among_the_arguments(arguments, found):
-    assert _first_look(arguments) == found
+def test_the_preset_is_found_wherever_it_is_named(arguments, preset):
+    chosen = train_with_preset(arguments)
+    assert (chosen is train) == (preset is None)
+    if preset is not None:
+        assert chosen.keywords["settings"].config == read_preset(preset).config
 
 
 @pytest.mark.slow

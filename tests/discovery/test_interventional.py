@@ -140,7 +140,7 @@ def test_other_actors_carry_influence_in_a_closed_loop():
     def policy(key, obs):
         return jnp.array([0.0, obs[0]]) + 0.1 * jax.random.normal(key, (2,))
 
-    with pytest.warns(fx.StructureWarning, match="policy: 1 edge, a1 → psi2, exists only because"):
+    with pytest.warns(fx.structure.StructureWarning, match="policy: 1 edge, a1 → psi2, exists only because"):
         found = intervene(problem, policy=policy, horizon=5, trials=3)
     assert found.loop == "closed"
     assert found.found().tolist() == [[True, True], [False, True]]

@@ -49,7 +49,7 @@ def test_effects_that_do_not_shift_the_mean():
             psi = np.array([4 * action[0] ** 2 + noise[0], 6 * abs(action[1]) * noise[1], noise[2]])
             return *result[:-1], {"vector_reward": psi}
 
-    with pytest.warns(fx.StructureWarning, match="shift"):
+    with pytest.warns(fx.structure.StructureWarning, match="shift"):
         found = intervene(Even, horizon=1, trials=60, one_step=False)
     assert found.found(0.01).tolist() == [[True, False, False], [False, True, False], [False] * 3]
 
@@ -70,7 +70,7 @@ def test_few_changes_cannot_be_sure():
 def test_granted_edges_stay():
     start = np.zeros((4, 4), bool)
     start[0, 3] = True
-    with pytest.warns(fx.StructureWarning, match="shift"):
+    with pytest.warns(fx.structure.StructureWarning, match="shift"):
         found = intervene(
             Shifting, horizon=2, trials=10, one_step=False, start=fx.InfluenceNetwork._derive(start, None, None)
         )

@@ -17,7 +17,7 @@ def test_untested_pairs_do_not_count():
     found = make_discovery()
     assert found.confidence[0, 2] == 0
     assert found.found(0.05).tolist() == [[True, False, False], [True, False, True]]
-    with pytest.warns(fx.StructureWarning, match="target 'psi2' is influenced by no action"):
+    with pytest.warns(fx.structure.StructureWarning, match="target 'psi2' is influenced by no action"):
         assert found.network(0.05).n_edges == 3
     assert make_discovery().found(0.02, control="by").sum() == 2
 

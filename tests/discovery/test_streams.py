@@ -26,7 +26,8 @@ def test_trusted_streams_that_shift_make_false_edges():
 @pytest.mark.parametrize("make", [Shifting, Nested, Global, Seldom])
 def test_shifts_are_seen_and_edges_tested(make):
     with pytest.warns(
-        fx.StructureWarning, match="random numbers of the simulator shift with the actions: with other actions of 'a"
+        fx.structure.StructureWarning,
+        match="random numbers of the simulator shift with the actions: with other actions of 'a",
     ):
         found = intervene(make, **SHORT)
     assert found.streams == "shifted"
@@ -39,7 +40,7 @@ def test_shifts_are_seen_and_edges_tested(make):
 
 
 def test_all_networks_are_tested_once_one_has_shifted():
-    with pytest.warns(fx.StructureWarning, match="shift with the actions"):
+    with pytest.warns(fx.structure.StructureWarning, match="shift with the actions"):
         found = intervene(Shifting, horizon=3, trials=30)
     assert found.also["one-step"].streams == "shifted"
     assert found.also["one-step"].network(0.01) == found.network(0.01) == fx.InfluenceNetwork.identity(4)
@@ -53,7 +54,9 @@ def test_streams_that_are_held_are_said_to_be():
 
 
 def test_generators_out_of_reach():
-    with pytest.warns(fx.StructureWarning, match=r"no random generator that reset\(seed=…\) seeds can be reached"):
+    with pytest.warns(
+        fx.structure.StructureWarning, match=r"no random generator that reset\(seed=…\) seeds can be reached"
+    ):
         found = intervene(Hidden, **SHORT)
     assert found.streams == "unseen"
     assert found.network(0.01) == fx.InfluenceNetwork.identity(4)
@@ -61,7 +64,7 @@ def test_generators_out_of_reach():
 
 
 def test_exogenous_observations_tell():
-    with pytest.warns(fx.StructureWarning, match="compared: .*exogenous observations"):
+    with pytest.warns(fx.structure.StructureWarning, match="compared: .*exogenous observations"):
         assert intervene(Hidden, exogenous=[0], **SHORT).streams == "shifted"
     assert intervene(HiddenSteady, exogenous=[0], **SHORT).streams == "held"
     with pytest.raises(ValueError, match="exogenous: got 2, want indices below 2, the size of a flat observation"):

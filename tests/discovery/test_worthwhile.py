@@ -28,8 +28,8 @@ def test_bias_and_variance_in_closed_form():
 
 def test_the_rule_at_both_ends():
     batch = linear(SMALL, 60_000, 0)
-    assert (fx.worthwhile_network(batch, n_samples=50).to_dense() == (SMALL == 1)).all()  # 0.08² < 2/50
-    assert (fx.worthwhile_network(batch, n_samples=2000).to_dense() == (SMALL > 0)).all()  # 0.08² > 2/2000
+    assert (fx.discovery.worthwhile_network(batch, n_samples=50).to_dense() == (SMALL == 1)).all()  # 0.08² < 2/50
+    assert (fx.discovery.worthwhile_network(batch, n_samples=2000).to_dense() == (SMALL > 0)).all()  # 0.08² > 2/2000
 
 
 def test_shrinkage_keeps_noise_out():
@@ -37,7 +37,7 @@ def test_shrinkage_keeps_noise_out():
     absent, ours, plain = ~np.eye(12, dtype=bool), [], []
     for seed in range(20):
         batch = linear(np.eye(12), 200, seed)
-        kept = fx.worthwhile_network(batch, n_samples=200).to_dense()
+        kept = fx.discovery.worthwhile_network(batch, n_samples=200).to_dense()
         assert np.diag(kept).all()
         ours.append(kept[absent].mean())
         plain.append(((batch.scores.T @ batch.psi / 200) ** 2 > worth(batch).variance / 200)[absent].mean())
@@ -60,8 +60,8 @@ def test_the_gradient_has_the_least_error(size):
     batch = linear(weak, 20_000, 2)
     others = [np.ones((12, 12)), weak > 0, weak == 1]
     best = min(error(np.asarray(net, float)) for net in others)
-    hard = error(fx.worthwhile_network(batch, n_samples=size).to_dense().astype(float))
-    soft = error(fx.worthwhile_network(batch, n_samples=size, form="soft").to_dense())
+    hard = error(fx.discovery.worthwhile_network(batch, n_samples=size).to_dense().astype(float))
+    soft = error(fx.discovery.worthwhile_network(batch, n_samples=size, form="soft").to_dense())
     assert hard <= 1.25 * best
     assert soft <= 1.25 * best
 
@@ -71,6 +71,6 @@ def test_weights_and_errors():
     weighted = Batch(batch.scores, batch.psi, weights=np.full(12, 3.0))
     np.testing.assert_allclose(worth(weighted).variance, 9 * worth(batch).variance)
     with pytest.raises(ValueError, match="form: got 'mushy', want 'hard' or 'soft'"):
-        fx.worthwhile_network(batch, n_samples=5, form="mushy")
+        fx.discovery.worthwhile_network(batch, n_samples=5, form="mushy")
     with pytest.raises(ValueError, match="n_samples: got 0, want a whole number from 1 to 2,147,483,647"):
-        fx.worthwhile_network(batch, n_samples=0)
+        fx.discovery.worthwhile_network(batch, n_samples=0)

@@ -247,7 +247,7 @@ class TestBadInput:
             (factored, {}),
             (natural, {}),
             (fx.variance_report, {}),
-            (fx.bias_report, {"reference": np.ones(p.net.shape)}),
+            (fx.gradients.bias_report, {"reference": np.ones(p.net.shape)}),
             (least_squares_baseline, {"features": features}),
             (wu_baseline, {"features": features}),
         ]:

@@ -57,7 +57,7 @@ def test_reports_say_so_too(policy):
     with pytest.raises(ProductFormError, match="product form"):
         fx.variance_report(policy, np.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET)
     with pytest.raises(ProductFormError, match="product form"):
-        fx.bias_report(policy, np.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET, reference=NET)
+        fx.gradients.bias_report(policy, np.zeros(4), actions=ACTIONS, psi=ACTIONS, net=NET, reference=NET)
 
 
 def test_an_enumeration_whose_first_rows_hardly_differ_is_no_hiding_place():

@@ -182,7 +182,7 @@ def test_a_missing_edge_is_noticed():
     matrix = problem.net.to_dense()
     matrix[0, 1] = False
     with pytest.warns(
-        fx.StructureWarning, match="net misses an edge: a target that is dropped for factor 'a1' depends"
+        fx.structure.StructureWarning, match="net misses an edge: a target that is dropped for factor 'a1' depends"
     ):
         report_of(problem._replace(net=fx.InfluenceNetwork(matrix)))
 
@@ -249,7 +249,7 @@ def test_samples_of_many_states_in_one_are_warned_of():
     actions = np.random.default_rng(1).normal(size=(50, 2))
     follow = lambda w, o, a: jax.scipy.stats.norm.logpdf(a, w * o, 1.0)  # noqa: E731
     arguments = {"net": fx.InfluenceNetwork.identity(2)}
-    with pytest.warns(fx.StructureWarning, match="obs differs among samples that should be of one state"):
+    with pytest.warns(fx.structure.StructureWarning, match="obs differs among samples that should be of one state"):
         variance_report(follow, jnp.zeros(2), actions=actions, obs=obs, psi=actions, **arguments)
     same = np.repeat(obs[:2, None], 50, axis=1)  # (states, samples, 1)
     both = np.stack([actions, actions])

@@ -7,6 +7,7 @@ from integrations.environments import Agents
 
 import factorax as fx
 from factorax.integrations.agent_observations import ByAgent, Padded, agent_observations
+from factorax.spec import Spec
 
 IMAGE = gym.spaces.Box(0, 255, (4, 4, 3), np.uint8)
 CHOICE = gym.spaces.Discrete(3, start=2)
@@ -58,7 +59,7 @@ def test_images_of_agents_reach_networks_in_rows_and_columns():
     for _ in range(3):
         obs = env.step(env.action_space.sample())[0]
     assert [obs[agent].mean() for agent in env.possible_agents] == [0, 9, 9]  # the first has died
-    spec = fx.Spec.of(make)
+    spec = Spec.of(make)
     assert [part.shape for part in spec.observations.images] == [IMAGE.shape] * 3
     settings = {"n_envs": 2, "n_steps": 4, "batch_size": 8, "policy": "shared"}
     with pytest.raises(TypeError, match=r"observation space\['agent_0'\]: got an image of shape \(4, 4, 3\), want vec"):
@@ -91,7 +92,7 @@ def test_masks_of_agents_are_one_mask(base):
     for _ in range(3):
         obs = env.step(env.action_space.sample())[0]
     np.testing.assert_array_equal(obs["action_mask"], [1, 1, 1, 1, 1, 1, 1, 0, 0])
-    spec = fx.Spec.of(make)
+    spec = Spec.of(make)
     assert spec.action_mask.choices == (3, 3, 3)
     if base is Agents:
         row = spec.observations.row(first)

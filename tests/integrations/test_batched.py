@@ -9,6 +9,7 @@ import pytest
 import factorax as fx
 from factorax.learning import FactoredPPO
 from factorax.rollouts import Inline, Iteration, LostWarning
+from factorax.spec import Spec
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
 NET = fx.InfluenceNetwork(np.eye(3), targets=["x", "y", "z"])
@@ -71,7 +72,7 @@ def same(a, b):
 
 @pytest.mark.slow
 def test_three_lines_train():
-    make = fx.from_batched(squares, NET, num_envs=8, action_space=BOX)
+    make = fx.integrations.from_batched(squares, NET, num_envs=8, action_space=BOX)
     model = FactoredPPO(make, learning_rate=0.02, **SETTINGS)
     before = model.evaluate(8, deterministic=False)["return"]
     model.learn(8 * 8 * 12, progress_bar=False)
@@ -86,7 +87,7 @@ def test_three_lines_train():
 @pytest.mark.slow
 def test_episodes_are_those_of_the_cases_one_by_one_also_after_a_checkpoint(tmp_path):
     """Bit for bit, though cases end at different times."""
-    make = fx.from_batched(Walks, num_envs=4)
+    make = fx.integrations.from_batched(Walks, num_envs=4)
     batched, alone = FactoredPPO(make, **SETTINGS), FactoredPPO(Alone, n_envs=4, **SETTINGS)
     for model in (batched, alone):
         model.learn(96, progress_bar=False)
@@ -104,7 +105,9 @@ def test_episodes_are_those_of_the_cases_one_by_one_also_after_a_checkpoint(tmp_
 @pytest.mark.slow
 def test_workers_hold_simulators_of_their_own():
     models = [
-        FactoredPPO(fx.from_batched(Walks, num_envs=2), n_envs=4, rollouts=rollouts, workers=workers, **SETTINGS)
+        FactoredPPO(
+            fx.integrations.from_batched(Walks, num_envs=2), n_envs=4, rollouts=rollouts, workers=workers, **SETTINGS
+        )
         for rollouts, workers in (("inline", 0), ("processes", 2))
     ]
     for model in models:
@@ -114,21 +117,21 @@ def test_workers_hold_simulators_of_their_own():
 
 def test_a_check_of_the_problem_and_closing():
     Walks.closed = 0
-    fx.check_problem(fx.from_batched(Walks, num_envs=3), steps=20)
+    fx.check_problem(fx.integrations.from_batched(Walks, num_envs=3), steps=20)
     assert Walks.closed > 1
-    fx.check_problem(fx.from_batched(squares, np.eye(3), num_envs=3, action_space=BOX), steps=3)
+    fx.check_problem(fx.integrations.from_batched(squares, np.eye(3), num_envs=3, action_space=BOX), steps=3)
 
 
 def test_targets_are_counted_and_named():
-    with pytest.warns(fx.StructureWarning, match="network: got none"):
-        make = fx.from_batched(squares, num_envs=2, action_space=BOX)
-    assert fx.Spec.of(make).n_targets == 3
-    with pytest.warns(fx.StructureWarning, match="network: got none"):
-        make = fx.from_batched(squares, num_envs=2, action_space=BOX, targets=["p", "q", "r"])
-    assert fx.Spec.of(make).network.static.targets == ("p", "q", "r")
-    make = fx.from_batched(squares, np.eye(3), num_envs=2, action_space=BOX, targets=["p", "q", "r"])
-    assert fx.Spec.of(make).network.static.targets == ("p", "q", "r")
-    one = fx.from_batched(lambda yaw: yaw.sum(axis=1), np.ones((3, 1)), num_envs=2, action_space=BOX)
+    with pytest.warns(fx.structure.StructureWarning, match="network: got none"):
+        make = fx.integrations.from_batched(squares, num_envs=2, action_space=BOX)
+    assert Spec.of(make).n_targets == 3
+    with pytest.warns(fx.structure.StructureWarning, match="network: got none"):
+        make = fx.integrations.from_batched(squares, num_envs=2, action_space=BOX, targets=["p", "q", "r"])
+    assert Spec.of(make).network.static.targets == ("p", "q", "r")
+    make = fx.integrations.from_batched(squares, np.eye(3), num_envs=2, action_space=BOX, targets=["p", "q", "r"])
+    assert Spec.of(make).network.static.targets == ("p", "q", "r")
+    one = fx.integrations.from_batched(lambda yaw: yaw.sum(axis=1), np.ones((3, 1)), num_envs=2, action_space=BOX)
     assert rollout(FactoredPPO(one, **SETTINGS)).psi.shape == (8, 2, 1)
 
 
@@ -143,7 +146,7 @@ def test_a_context_that_all_cases_get_anew_together():
         def step(self, actions):
             return -((actions[:, :2] - self.seen) ** 2)
 
-    make = fx.from_batched(Contexts, np.ones((3, 2)), num_envs=4)
+    make = fx.integrations.from_batched(Contexts, np.ones((3, 2)), num_envs=4)
     model = FactoredPPO(make, **SETTINGS)
     assert model.spec.n_inputs == 2
     transitions = rollout(model)
@@ -167,7 +170,7 @@ def test_a_simulator_that_loses_its_cases():
                 raise fx.problems.EpisodeLost("the solver did not converge")
             return super().step(actions)
 
-    model = FactoredPPO(fx.from_batched(Fragile, num_envs=4), **SETTINGS)
+    model = FactoredPPO(fx.integrations.from_batched(Fragile, num_envs=4), **SETTINGS)
     with pytest.warns(LostWarning, match="vector of environments 0 to 3 lost .*: the solver did not converge"):
         model.learn(96, progress_bar=False)
 
@@ -193,19 +196,19 @@ STEPS = {
 
 @pytest.mark.parametrize("message", STEPS)
 def test_steps_that_return_something_else(message):
-    model = FactoredPPO(fx.from_batched(bad(step=STEPS[message]), num_envs=4), **SETTINGS)
+    model = FactoredPPO(fx.integrations.from_batched(bad(step=STEPS[message]), num_envs=4), **SETTINGS)
     with pytest.raises(ValueError, match=re.escape(f"environments 0 to 3 (Bad), step 1: {message}")):
         model.learn(32, progress_bar=False)
 
 
 def test_resets_that_return_something_else():
     box = gym.spaces.Box(-9, 9, (4,), np.float32)
-    model = FactoredPPO(fx.from_batched(bad(reset=short, observation_space=box), num_envs=4), **SETTINGS)
+    model = FactoredPPO(fx.integrations.from_batched(bad(reset=short, observation_space=box), num_envs=4), **SETTINGS)
     message = r"observations of reset: got shape \(4, 3\), want \(4, 4\), one row for each of 4 cases"
     with pytest.raises(ValueError, match=message):
         model.learn(32, progress_bar=False)
     together = bad(reset=lambda self, seeds: Walks.reset(self, seeds, np.arange(4)))
-    model = FactoredPPO(fx.from_batched(together, num_envs=4), **SETTINGS)
+    model = FactoredPPO(fx.integrations.from_batched(together, num_envs=4), **SETTINGS)
     with pytest.raises(
         ValueError, match=r"reset: has no argument cases, but \d of 4 cases ended .* reset\(seeds, cases\)"
     ):
@@ -223,21 +226,21 @@ def test_arguments_that_do_not_fit():
         ((squares,), "action_space: got None for squares, want the Gymnasium space of one case: pass"),
     ):
         with pytest.raises(TypeError, match=message):
-            fx.from_batched(*arguments, num_envs=4)
+            fx.integrations.from_batched(*arguments, num_envs=4)
     for options, message in (
         ({"num_envs": 0}, "num_envs: got 0, want a whole number from 1"),
         ({"network": np.ones((2, 3)), "num_envs": 2}, r"network: got shape \(2, 3\), want 3 × 3"),
         ({"targets": ["x"], "num_envs": 2, "network": np.eye(3)}, "targets: got 1 name, want 3"),
     ):
         with pytest.raises(ValueError, match=message):
-            fx.from_batched(squares, action_space=BOX, **options)
+            fx.integrations.from_batched(squares, action_space=BOX, **options)
     with pytest.raises(TypeError, match="action_space: got 'Box', want the Gymnasium space"):
-        fx.from_batched(squares, num_envs=2, action_space="Box")
+        fx.integrations.from_batched(squares, num_envs=2, action_space="Box")
 
 
 def test_it_is_a_vector_environment():
     """So that other tools can step it."""
-    env = fx.from_batched(Walks, num_envs=3)()
+    env = fx.integrations.from_batched(Walks, num_envs=3)()
     obs, _ = env.reset(seed=0)
     again, _ = env.reset(seed=[0, 1, 2])
     np.testing.assert_array_equal(obs, again)
@@ -256,7 +259,7 @@ def test_a_dictionary_may_come_with_it():
         def step(self, actions):
             return *super().step(actions), {"factor_mask": np.tile([True, False, True], (self.n, 1))}
 
-    model = FactoredPPO(fx.from_batched(Masked, num_envs=4), **SETTINGS)
+    model = FactoredPPO(fx.integrations.from_batched(Masked, num_envs=4), **SETTINGS)
     np.testing.assert_array_equal(rollout(model).factor_mask, np.broadcast_to([True, False, True], (8, 4, 3)))
 
 
@@ -280,8 +283,8 @@ class Parts(Walks):
 
 
 def test_observations_may_have_parts():
-    make = fx.from_batched(Parts, num_envs=4)
-    env, plain = make(), fx.from_batched(Walks, num_envs=4)()
+    make = fx.integrations.from_batched(Parts, num_envs=4)
+    env, plain = make(), fx.integrations.from_batched(Walks, num_envs=4)()
     pairs = [(env.reset(seed=0)[0], plain.reset(seed=0)[0])]
     action = np.full((4, 3), 0.5, np.float32)
     pairs += [(env.step(action)[0], plain.step(action)[0])]
@@ -316,7 +319,7 @@ def test_observations_may_have_parts():
 def test_parts_that_do_not_fit(returned, message):
     simulator = type("Bad", (Parts,), {"reset": lambda self, seeds, cases: returned})
     with pytest.raises(ValueError, match=message):
-        fx.from_batched(simulator, num_envs=4)().reset(seed=0)
+        fx.integrations.from_batched(simulator, num_envs=4)().reset(seed=0)
 
 
 def test_parts_need_a_space():
@@ -324,4 +327,4 @@ def test_parts_need_a_space():
     with pytest.raises(
         ValueError, match=r"observations of reset: got a dict from Bad, want an array \(4, …\); or decl"
     ):
-        fx.from_batched(simulator, num_envs=4)
+        fx.integrations.from_batched(simulator, num_envs=4)

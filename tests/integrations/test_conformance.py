@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import factorax as fx
+from factorax.spec import Spec
 
 pytestmark = [
     pytest.mark.marl,
@@ -71,7 +72,7 @@ def test_mo_gymnasium_mujoco(name):
         assert [terminated, truncated] == flags
     assert episodes[2][-1][3] == (len(episodes[2]) == 61)
     fx.check_problem(factory, steps=30)
-    assert fx.Spec.of(factory).n_targets == m
+    assert Spec.of(factory).n_targets == m
 
 
 def parallel(name, **options):
@@ -116,7 +117,7 @@ def test_pettingzoo(name, options, package):
         assert (parts[1:][~acted[1:]] == 0).all()
         assert env.local(seen[-1][0]).shape[0] == n
     fx.check_problem(factory, steps=40)
-    assert fx.Spec.of(factory).n_factors == n
+    assert Spec.of(factory).n_factors == n
 
 
 def test_somebody_dies_among_the_knights():

@@ -72,7 +72,7 @@ def test_agents_are_factors_and_rewards_are_targets():
     assert spread.network.to_dense().all()
     assert repr(spread.action_space) == "MultiDiscrete([5 5 5])"
     world = from_jaxmarl("MPE_simple_world_comm_v3")
-    spec = fx.Spec.of(world)
+    spec = Spec.of(world)
     assert world.action_space.shape == (34,)
     assert spec.n_factors == spec.n_targets == 6
     assert [len(group) for group in spec.groups] == [9, 5, 5, 5, 5, 5]
@@ -81,7 +81,7 @@ def test_agents_are_factors_and_rewards_are_targets():
 
 def test_a_network_over_agents():
     world = from_jaxmarl("MPE_simple_world_comm_v3", network=np.eye(6))
-    assert fx.Spec.of(world).n_factors == 6
+    assert Spec.of(world).n_factors == 6
     np.testing.assert_array_equal(world.network.to_dense(), np.eye(6))
     names = ("agent_2", "agent_1", "agent_0")
     by_name = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 0], [0, 0, 1]], names, names)

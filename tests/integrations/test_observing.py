@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 
 import factorax as fx
+from factorax.spec import Spec
 
 NET = fx.InfluenceNetwork.complete(2, 2)
 
@@ -182,7 +183,7 @@ def test_images_keep_their_rows_and_columns(form, names):
     assert env.observation_space.contains(obs)
     np.testing.assert_array_equal(obs["action_mask"], [1, 0, 1, 1, 0])
     np.testing.assert_array_equal(env.local(obs), np.full((2, 2), 255))  # it sees the original observation
-    spec = fx.Spec.of(lambda: env)
+    spec = Spec.of(lambda: env)
     row = spec.observations.row(obs)
     assert spec.observed_info == (("action_mask", row.size - 5, row.size),)
     assert (spec.action_mask.start, spec.action_mask.choices) == (row.size - 5, (2, 3))
@@ -197,7 +198,7 @@ def test_an_image_in_info_is_an_entry_too():
     first, second = env(), env()
     assert first.observation_space == second.observation_space
     np.testing.assert_array_equal(second.reset(seed=0)[0]["seen"], seen)
-    assert fx.Spec.of(env, local=lambda obs: obs["seen"][..., :2, :]).observations.images[0].shape == (3, 4)
+    assert Spec.of(env, local=lambda obs: obs["seen"][..., :2, :]).observations.images[0].shape == (3, 4)
     more = fx.wrap(second, observe=["action_mask"])
     assert more.observed_info == (("seen", 2, 14), ("action_mask", 14, 19))
     assert list(more.observation_space.spaces) == ["observation", "seen", "action_mask"]
@@ -225,7 +226,7 @@ def test_a_wrapper_that_adds_an_entry_is_refused():
         return gym.wrappers.TransformObservation(env, lambda obs: {"a": np.zeros(1)} | obs, more)
 
     with pytest.raises(ValueError, match="want the wrappers that change observations inside"):
-        fx.Spec.of(make, NET)
+        Spec.of(make, NET)
 
 
 def test_a_wrapper_that_moves_observations_is_refused():

@@ -8,6 +8,7 @@ from integrations.environments import Agents
 
 import factorax as fx
 from factorax.learning import FactoredPPO
+from factorax.spec import Spec
 
 EYE = fx.InfluenceNetwork.identity(3)
 
@@ -90,7 +91,7 @@ def test_it_passes_the_checks_and_is_learnt_from():
 
 
 def test_shared_rewards_are_counted_once():
-    with pytest.warns(fx.StructureWarning, match="one target for all actions"):
+    with pytest.warns(fx.structure.StructureWarning, match="one target for all actions"):
         env = fx.wrap(Agents(equal=True), reward="collapse")
     seen = play(env)
     assert [reward for _, reward, *_ in seen] == [7.0] * 6
@@ -124,7 +125,7 @@ def test_agents_with_several_elements():
     merged = fx.wrap(Arms(), fx.InfluenceNetwork([[1, 1, 0], [1, 1, 0], [0, 0, 1]]), factors="minimum")
     np.testing.assert_array_equal(play(merged)[2][4]["factor_mask"], [1, 1])  # the second of the pair is alive
     assert merged.local is None
-    assert fx.Spec.of(lambda: merged).n_factors == 2
+    assert Spec.of(lambda: merged).n_factors == 2
 
 
 def test_mistakes():

@@ -94,7 +94,7 @@ def test_uncoupled_actors_read_what_leaves_the_network_as_it_is(houses):
 
 
 def test_fluent_as_argument_gives_dense_column_and_a_warning_that_names_it(houses):
-    with pytest.warns(fx.StructureWarning, match=r"cannot analyse temp\(…\).* in the reward"):
+    with pytest.warns(fx.structure.StructureWarning, match=r"cannot analyse temp\(…\).* in the reward"):
         found = rddl.influence(*houses(more="- temp(watched)"))
     # Any temp may be the watched one; house 3 has no heating, so its action cannot matter.
     assert found.network.targets[-1] == "temp+watched"
@@ -150,7 +150,7 @@ def test_python_function_depends_on_its_arguments(houses):
         seen="comfort(?h) = $feel[?h](temp(_));",
         more="+ (sum_{?h : house} [comfort(?h)])",
     )
-    with pytest.warns(fx.StructureWarning, match=r"Python function 'feel' in the fluent 'comfort'"):
+    with pytest.warns(fx.structure.StructureWarning, match=r"Python function 'feel' in the fluent 'comfort'"):
         env = rddl.make(*paths, python_functions={"feel": lambda temp: temp - temp.mean()})
     np.testing.assert_array_equal(dense(env.influence.dynamics_network)[:, -3:], [[1] * 3, [1] * 3, [0] * 3])
     env.reset(seed=0)
@@ -186,7 +186,7 @@ def test_horizon_is_an_end_for_who_knows_it_and_a_limit_for_who_does_not(houses,
 def test_broken_invariant_truncates_with_a_warning(houses):
     env = rddl.make(*houses(ends="state-invariants { temp(@h1) <= 5.2; };"))
     env.reset(seed=0)
-    with pytest.warns(fx.StructureWarning, match=r"invariant of 'three1' was violated after 1 step,"):
+    with pytest.warns(fx.structure.StructureWarning, match=r"invariant of 'three1' was violated after 1 step,"):
         _, _, terminated, truncated, _ = env.step({"heat": np.ones(3)})
     assert (terminated, truncated) == (False, True)
 
@@ -285,7 +285,7 @@ def test_odd_constructs(tmp_path):
     assert not moved(env, steps=8, trials=10, factors=4)[1][~K].any()
 
 
-@pytest.mark.filterwarnings("ignore:action .* influences no term of the reward:factorax.StructureWarning")
+@pytest.mark.filterwarnings("ignore:action .* influences no term of the reward:factorax.structure.StructureWarning")
 @pytest.mark.parametrize(("instance", "crafts"), [("1", 1), ("2", 2), ("3", 3), ("4", 10), ("5", 40)])
 def test_uav(instance, crafts):
     env = rddl.make("UAV_ippc2023", instance)
@@ -324,7 +324,7 @@ REPOSITORY = {
 
 
 @pytest.mark.filterwarnings(
-    "ignore:(action .* influences no term of the reward|a state invariant):factorax.StructureWarning"
+    "ignore:(action .* influences no term of the reward|a state invariant):factorax.structure.StructureWarning"
 )
 @pytest.mark.parametrize("domain", REPOSITORY)
 def test_no_action_changes_a_target_outside_its_row(domain):

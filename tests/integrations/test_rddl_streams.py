@@ -136,7 +136,9 @@ def test_one_stream_for_all_fluents_is_found_out(tanks):
     truth = tanks().influence.dynamics_network.to_dense()
     fooled = fx.discover(lambda: with_one_stream(tanks), horizon=6, trials=10, one_step=False, streams="trust")
     assert (fooled.found() & ~truth).sum() > 3
-    with pytest.warns(fx.StructureWarning, match=r"shift with the actions: .*compared: .*env\.rddl\.sampler\.rng"):
+    with pytest.warns(
+        fx.structure.StructureWarning, match=r"shift with the actions: .*compared: .*env\.rddl\.sampler\.rng"
+    ):
         found = fx.discover(lambda: with_one_stream(tanks), horizon=6, trials=30, one_step=False)
     assert found.streams == "shifted"
     assert not (found.found(0.01) & ~truth).any()

@@ -35,7 +35,9 @@ def test_a_name_that_repeats_is_numbered():
 
 def test_a_dense_network_is_named_when_a_model_is_made_and_not_when_it_is_given():
     make = partial(rddl.make, "Reservoir_ippc2023", "1")
-    with pytest.warns(fx.StructureWarning, match="each of 2 actions to each of 2 targets.*reads='uncoupled'") as caught:
+    with pytest.warns(
+        fx.structure.StructureWarning, match="each of 2 actions to each of 2 targets.*reads='uncoupled'"
+    ) as caught:
         fx.FactoredPPO(make, **SMALL)
     assert len(caught) == 1
     fx.FactoredPPO(make, np.ones((2, 2)), **SMALL)

@@ -4,7 +4,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from factorax import PPO, FactoredPPO
+from factorax import FactoredPPO
+from factorax.integrations import PPO
 from factorax.problems import chain
 
 SMALL = {"n_steps": 16, "batch_size": 8, "n_epochs": 1}

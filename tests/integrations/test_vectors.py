@@ -15,6 +15,7 @@ from rollouts.vectors import N, Own, sync, vector_plan
 
 import factorax as fx
 from factorax.integrations import FactoredVector
+from factorax.spec import Spec
 
 EYE = np.eye(2)
 MODES = list(AutoresetMode)
@@ -64,15 +65,15 @@ def test_training_sees_the_same_through_the_wrapper(mode):
 def test_its_description():
     net = fx.InfluenceNetwork(EYE, targets=["a", "b.c"])
     make = fx.wrap(plain, net, reward="info:b.c,a", weights=[1.0, 1.0])
-    spec = fx.Spec.of(make)
+    spec = Spec.of(make)
     assert spec.network.static.targets == ("b.c", "a")
     assert (spec.num_envs, spec.network_is_own) == (2, False)
     env = make()
     assert isinstance(env, FactoredVector)
     assert repr(env).startswith("<FactoredVector of 2 factors and 2 targets around SyncVectorEnv")
     assert env.reward_space.shape == (2,)
-    with pytest.warns(fx.StructureWarning, match="reward: is one number"):
-        assert fx.Spec.of(fx.wrap(lambda: gym.make_vec("CartPole-v1", num_envs=2))).n_targets == 1
+    with pytest.warns(fx.structure.StructureWarning, match="reward: is one number"):
+        assert Spec.of(fx.wrap(lambda: gym.make_vec("CartPole-v1", num_envs=2))).n_targets == 1
 
 
 def test_observations_that_are_no_box():
@@ -223,7 +224,7 @@ def test_a_mask_that_the_environments_observe_stays_one(times):
     make = partial(SyncVectorEnv, [fx.wrap(Doors, ONE, observe=["action_mask"])] * 2)
     for _ in range(times):
         make = fx.wrap(make, ONE)
-    spec = fx.Spec.of(make)
+    spec = Spec.of(make)
     assert spec.observed_info == (("action_mask", 1, 4),)
     assert spec.action_mask.choices == (3,)
 

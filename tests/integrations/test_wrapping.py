@@ -11,6 +11,7 @@ from integrations.environments import EYE, Agents, Plain
 
 import factorax as fx
 from factorax.learning import FactoredPPO
+from factorax.spec import Spec
 
 PARTS = {
     "array": ({"vector": True}, None),
@@ -133,7 +134,7 @@ def test_observations_keep_their_structure_and_are_seen_as_vectors(space, observ
     obs, _ = make().reset(seed=0)
     assert make().observation_space == space
     assert space.contains(obs)
-    observations = fx.Spec.of(make).observations
+    observations = Spec.of(make).observations
     np.testing.assert_array_equal(observations.encoded(observations.row(obs), np), flat)
 
 
@@ -161,7 +162,7 @@ def test_factors_are_elements_leaves_or_the_minimum():
     assert again.factorisation.groups == ((0, 1), (2,))
     plain = factored(three, "leaves", space=gym.spaces.Box(-1, 1, (3,), np.float32))
     assert plain.factorisation.groups == ((0, 1, 2),)
-    spec = fx.Spec.of(lambda: fx.wrap(Plain(action_space=LEAVES), EYE, reward="info:a,b.c", factors="leaves"))
+    spec = Spec.of(lambda: fx.wrap(Plain(action_space=LEAVES), EYE, reward="info:a,b.c", factors="leaves"))
     np.testing.assert_array_equal(spec.factors, [0, 0, 1])
 
 
@@ -186,12 +187,12 @@ def test_what_the_environment_says_of_itself_is_used():
 
 
 def test_a_scalar_is_one_target_with_a_warning():
-    with pytest.warns(fx.StructureWarning, match="reward: is one number, .* factoring has no effect"):
+    with pytest.warns(fx.structure.StructureWarning, match="reward: is one number, .* factoring has no effect"):
         env = fx.wrap(gym.make("CartPole-v1"))
     assert env.network.shape == (1, 1)
     env.reset(seed=0)
     assert env.step(0)[4]["vector_reward"] == [1.0]
-    with pytest.warns(fx.StructureWarning, match="network: got none, .* all 2 targets"):
+    with pytest.warns(fx.structure.StructureWarning, match="network: got none, .* all 2 targets"):
         fx.wrap(Plain(), reward="info:a,b.c")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -202,11 +203,11 @@ def test_a_scalar_is_one_target_with_a_warning():
 def test_a_wrapped_factory_is_learnt_from():
     make = fx.wrap(lambda: Plain(cut=6), EYE, reward="info:a,b.c")
     small = {"n_envs": 2, "n_steps": 6, "batch_size": 12, "n_epochs": 1, "hidden": (8,)}
-    with pytest.warns(fx.StructureWarning, match="policy: all actors read the full observation"):
+    with pytest.warns(fx.structure.StructureWarning, match="policy: all actors read the full observation"):
         ppo = FactoredPPO(make, **small).learn(24, progress_bar=False)
     assert np.isfinite(ppo.evaluate(2)["return"])
     assert ppo.spec.network is EYE
-    fx.Spec.of(lambda: gym.wrappers.TimeLimit(make(), 3))
+    Spec.of(lambda: gym.wrappers.TimeLimit(make(), 3))
 
 
 MISTAKES = {

@@ -39,7 +39,9 @@ def test_learn_predict_evaluate_save_load(tmp_path):
         ppo.predict([1.0, 2.0])
 
 
-@pytest.mark.filterwarnings("ignore:policy. all actors read:factorax.StructureWarning")  # episodes break or not
+@pytest.mark.filterwarnings(
+    "ignore:policy. all actors read:factorax.structure.StructureWarning"
+)  # episodes break or not
 def test_lost_episodes_are_replaced_in_training_and_evaluation():
     class Fragile(Counter):
         def reset(self, *, seed=None, options=None):
@@ -135,7 +137,7 @@ def test_repr_names_problem_actions_network_and_steps():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"problem": "MlpPolicy", "network": "CartPole-v1"}, TypeError, "factorax.PPO has the arguments"),
+        ({"problem": "MlpPolicy", "network": "CartPole-v1"}, TypeError, "factorax.integrations.PPO has the arguments"),
         ({"problem": "chain:3", "verbose": "yes"}, ValueError, "verbose: got 'yes', want a whole number"),
         ({"problem": "chain:3", "tensorboard_log": 3}, ValueError, "tensorboard_log: got 3, want a text, or None"),
         ({"problem": "chain:3", "weights": [1, 2, np.nan]}, ValueError, "weights: got .*, want finite numbers"),

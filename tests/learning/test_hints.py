@@ -22,7 +22,7 @@ def test_a_problem_whose_own_network_has_every_edge_is_named_once_when_a_model_i
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fx.FactoredPPO(DENSE, **SMALL)
-    assert [w.category for w in caught] == [fx.StructureWarning]
+    assert [w.category for w in caught] == [fx.structure.StructureWarning]
     message = str(caught[0].message)
     assert message.startswith("network: that of the problem has an edge from each of 3 actions to each of 3 targets")
     for advice in ("network='adaptive'", "reads='uncoupled'", "fx.discover", "InfluenceNetwork.complete(3, 3)"):
@@ -73,11 +73,11 @@ class Declares(gym.Env):
 def test_what_was_given_to_wrap_was_chosen_and_what_the_environment_declares_was_not():
     ones = fx.InfluenceNetwork(np.ones((2, 2)))
     assert not Spec.of(fx.wrap(Declares, ones)).network_is_own
-    with pytest.warns(fx.StructureWarning, match="network: got none"):
+    with pytest.warns(fx.structure.StructureWarning, match="network: got none"):
         assert not Spec.of(fx.wrap(Declares)).network_is_own
     declared = Spec.of(fx.wrap(lambda: Declares(ones)))
     assert declared.network_is_own
-    with pytest.warns(fx.StructureWarning, match="each of 2 actions to each of 2 targets"):
+    with pytest.warns(fx.structure.StructureWarning, match="each of 2 actions to each of 2 targets"):
         warn_if_dense(declared, Config())
     assert not declared.with_network(ones).network_is_own
 

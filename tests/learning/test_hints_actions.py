@@ -39,7 +39,7 @@ def test_components_without_bounds_are_named_once():
     assert "raw units, initially around 0 with standard deviation exp(initial_log_std) = 0.368" in text
     for remedy in ("TransformAction", "gymnasium.spaces.Box(low, high, shape)", "RDDL", 'bounded="clip"'):
         assert remedy in text
-    assert fx.ActionScaleWarning is ActionScaleWarning
+    assert fx.learning.ActionScaleWarning is ActionScaleWarning
     assert issubclass(ActionScaleWarning, UserWarning)
 
 

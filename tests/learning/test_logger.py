@@ -47,6 +47,17 @@ def test_a_table_is_grouped_by_the_first_part_of_names(capsys):
     assert "1.23457e+06" in lines[2]
 
 
+def test_the_screen_shows_no_vectors_and_files_do(tmp_path, capsys):
+    model = FactoredPPO("contextual-bandit:3", **SMALL)
+    model.set_logger(configure(tmp_path, ["stdout", "csv"]))
+    model.learn(24, lambda m, _: m.logger.record("custom/file", 1, exclude=("stdout", "log")), progress_bar=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert 15 < len(lines) < 26
+    assert not any("a1" in line or "custom" in line for line in lines)
+    header = (tmp_path / "progress.csv").read_text().splitlines()[0]
+    assert {"factor/entropy/a1", "custom/file", "train/loss"} <= set(header.split(","))
+
+
 def test_a_csv_file_gains_columns(tmp_path):
     logger = configure(tmp_path, ["csv"])
     for step, values in enumerate(({"a": 1}, {"a": 2, "b": 3}, {"b": 4})):

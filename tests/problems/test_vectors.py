@@ -8,6 +8,7 @@ from rollouts.vectors import Own, cartpole, sync
 
 import factorax as fx
 from factorax.problems.vectors import OneOfMany, autoreset_mode, takes_seeds
+from factorax.spec import Spec
 
 
 class Remote(gym.vector.AsyncVectorEnv):
@@ -32,12 +33,12 @@ def test_which_of_them_take_a_seed_for_each_environment(mode):
 
 
 def test_one_of_them_is_what_a_spec_describes():
-    spec = fx.Spec.of(sync)
+    spec = Spec.of(sync)
     assert (spec.num_envs, spec.n_inputs, spec.n_factors, spec.n_targets) == (3, 5, 3, 3)
     np.testing.assert_array_equal(spec.network.static.to_dense(), np.eye(3))
     assert spec.local(np.zeros(5)).shape == (3, 2)
-    assert fx.Spec.of(Own).network == spec.network
-    assert fx.Spec.of(lambda: cartpole("NextStep")).network_is_default
+    assert Spec.of(Own).network == spec.network
+    assert Spec.of(lambda: cartpole("NextStep")).network_is_default
     one = OneOfMany(sync())
     assert one.single_action_space is one.action_space
     with pytest.raises(AttributeError):
@@ -54,9 +55,9 @@ def test_what_is_missing_is_named():
     own.metadata = {}
     message = r"metadata\['autoreset_mode'\]: got None from Own, want one of AutoresetMode.NEXT_STEP, .*"
     with pytest.raises(ValueError, match=message):
-        fx.Spec.of(lambda: own)
+        Spec.of(lambda: own)
     for name, value in (("num_envs", 0), ("single_action_space", None), ("single_observation_space", "Box")):
         own = Own()
         setattr(own, name, value)
         with pytest.raises(TypeError, match=rf"problem: Own.{name} is {value!r}, want"):
-            fx.Spec.of(lambda own=own: own)
+            Spec.of(lambda own=own: own)

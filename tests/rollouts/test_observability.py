@@ -197,7 +197,7 @@ def test_actions_reach_observations_through_control_flow(step):
 @pytest.mark.parametrize("problem", [queues(2), lambda: Rooms(visible=True)], ids=["jax", "host"])
 def test_the_warning_comes_once_when_training_starts(problem):
     model = fx.FactoredPPO(problem, **SMALL)
-    with pytest.warns(fx.StructureWarning, match=MESSAGE) as warned:
+    with pytest.warns(fx.structure.StructureWarning, match=MESSAGE) as warned:
         model.learn(8, progress_bar=False)
     assert len(warned) == 1
     model.learn(8, reset_num_timesteps=False, progress_bar=False)  # warnings are errors
@@ -205,7 +205,7 @@ def test_the_warning_comes_once_when_training_starts(problem):
 
 @pytest.mark.slow
 def test_the_warning_comes_once_for_seeds_side_by_side(tmp_path):
-    with pytest.warns(fx.StructureWarning, match=MESSAGE) as warned:
+    with pytest.warns(fx.structure.StructureWarning, match=MESSAGE) as warned:
         train_seeds(
             "queues:1x2", Config(**SMALL, total_timesteps=8), [tmp_path / "a", tmp_path / "b"], progress_bar=False
         )
@@ -232,5 +232,5 @@ def test_where_there_is_no_warning():
 
 @pytest.mark.slow
 def test_shared_actors_without_local_observations_see_everything():
-    with pytest.warns(fx.StructureWarning, match=MESSAGE):
+    with pytest.warns(fx.structure.StructureWarning, match=MESSAGE):
         start_learning(lambda: Rooms(visible=True), policy="shared")

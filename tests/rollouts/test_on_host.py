@@ -11,10 +11,10 @@ import pytest
 from rollouts.environments import Counter
 from small_settings import SMALL
 
-import factorax as fx
 from factorax.learning import Config, FactoredPPO, Learner
 from factorax.problems import chain
 from factorax.rollouts import HostCollector
+from factorax.spec import Spec
 
 BACKENDS = ("inline", "processes")
 
@@ -86,7 +86,7 @@ def test_an_evaluation_is_not_of_the_shortest_episodes():
 
 def test_a_host_collector_keeps_the_state_of_its_environments():
     config = Config(**SMALL)
-    collector = HostCollector(fx.Spec.of(Counter), config)
+    collector = HostCollector(Spec.of(Counter), config)
     learner = Learner.of(Counter, config=config)
     state = learner.init(0)
     assert collector.init(jax.random.key(0)) is None

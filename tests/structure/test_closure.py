@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import quietly
 
-from factorax import InfluenceNetwork, StructureWarning, close_over
+from factorax import InfluenceNetwork, close_over
+from factorax.structure import StructureWarning
 
 HOUSES = InfluenceNetwork.from_edges([("heat1", "bill1"), ("heat2", "bill2")])
 ROOMS = [("heat1", "temp1"), ("heat2", "temp2"), ("temp1", "bill1"), ("temp2", "bill2")]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from strategies import networks, quietly
 
-from factorax import InfluenceNetwork, StructureWarning
-from factorax.structure import gallery
+from factorax import InfluenceNetwork
+from factorax.structure import StructureWarning, gallery
 from factorax.structure.patterns import banded, block
 
 WITHOUT_TARGETS = r"^action 'fan', 'lamp' influences no target, so its gradient is zero$"

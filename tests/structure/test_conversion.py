@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from strategies import networks, quietly
 
-from factorax import InfluenceNetwork, PartitionMap
+from factorax import InfluenceNetwork
+from factorax.structure import PartitionMap
 
 HARD = InfluenceNetwork([[1, 0, 1], [0, 1, 1]], ["x", "y"], ["p", "q", "r"])
 SOFT = InfluenceNetwork([[1, 0, 0.25], [0, 0.5, 1]], ["x", "y"], ["p", "q", "r"])

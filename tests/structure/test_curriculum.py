@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factorax import Curriculum, InfluenceNetwork, credit, factor_baseline
+from factorax import InfluenceNetwork, credit, factor_baseline
+from factorax.structure import Curriculum
 from factorax.structure.patterns import banded
 
 STAGES = (InfluenceNetwork.identity(4), banded(4, 1), InfluenceNetwork.complete(4, 4))

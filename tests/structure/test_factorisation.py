@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import factorisations, networks, quietly
 
-from factorax import Factorisation, InfluenceNetwork, PartitionMap
-from factorax.structure import gallery
+from factorax import Factorisation, InfluenceNetwork
+from factorax.structure import PartitionMap, gallery
 
 any_factorisation = st.integers(1, 7).flatmap(factorisations)
 

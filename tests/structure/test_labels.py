@@ -3,7 +3,8 @@ import warnings
 import numpy as np
 import pytest
 
-from factorax import InfluenceNetwork, StructureWarning
+from factorax import InfluenceNetwork
+from factorax.structure import StructureWarning
 from factorax.structure.labels import check_labels, counted, default_labels, join_labels, positions, some
 from factorax.structure.patterns import spatial_discount
 

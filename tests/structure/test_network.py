@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import factored_networks, matrices, networks, quietly
 
-from factorax import Factorisation, InfluenceNetwork, PartitionMap
-from factorax.structure import gallery
+from factorax import Factorisation, InfluenceNetwork
+from factorax.structure import PartitionMap, gallery
 
 # ---- what it is -------------------------------------------------------------------------------------------
 

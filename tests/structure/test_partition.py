@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factorax import PartitionMap
+from factorax.structure import PartitionMap
 
 
 @st.composite

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import linalg
 
-from factorax import InfluenceNetwork, StructureWarning
+from factorax import InfluenceNetwork
+from factorax.structure import StructureWarning
 from factorax.structure.patterns import banded, block, k_hop, spatial_discount
 
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from strategies import networks, quietly
 
-from factorax import InfluenceNetwork, StructureWarning
-from factorax.structure import storage
+from factorax import InfluenceNetwork
+from factorax.structure import StructureWarning, storage
 
 NET = InfluenceNetwork([[1, 0.1], [0, 1]], actions=["x", "y"])
 HEADER = {"format": "factorax.InfluenceNetwork", "version": 1}

@@ -10,13 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from factorax._checks import Range, checked, did_you_mean
+from factorax._checks import Range, Seed, checked, did_you_mean
+from factorax.cli.arguments import Switch
 from factorax.problems.families import parse_value
 
 from . import experiments
 from .harness.claims import HEADINGS, Claim, by_source, collected, published
-
-Seed = Annotated[int, Range(0, 2**32 - 1)]
 
 
 def reproduce(
@@ -27,9 +26,9 @@ def reproduce(
     seed: Seed = 0,
     set_: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="KEY=VALUE")] = (),
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
-    plot_only: bool = False,
+    plot_only: Switch = False,
     workers: Annotated[int | None, Range(1, 1000)] = None,
-    list: bool = False,
+    list: Switch = False,
 ) -> None:
     """Run an experiment of the paper, or resume one that was stopped.
 
@@ -38,7 +37,7 @@ def reproduce(
         budget: Size of the experiment: quick takes seconds to a minute, paper uses the sizes of the paper.
         seed: Random seed of the experiment.
         set_: Settings of the experiment that differ from those of the budget, such as --set sim=sumo of traffic-3x3,
-          days=0 of discover-others or problems=queues,parcels of relatives; a wrong name lists them.
+            days=0 of discover-others or problems=queues,parcels of relatives; a wrong name lists them.
         out: Folder for data.csv, summary.json, config.json, figure.png and figure.pdf
           (default out/NAME-BUDGET-SEED).
         plot_only: Only summarise and plot existing data again.
@@ -102,7 +101,7 @@ def _like(default: Any, text: str) -> Any:
 
 def claims(
     *,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
     results: tuple[Path, ...] = (),
 ) -> None:
     """List the claims of the paper and of factorax with the measurements and verdicts.

@@ -1,5 +1,7 @@
 """The command `factorax`."""
 
+import io
+import os
 import signal
 import sys
 import warnings
@@ -10,11 +12,10 @@ from typing import Any
 import tyro
 
 from .. import plugins
-from .compilation_cache import use_compilation_cache
-from .memory import keep_freed_memory
 
-_LINES = "\n\t"
 _OF_PATHS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+_MAX_MESSAGE = 10_000
+"""Number of characters of a message that are printed: it may quote a file."""
 
 _COMMANDS = {
     "train": ("train", "Train with factored PPO, or resume a run that was stopped."),
@@ -54,7 +55,9 @@ def command_of(name: str, arguments: Sequence[str]) -> Callable[..., None]:
     """Return the function of a command; `train` gets the default values that these arguments select."""
     if name == "train" and arguments[:1] == ["train"]:
         return import_module(".train", __name__).train_with_preset(arguments[1:])
-    return plugins.imported(_all_commands()[name][0])
+    from .arguments import command
+
+    return command(plugins.imported(_all_commands()[name][0]))
 
 
 def _listed(about: str) -> Callable[..., None]:
@@ -72,38 +75,35 @@ def main() -> int:
     Returns the exit code: 2 if the command or a file that it names cannot be used; 1 if the command failed while it
     ran, for example on a full disk; 130 if it was interrupted.
     """
-    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP, and nohup ignores it
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an encoding without "±" must not end a training that is done
+            stream.reconfigure(errors="backslashreplace")
+    _on_signals(signal.default_int_handler, "SIGTERM", "SIGHUP")
     line = sys.argv[1:]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _each_once()
             chosen = line[0] if line else ""
             known = _all_commands()
-            if chosen in known:
-                use_compilation_cache()  # before anything imports JAX
-                keep_freed_memory()
-            available = {
-                name: command_of(name, line) if name == chosen else _listed(about) for name, (_, about) in known.items()
-            }
             missing = plugins.missing_distribution(chosen)
             if missing:
                 raise ValueError(f"command: got {chosen}{missing}")
-            if chosen not in ("-h", "--help"):
-                from .arguments import check_arguments
+            if chosen in known:
+                from .compilation_cache import use_compilation_cache
 
-                check_arguments(line, available)
+                use_compilation_cache()  # before anything imports JAX
             tyro.extras.subcommand_cli_from_dict(
-                available,
+                {
+                    name: command_of(name, line) if name == chosen else _listed(about)
+                    for name, (_, about) in known.items()
+                },
                 prog="factorax",
-                config=(tyro.conf.FlagCreatePairsOff,),
                 description="Factored policy gradients: credit each action only with the targets that it influences.",
             )
     except SystemExit:  # of help; before the exceptions below, which are imported where they are compared
         raise
     except KeyboardInterrupt:
+        _on_signals(lambda *_: os._exit(130), "SIGINT", "SIGTERM", "SIGHUP")  # a second one, while the process ends
         print("stopped; run the same command again to resume", file=sys.stderr)
         return 130
     except (ValueError, TypeError, ImportError, *_OF_PATHS) as error:
@@ -113,6 +113,14 @@ def main() -> int:
         print(f"factorax: {_printable(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _on_signals(handler: Callable[..., Any], *names: str) -> None:
+    """Set the handler of signals, except of those that are ignored, as nohup ignores SIGHUP."""
+    for name in names:
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def _failures() -> tuple[type[Exception], ...]:
@@ -126,7 +134,7 @@ def _failures() -> tuple[type[Exception], ...]:
 def _printable(text: Any) -> str:
     from ..structure.labels import printable
 
-    return printable(text, keep=_LINES)
+    return printable(text, keep="\n\t", limit=_MAX_MESSAGE)
 
 
 def _each_once() -> Any:

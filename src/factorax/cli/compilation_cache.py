@@ -10,14 +10,14 @@ from pathlib import Path
 SETTING = "FACTORAX_COMPILATION_CACHE"
 """Environment variable with the folder of the cache, or ``off``."""
 JAX_FOLDER = "JAX_COMPILATION_CACHE_DIR"
-LARGEST = 2**30
-"""Size of the cache in bytes above which the oldest half is deleted."""
+MAX_SIZE = 2**30
+"""Size of the cache in bytes above which JAX deletes the programs that were not used for longest."""
 
 
 def use_compilation_cache() -> None:
     """Make JAX store compiled programs in a folder of the user; must be called before JAX is imported.
 
-    The folder is ``$XDG_CACHE_HOME/factorax/programs``, with one folder per type of processor, because XLA compiles for
+    The folder is ``$XDG_CACHE_HOME/factorax/compiled``, with one folder per type of processor, because XLA compiles for
     the instructions of the machine. Does nothing if the folder is not writable, if ``FACTORAX_COMPILATION_CACHE`` is
     ``off``, or if ``JAX_COMPILATION_CACHE_DIR`` is set. With jaxlib before 0.10, the folder must be named by
     ``FACTORAX_COMPILATION_CACHE``: these versions log false errors about the processor for every program they load.
@@ -30,17 +30,17 @@ def use_compilation_cache() -> None:
     folder = Path(setting) if setting else _default()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _delete_old(folder, LARGEST)
     except (OSError, RuntimeError):  # RuntimeError: no home directory
         return
     if os.access(folder, os.W_OK | os.X_OK):
         os.environ[JAX_FOLDER] = str(folder)
+        os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(MAX_SIZE))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 
 def _default() -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "factorax" / "programs" / hashlib.sha256(_processor().encode()).hexdigest()[:12]
+    return base / "factorax" / "compiled" / hashlib.sha256(_processor().encode()).hexdigest()[:12]
 
 
 def _processor() -> str:
@@ -51,16 +51,3 @@ def _processor() -> str:
         lines = []
     flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     return f"{platform.machine()} {platform.processor()} {flags}"
-
-
-def _delete_old(folder: Path, most: int) -> None:
-    """Delete the oldest files of a folder with more than `most` bytes, until half of this is left."""
-    files = sorted(((file.stat(), file) for file in folder.iterdir() if file.is_file()), key=lambda x: x[0].st_mtime)
-    total = sum(stat.st_size for stat, _ in files)
-    if total <= most:
-        return
-    for stat, file in files:
-        if total <= most // 2:
-            return
-        file.unlink(missing_ok=True)
-        total -= stat.st_size

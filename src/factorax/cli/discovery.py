@@ -9,48 +9,45 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .._checks import Range
+from .._checks import Range, Seed
 from ..structure.labels import printable
-from .arguments import Count, Only, OutputFile, RunFolder, Seed
-
-_OF_DATA = ("score", "dependence", "predictive", "gated")
+from .arguments import Switch, check_output
 
 
 def discover(
-    problem: tyro.conf.Positional[str],
+    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,
     *,
     method: Literal["interventional", "score", "dependence", "predictive", "gated"] = "interventional",
-    horizon: Count = 100,
-    trials: Annotated[int, Range(1, 1_000_000), Only("method", ("interventional",), "interventional")] = 20,
-    samples: Annotated[int, Range(1, 1_000_000_000), Only("method", _OF_DATA, "interventional")] = 10_000,
+    horizon: int = 100,
+    trials: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
+    samples: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None,
     fdr: Annotated[float, Range(0, 0.999, open=True)] = 0.05,
-    threshold: Annotated[float | None, Range(0), Only("method", ("predictive", "gated"), "interventional")] = None,
-    streams: Annotated[
-        Literal["check", "trust", "test"], Only("method", ("interventional",), "interventional")
-    ] = "check",
-    run: Annotated[Path | None, RunFolder()] = None,
+    threshold: Annotated[float | None, Range(0), tyro.conf.arg(metavar="FLOAT")] = None,
+    streams: Literal["check", "trust", "test"] = "check",
+    run: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, OutputFile((".safetensors",))] = None,
-    network: Annotated[Path | None, OutputFile((".json", ".npz"))] = None,
-    draw: Annotated[Path | None, OutputFile((".png", ".pdf", ".svg"))] = None,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    network: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    draw: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Estimate which action influences which target.
 
     Args:
         problem: Name of the problem, as for train.
         method: interventional replays a deterministic simulator with changed actions; score and dependence test sampled
-          data for dependence; predictive and gated fit models to sampled data, without an error rate.
+            data for dependence; predictive and gated fit models to sampled data, without an error rate.
         horizon: Number of steps per episode, or over which targets are summed; 1 estimates the one-step network.
-        trials: For interventional: minimum number of episodes in which each pair without an edge is tested.
-        samples: For the other methods: number of samples to collect.
+        trials: For interventional: minimum number of episodes in which each pair without an edge is tested (default
+            20).
+        samples: For the other methods: number of samples to collect (default 10000).
         fdr: False-discovery rate: the expected fraction of reported edges that are false.
         threshold: For predictive: minimum conditional mutual information of an edge in nats (default 0.003).
-          For gated: minimum probability that the gate is open (default 0.5).
-        streams: For interventional: check compares the random generators of the simulator after each step, and tests
-        over
-          many seeds if actions shift them; trust assumes that actions do not shift them; test always tests.
+            For gated: minimum probability that the gate is open (default 0.5).
+        streams: For interventional: check compares the random generators of the simulator after each
+            step, and tests over many seeds if actions shift them; trust assumes that actions do not shift them; test
+            always tests.
         run: Folder of a trained run to take actions from; by default actions are random.
         seed: Random seed of the problem.
         out: File for the full results (.safetensors).
@@ -58,6 +55,11 @@ def discover(
         draw: File for a figure of the network (png, pdf or svg).
         json_: Print the result as JSON.
     """
+    check_output("out", out, ".safetensors")
+    check_output("network", network, ".json", ".npz")
+    check_output("draw", draw, ".png", ".pdf", ".svg")
+    if threshold is not None and method not in ("predictive", "gated"):
+        raise ValueError(f"threshold: got {threshold} with --method {method}, want --method predictive or gated")
     from matplotlib import pyplot as plt
 
     from .. import discovery
@@ -67,7 +69,8 @@ def discover(
 
     policy = None if run is None else FactoredPPO.load(run, trusted=problem)
     options: dict[str, Any] = {"horizon": horizon, "policy": policy, "seed": seed}
-    options |= {"trials": trials, "streams": streams} if method == "interventional" else {"samples": samples}
+    of_method = {"trials": trials, "samples": samples, "streams": None if streams == "check" else streams}
+    options |= {name: value for name, value in of_method.items() if value is not None}
     result = discovery.discover(find_problem(problem), method, **options)
     if method == "predictive" and threshold is None:
         threshold = discovery.THRESHOLDS["low"]
@@ -84,12 +87,11 @@ def discover(
         report = {"method": method, "network": result.name, "streams": result.streams, "notes": result.notes}
         print(json.dumps(report | {"edges": edges}, indent=2))
         return
-    console = Console()
-    console.print(printable(result, keep="\n"), highlight=False, markup=False)
+    print(printable(result, keep="\n", limit=10_000))
     table = Table("action", "target", "effect", "confidence", "samples", box=None)
     for edge in edges[:20]:
         names = escape(printable(edge["action"])), escape(printable(edge["target"]))
         table.add_row(*names, f"{edge['effect']:.3g}", f"{edge['confidence']:.4f}", f"{edge['samples']:,}")
-    console.print(table)
+    Console().print(table)
     if len(edges) > 20:
-        console.print(f"and {len(edges) - 20} more; --network FILE writes all of them", highlight=False)
+        print(f"and {len(edges) - 20} more; --network FILE writes all of them")

@@ -7,17 +7,18 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from .arguments import OutputFile
+from ..structure.labels import printable
+from .arguments import MAX_PATH, Switch, check_output
 
 
 def report(
-    what: tyro.conf.Positional[tuple[Path, ...]],
+    what: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER ...")],
     /,
     *,
-    out: Annotated[Path, OutputFile((".html",))] = Path("report.html"),
+    out: Path = Path("report.html"),
     play: bool = True,
-    open: bool = False,
-    watch: bool = False,
+    open: Switch = False,
+    watch: Switch = False,
     problem: str = "own",
 ) -> None:
     """Write a self-contained HTML report of runs: verdict, learning curves, influence network, variance reduction by K,
@@ -35,6 +36,7 @@ def report(
         problem: Name of the problem of the runs. Required to load a problem whose name refers to code or files; repeat
             the name only if you trust it.
     """
+    check_output("out", out, ".html")
     console = Console()
     from ..runs.report import report as write_report
 
@@ -44,4 +46,4 @@ def report(
 
     path = write_report(what, out, play=play, watch=watch, trusted=problem, open_browser=open, tell=tell)
     size = path.stat().st_size / 1000
-    console.print(f"the report is in {escape(str(path))} ({size:,.0f} kB)", soft_wrap=True, highlight=False)
+    print(f"the report is in {printable(path, limit=MAX_PATH)} ({size:,.0f} kB)")

@@ -9,21 +9,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .._checks import Count, Seed
 from ..plugins import controller_names, families, family_of, imported
 from ..structure.labels import counted, printable
-from .arguments import Count, OutputFile, RunFolder, Seed
+from .arguments import MAX_PATH, Switch, check_output
 
 
 def evaluate(
-    run: Annotated[Path, RunFolder(or_controller=True), tyro.conf.Positional],
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
     /,
     *,
     episodes: Count = 10,
-    sampled: bool = False,
+    sampled: Switch = False,
     seed: Seed = 0,
     problem: str = "own",
     sim: str = "own",
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Evaluate the policy of a run, or a controller of a family of problems, over full episodes.
 
@@ -33,8 +34,8 @@ def evaluate(
         sampled: Sample actions from the policy instead of taking the most probable ones.
         seed: Random seed of the environments.
         problem: Problem to evaluate on if it differs from the training problem, such as traffic:2x6 for a shared
-        policy.
-          Also required to load a problem whose name refers to code or files; repeat the name only if you trust it.
+            policy. Also required to load a problem whose name refers to code or files; repeat the name only if you
+            trust it.
         sim: Simulator: own for that of the problem, or another one that its family has, such as sumo for traffic.
         json_: Print the result as JSON.
     """
@@ -50,8 +51,9 @@ def evaluate(
             )
         _evaluate_controller(str(run), episodes, seed, problem, sim, json_)
         return
+    stored = read_config(run)["problem"]  # raises first if this is not a run
     model = FactoredPPO.load(run, trusted=problem)
-    name = read_config(run)["problem"] if problem == "own" else problem
+    name = stored if problem == "own" else problem
     if sim != "own":
         name = in_simulator(name, sim)
     if (problem, sim) != ("own", "own"):
@@ -61,17 +63,12 @@ def evaluate(
         score = {"problem": name, "return": result["return"], "error": result["error"]}
         print(json.dumps(score | {"episodes": result["episodes"].tolist(), "targets": result["targets"].tolist()}))
         return
-    console = Console()
-    console.print(
-        f"{printable(name)}: return {result['return']:.5g} ± {result['error']:.2g} (standard error, "
-        f"{counted(episodes, 'episode')})",
-        highlight=False,
-        markup=False,
-    )
+    error = f"{result['error']:.2g} (standard error, {counted(episodes, 'episode')})"
+    print(f"{printable(name)}: return {result['return']:.5g} ± {error}")
     targets = model.spec.network.static.targets
     if 1 < len(targets) <= 40:
         for name, value in zip(targets, result["targets"], strict=True):
-            console.print(f"  {printable(name):<12} {value:.4g}", highlight=False, markup=False)
+            print(f"  {printable(name):<12} {value:.4g}")
 
 
 def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str, sim: str, json_: bool) -> None:
@@ -91,15 +88,14 @@ def _evaluate_controller(controller: str, episodes: int, seed: int, problem: str
     if json_:
         print(json.dumps({"problem": name, "return": returns.mean(), "error": error, "episodes": returns.tolist()}))
         return
-    text = f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)"
-    Console().print(text, highlight=False)
+    print(f"{name}: {controller}: return {returns.mean():.5g} ± {error:.2g} (standard error, {episodes} episodes)")
 
 
 def plot(
-    runs_: Annotated[tuple[Path, ...], RunFolder(), tyro.conf.Positional],
+    runs_: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
-    out: Annotated[Path, OutputFile((".png", ".pdf", ".svg"))] = Path("curves.png"),
+    out: Path = Path("curves.png"),
 ) -> None:
     """Plot the learning curves of runs; runs that differ only in their seed form one curve with a band.
 
@@ -107,17 +103,18 @@ def plot(
         runs_: Folders of the runs.
         out: Output file: png, pdf or svg.
     """
+    check_output("out", out, ".png", ".pdf", ".svg")
     from ..runs import draw_curves, group_runs, plots
 
     plots.save(draw_curves(group_runs(runs_)), out)
-    Console().print(f"drew {escape(str(out))}", soft_wrap=True)
+    print(f"drew {printable(out, limit=MAX_PATH)}")
 
 
 def compare(
-    runs_: Annotated[tuple[Path, ...], RunFolder(), tyro.conf.Positional],
+    runs_: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")],
     /,
     *,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+    json_: Annotated[Switch, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Compare runs over seeds: interquartile means, probabilities of improvement, and the part of a gain over vanilla
     PPO that comes from K.
@@ -142,11 +139,7 @@ def compare(
         table.add_row(_shown(name), str(row["seeds"]), f"{row['mean']:.4g}", _interval(row, ".4g"))
     console.print(table)
     for name, row in result["improvement"].items():
-        console.print(
-            f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]",
-            highlight=False,
-            markup=False,
-        )
+        print(f"P({printable(name)}) = {row['mean']:.2f} [{row['low']:.2f}, {row['high']:.2f}]")
     for entry in result["gains"]:
         parts = {
             "gain": "gain over vanilla",
@@ -160,7 +153,7 @@ def compare(
                 table.add_row(label, f"{row['mean']:+.4g}", _interval(row, "+.4g"))
             console.print(table)
         for line in explain(entry):
-            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+            print(printable(line, limit=1000))
 
 
 def _interval(row: dict[str, Any], digits: str) -> str:

@@ -1,30 +1,44 @@
 """`factorax train`: train one run, or several seeds or networks at once."""
 
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from statistics import stdev
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from rich.console import Console
-from rich.markup import escape
 
-from .._checks import Range
+from .._checks import Range, check_different, path_of
 from .._files import MIB, read_json, write_json
 from ..learning.config import Config
 from ..learning.methods import find_method, network_for, settings_for
 from ..learning.presets import NONE, Preset, preset_for, read_preset
-from .arguments import Only, OutputFolder
-from .flags import Flags
+from ..structure.labels import printable
+from .arguments import MAX_PATH, Switch, command, with_help
 
 if TYPE_CHECKING:
     from ..learning.factored_ppo import FactoredPPO
 
 _OWN = "own"
+
+
+class Flags(Config):
+    """The settings as read from the command line, not yet checked: `config` checks them, together."""
+
+    def __post_init__(self) -> None:
+        """Skip the checks of `Config`."""
+
+    @property
+    def config(self) -> Config:
+        """The checked settings."""
+        return Config(**vars(self))
+
+
+with_help(Flags, Config)
 
 
 def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
@@ -33,63 +47,72 @@ def train_with_preset(arguments: Sequence[str]) -> Callable[..., None]:
     For a vector environment, the number of environments is that of the vector. Options thus override the preset, and
     ``--help`` shows the values in effect.
     """
+
+    @wraps(train)
+    def selection(problem: str, /, *, preset: str, method: str, **others: Any) -> tuple[str, str, str]:
+        return problem, preset, method
+
     try:
-        problem, name, method = _first_look(arguments)
+        given = [each for each in arguments if each not in ("-h", "--help")]
+        problem, name, method = tyro.cli(selection, args=given, console_outputs=False)
         preset = _chosen(problem, name)
         chosen = NONE if preset is None else preset.name
         settings, network = settings_for(chosen, method, {}), network_for(chosen, method)
         n_envs = _own_size(problem)
-    except ValueError:
-        # ignored here: `train` raises it again, unless other arguments are wrong
+    except (SystemExit, ValueError):  # ignored here: the parser or `train` raises it again
         settings, network, n_envs = {}, None, None
     if n_envs is not None:
         settings["n_envs"] = n_envs
     if not settings:
         return train
-    return partial(train, settings=Flags.from_config(Config.of(settings)), network=network or _OWN)
+    return partial(train, settings=Flags(**vars(Config.of(settings))), network=network or _OWN)
 
 
+@command
 def train(
-    problem: tyro.conf.Positional[str],
+    problem: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PROBLEM")],
     /,
     *,
     settings: tyro.conf.OmitArgPrefixes[Flags] = Flags(),  # noqa: B008 (frozen)
     network: str = _OWN,
     preset: str = _OWN,
     method: str = NONE,
-    out: Annotated[Path | None, OutputFolder(), tyro.conf.arg(metavar="FOLDER")] = None,
+    out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER")] = None,
     seeds: Annotated[int, Range(1, 10_000)] = 1,
     networks: tuple[str, ...] = (),
-    force: bool = False,
-    tensorboard: Annotated[bool, Only("seeds", ("1",), "1")] = False,
-    wandb: Annotated[bool, Only("seeds", ("1",), "1")] = False,
+    force: Switch = False,
+    tensorboard: Switch = False,
+    wandb: Switch = False,
 ) -> None:
     """Train with factored PPO, or resume a run that was stopped.
 
     Args:
         problem: Name of the problem: traffic:3x3, sumo:3x3, queues:4x4, chain:16, market:10, contextual-bandit:8,
-          rddl:UAV_ippc2023/4, a Gymnasium id such as CartPole-v1, or package.module:function.
+            rddl:UAV_ippc2023/4, a Gymnasium id such as CartPole-v1, or package.module:function.
         settings: Settings of the algorithm.
         network: Influence network: own (that of the problem), complete (all edges), a file, or for traffic one of in,
-          incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates the network during training,
-          starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE;
-          adaptive-state:0:-0.5,0.5 does so in each bin of entry 0 of the observation.
-          curriculum:incident,corridor,complete trains with each network for an equal share of the steps.
+            incident, n-level:2, corridor, decay:0.5, travel (by lag). adaptive re-estimates the network during
+            training, starting from all edges, or from adaptive:own, adaptive:incident, adaptive:FILE;
+            adaptive-state:0:-0.5,0.5 does so in each bin of entry 0 of the observation.
+            curriculum:incident,corridor,complete trains with each network for an equal share of the steps.
         preset: Tuned settings that replace the defaults of all other options: own (the preset of the problem, if any),
-          none, or a name such as traffic-full.
+            none, or a name such as traffic-full.
         method: Credit-assignment method: ppo, ippo, mappo, coma, difference-rewards, complete, factored or adaptive;
-        none
-          uses the other options. Replaces estimator, policy, critic and network of the preset.
+            none uses the other options. Replaces estimator, policy, critic and network of the preset.
         out: Folder of the run (default runs/PROBLEM-ESTIMATOR-SEED or runs/PROBLEM-METHOD-SEED, plus the name of the
-          network or preset if it is not the default). With several seeds, the parent folder of their runs.
+            network or preset if it is not the default). With several seeds, the parent folder of their runs.
         seeds: Number of seeds, counted from --seed, to train at once in one program. JAX problems only.
         networks: Networks to train with instead of --network, all at once in one program. JAX problems only. Folders
-        are
-          OUT/NETWORK/seed-SEED.
+            are OUT/NETWORK/seed-SEED.
         force: Resume even if settings have changed.
         tensorboard: Also write TensorBoard events, to the folder logs of the run.
         wandb: Also log to Weights & Biases (offline unless WANDB_MODE is set), in the same folder.
     """
+    loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
+    if loggers and (seeds > 1 or networks):
+        raise ValueError(f"{loggers[0]}: got --{loggers[0]} with several runs, want it with one seed and one network")
+    check_different("networks", networks)
+    parent = None if out is None else path_of("out", out, "a folder")
     if seeds > 1 or networks:
         _find_devices()
     from .. import runs
@@ -103,15 +126,13 @@ def train(
     name += _suffix(network) if network != usual or method == NONE else ""
     if used is not None and used != preset_for(problem):
         name += f"-{used.name}"
-    console = Console()
-    options: dict[str, Any] = {"network": network, "force": force, "progress_bar": console.is_terminal}
+    options: dict[str, Any] = {"network": network, "force": force, "progress_bar": sys.stdout.isatty()}
     if used is not None:
-        text = f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it"
-        console.print(text, soft_wrap=True, highlight=False)
+        print(f"using the preset {used.name}: options override its settings, and --preset {NONE} trains without it")
     if networks:
         from ..learning.named_networks import folder_name
 
-        folder = out or Path("runs") / name
+        folder = parent or Path("runs") / name
         outs = {
             each: [folder / folder_name(each) / f"seed-{config.seed + i}" for i in range(seeds)] for each in networks
         }
@@ -119,20 +140,19 @@ def train(
         with _hint_at_presets(problem, used):
             models = runs.train_networks(problem, config, outs, **options)
         folders = [(each, path) for each, paths in outs.items() for path in paths]
-        _score_all(console, models, [path for _, path in folders], [f"{each}, " for each, _ in folders])
+        _score_all(models, [path for _, path in folders], [f"{each}, " for each, _ in folders])
         return
     if seeds == 1:
-        out = out or Path("runs") / f"{name}-{config.seed}"
-        loggers = [name for name, wanted in (("tensorboard", tensorboard), ("wandb", wandb)) if wanted]
+        run = parent or Path("runs") / f"{name}-{config.seed}"
         with _hint_at_presets(problem, used):
-            model = runs.train(problem, config, out, loggers=loggers, **options)
-        _score(console, model, out, label=f"{model.num_timesteps:,} steps; ")
+            model = runs.train(problem, config, run, loggers=loggers, **options)
+        _score(model, run, label=f"{model.num_timesteps:,} steps; ")
         return
-    first = Path("runs") / name if out is None else out / "seed"
+    first = Path("runs") / name if parent is None else parent / "seed"
     outs = [first.with_name(f"{first.name}-{config.seed + i}") for i in range(seeds)]
     with _hint_at_presets(problem, used):
         models = runs.train_seeds(problem, config, outs, **options)
-    _score_all(console, models, outs, [""] * len(outs))
+    _score_all(models, outs, [""] * len(outs))
 
 
 def _find_devices() -> None:
@@ -167,32 +187,6 @@ def _chosen(problem: str, preset: str) -> Preset | None:
     return preset_for(problem) if preset == _OWN else read_preset(preset)
 
 
-def _first_look(arguments: Sequence[str]) -> tuple[str, str, str]:
-    """Return the problem, preset and method named by the arguments after ``train``, before they are parsed.
-
-    >>> _first_look(["--hidden", "32", "32", "--force", "chain:8", "--preset=none", "--method", "ppo"])
-    ('chain:8', 'none', 'ppo')
-    """
-    types = get_type_hints(Flags) | get_type_hints(train)
-    problem, option, wants = "", "", 0.0
-    names = {"preset": _OWN, "method": NONE}
-    for argument in arguments:
-        if re.match("--?[a-z]", argument):  # not a negative number
-            option, equals, value = argument.lstrip("-").partition("=")
-            kind = types.get(option.replace("-", "_").removeprefix("no_"))
-            many = float("inf") if get_origin(kind) is tuple else 1
-            wants = 0 if equals or kind is bool or option in ("h", "help") else many
-            if equals and option in names:
-                names[option] = value
-        elif wants:
-            wants -= 1
-            if option in names:
-                names[option] = argument
-        else:
-            problem = problem or argument
-    return problem, names["preset"], names["method"]
-
-
 @contextmanager
 def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
     """Add a hint to the error about changed settings: the difference may be the preset."""
@@ -209,7 +203,7 @@ def _hint_at_presets(problem: str, preset: Preset | None) -> Iterator[None]:
         raise FileExistsError(f"{error}. {hint}" if hint else str(error)) from None
 
 
-def _score_all(console: Console, models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
+def _score_all(models: Sequence["FactoredPPO"], outs: Sequence[Path], labels: Sequence[str]) -> None:
     """Score models that were trained together, as `_score` does, with episodes that run in parallel."""
     from ..runs.folder import SCORE
     from ..runs.seeds import evaluate_seeds
@@ -217,10 +211,10 @@ def _score_all(console: Console, models: Sequence["FactoredPPO"], outs: Sequence
     scores = [_read_score(out / SCORE, model.num_timesteps) for model, out in zip(models, outs, strict=True)]
     returns: Sequence[Any] = evaluate_seeds(models) if None in scores else [None] * len(models)
     for model, out, label, played in zip(models, outs, labels, returns, strict=True):
-        _score(console, model, out, label=f"{label}seed {model.config.seed}: ", played=played)
+        _score(model, out, label=f"{label}seed {model.config.seed}: ", played=played)
 
 
-def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str, played: Any = None) -> None:
+def _score(model: "FactoredPPO", out: Path, *, label: str, played: Any = None) -> None:
     """Evaluate the final policy over ten episodes, print its return, and write the scores to `out`.
 
     `played`: returns of these episodes, with the most probable actions and with sampled ones, if there are any.
@@ -237,11 +231,8 @@ def _score(console: Console, model: "FactoredPPO", out: Path, *, label: str, pla
         score |= {"sampled": float(sampled.mean())}
         write_json(path, score)
     error = stdev(score["episodes"]) / len(score["episodes"]) ** 0.5
-    console.print(
-        f"{label}return of 10 episodes {score['return']:.4g} ± {error:.2g}; the run is in {escape(str(out))}",
-        soft_wrap=True,
-        highlight=False,
-    )
+    result = f"{label}return of 10 episodes {score['return']:.4g} ± {error:.2g}"
+    print(f"{result}; the run is in {printable(out, limit=MAX_PATH)}")
 
 
 def _read_score(path: Path, timesteps: int) -> Any:

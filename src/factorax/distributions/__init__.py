@@ -8,17 +8,21 @@ import importlib
 import pkgutil
 from typing import TYPE_CHECKING, Literal
 
-from .base import KINDS as KINDS
-from .base import Distribution as Distribution
-from .base import register as register
-from .bernoulli import Bernoulli as Bernoulli
-from .beta import Beta as Beta
-from .categorical import Categorical as Categorical
-from .covariance import Spread as Spread
-from .gaussian import Gaussian as Gaussian
-from .product import Product as Product
-from .scaled_gaussian import ScaledGaussian as ScaledGaussian
-from .squashed_gaussian import SquashedGaussian as SquashedGaussian
+from .._lazy import lazy_imports
+from . import base as _base
+
+with lazy_imports(__name__):
+    from .base import KINDS as KINDS
+    from .base import Distribution as Distribution
+    from .base import register as register
+    from .bernoulli import Bernoulli as Bernoulli
+    from .beta import Beta as Beta
+    from .categorical import Categorical as Categorical
+    from .covariance import Spread as Spread
+    from .gaussian import Gaussian as Gaussian
+    from .product import Product as Product
+    from .scaled_gaussian import ScaledGaussian as ScaledGaussian
+    from .squashed_gaussian import SquashedGaussian as SquashedGaussian
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
@@ -26,5 +30,5 @@ for _module in pkgutil.iter_modules(__path__):
 if TYPE_CHECKING:
     Bounded = str
 else:  # the registered names, for the command line and the check of settings
-    Bounded = Literal[tuple(kind.bounded for kind in KINDS.values() if kind.bounded is not None)]
+    Bounded = Literal[tuple(kind.bounded for kind in _base.KINDS.values() if kind.bounded is not None)]
 """How actions of a bounded Box are kept within their bounds."""

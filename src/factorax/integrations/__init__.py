@@ -1,11 +1,10 @@
 """Adapters to other packages: Gymnasium, PettingZoo, RDDL, Stable-Baselines3 and RLlib, and the JAX
 environments of Gymnax, JaxMARL, Brax, MuJoCo Playground and Jumanji."""
 
-from typing import TYPE_CHECKING
+from .._lazy import lazy_imports
 
-from .._lazy import loaded_when_needed
-
-if TYPE_CHECKING:
+# Loaded lazily: the packages behind them are extras.
+with lazy_imports(__name__):
     from . import rddl as rddl
     from . import rllib as rllib
     from .batched import BatchedSimulator as BatchedSimulator
@@ -22,25 +21,3 @@ if TYPE_CHECKING:
     from .vectors import FactoredVector as FactoredVector
     from .views import to_gymnasium as to_gymnasium
     from .wrapping import wrap as wrap
-
-_HOMES = {
-    "rddl": "rddl",
-    "rllib": "rllib",
-    "BatchedSimulator": "batched",
-    "from_batched": "batched",
-    "FactoredEnv": "canonical",
-    "FactoredVector": "vectors",
-    "PPO": "sb3_ppo",
-    "from_brax": "brax",
-    "from_gymnax": "gymnax",
-    "from_jaxmarl": "jaxmarl",
-    "from_jumanji": "jumanji",
-    "from_playground": "playground",
-    "to_gymnasium": "views",
-    "to_pettingzoo": "parallel_view",
-    "to_stable_baselines3": "stable_baselines3",
-    "wrap": "wrapping",
-}
-
-# Loaded lazily: the packages behind them are extras.
-__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -84,7 +84,7 @@ def from_batched(
     ...     own = np.cos(np.radians(yaw))
     ...     return own - 0.3 * np.roll(own, 1, axis=1) * (np.arange(3) > 0)
     >>> net = fx.InfluenceNetwork([[1, 1, 0], [0, 1, 1], [0, 0, 1]])
-    >>> farm = fx.from_batched(power, net, num_envs=16, action_space=gym.spaces.Box(-30.0, 30.0, (3,)))
+    >>> farm = fx.integrations.from_batched(power, net, num_envs=16, action_space=gym.spaces.Box(-30.0, 30.0, (3,)))
     >>> model = fx.FactoredPPO(farm, n_steps=4, batch_size=32)
     >>> model.config.n_envs, model.network.shape
     (16, (3, 3))

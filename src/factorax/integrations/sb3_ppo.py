@@ -31,7 +31,7 @@ class PPO(FactoredPPO):
       (``estimator="vanilla"``).
     - All other settings of `factorax.learning.Config` are keyword arguments.
 
-    >>> from factorax import PPO  # instead of: from stable_baselines3 import PPO
+    >>> from factorax.integrations import PPO  # instead of: from stable_baselines3 import PPO
     >>> PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1).learn(32).num_timesteps
     32
     """

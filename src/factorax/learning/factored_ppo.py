@@ -92,7 +92,7 @@ class FactoredPPO:
     ):
         if isinstance(problem, str) and problem.endswith("Policy"):
             raise TypeError(
-                f"problem: got {problem!r}, want a problem; factorax.PPO has the arguments of Stable-Baselines3's PPO"
+                f"problem: got {problem!r}, want a problem; factorax.integrations.PPO has the arguments of SB3's PPO"
             )
         self.tensorboard_log = checked("tensorboard_log", tensorboard_log, str | None)
         self.verbose = checked("verbose", int(verbose) if isinstance(verbose, bool) else verbose, Whole)
@@ -231,7 +231,7 @@ class FactoredPPO:
         vectors = bool(getattr(self.logger, "writers", True))
         shown = {name: value for name, value in metrics.items() if vectors or np.ndim(value) == 0}
         for name, value in scalars(shown, self.spec.network.static):
-            self.logger.record(name, value)
+            self.logger.record(name, value, exclude=None if name in metrics else "stdout")  # no vectors on the screen
         goes_on = callbacks.on_rollout_end(self, metrics)
         if log_interval and metrics["time/iterations"] % log_interval == 0:
             self.logger.dump(self.num_timesteps)

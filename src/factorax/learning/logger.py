@@ -8,6 +8,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TextIO
 
@@ -55,24 +56,31 @@ class Logger:
                     f"writers: got {shown(writer)}, want objects with write and close; configure() creates them"
                 )
         self.name_to_value: dict[str, float] = {}
+        self.name_to_excluded: dict[str, Sequence[str]] = {}
         self._means: dict[str, tuple[float, int]] = {}
 
-    def record(self, key: str, value: Any, exclude: Any = None) -> None:
-        """Record a number under a name until the next `dump`, replacing an earlier one. `exclude` is ignored."""
-        self.name_to_value[_key(key)] = _scalar(value)
+    def record(self, key: str, value: Any, exclude: str | Sequence[str] | None = None) -> None:
+        """Record a number under a name until the next `dump`, replacing an earlier one.
 
-    def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
+        `exclude`: one or more formats, such as ``"stdout"``, that do not show it.
+        """
+        self.name_to_value[_key(key)] = _scalar(value)
+        self.name_to_excluded[key] = (exclude,) if isinstance(exclude, str) else tuple(exclude or ())
+
+    def record_mean(self, key: str, value: Any, exclude: str | Sequence[str] | None = None) -> None:
         """Record one of several numbers whose mean is written at the next `dump`."""
         total, count = self._means.get(_key(key), (0.0, 0))
         self._means[key] = total + _scalar(value), count + 1
-        self.name_to_value[key] = self._means[key][0] / (count + 1)
+        self.record(key, self._means[key][0] / (count + 1), exclude)
 
     def dump(self, step: int = 0) -> None:
         """Pass all recorded numbers to the writers and clear them."""
         checked("step", step, Annotated[int, Range(0)])
         for writer in self.writers:
-            writer.write(self.name_to_value, step)
-        self.name_to_value, self._means = {}, {}
+            name = next((name for name, kind in _WRITERS.items() if isinstance(writer, kind)), "")
+            values = self.name_to_value.items()
+            writer.write({key: value for key, value in values if name not in self.name_to_excluded[key]}, step)
+        self.name_to_value, self.name_to_excluded, self._means = {}, {}, {}
 
     def get_dir(self) -> str | None:
         """Return the configured folder, if any."""
@@ -127,12 +135,9 @@ class TensorBoardWriter:
     """Writes TensorBoard events to a folder, with tensorboardX."""
 
     def __init__(self, folder: str | os.PathLike[str]):
-        try:
-            from tensorboardX import SummaryWriter
-        except ImportError:
-            raise ImportError(
-                "tensorboard: needs the package tensorboardX; pip install 'factorax[tensorboard]'"
-            ) from None
+        check_installed("tensorboard")
+        from tensorboardX import SummaryWriter
+
         # The name of an event file contains the second; a second file in that second would replace the first.
         number = len(list(Path(folder).glob("events.*")))
         # An unpredictable name: nobody can have created a link of this name to another file.
@@ -157,10 +162,9 @@ class WandbWriter:
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, mode: str | None = None, **options: Any):
-        try:
-            import wandb  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise ImportError("wandb: needs the package wandb; pip install 'factorax[wandb]'") from None
+        check_installed("wandb")
+        import wandb  # pyright: ignore[reportMissingImports]
+
         Path(folder).mkdir(parents=True, exist_ok=True)
         mode = mode or os.environ.get("WANDB_MODE", "offline")
         options = {"project": "factorax", "dir": os.fspath(folder), "mode": mode} | options
@@ -205,7 +209,20 @@ class CSVWriter:
         """Do nothing."""
 
 
-FORMATS = ("stdout", "tensorboard", "csv", "wandb")
+_WRITERS: dict[str, type] = {
+    "stdout": TableWriter,
+    "tensorboard": TensorBoardWriter,
+    "csv": CSVWriter,
+    "wandb": WandbWriter,
+}
+FORMATS = tuple(_WRITERS)
+_PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+
+
+def check_installed(name: str) -> None:
+    """Raise ImportError if the package that a format needs is missing."""
+    if name in _PACKAGES and find_spec(_PACKAGES[name]) is None:
+        raise ImportError(f"{name}: needs the package {_PACKAGES[name]}; pip install 'factorax[{name}]'")
 
 
 def configure(folder: str | os.PathLike[str] | None = None, formats: Sequence[str] = ("stdout",)) -> Logger:
@@ -237,8 +254,7 @@ def _writer(name: str, folder: str | os.PathLike[str] | None) -> Writer:
         return TableWriter()
     if folder is None:
         raise ValueError(f"folder: got None for the format {name!r}, want a folder to write to")
-    writers = {"tensorboard": TensorBoardWriter, "csv": CSVWriter, "wandb": WandbWriter}
-    return writers[name](folder)
+    return _WRITERS[name](folder)
 
 
 def numbered_folder(parent: str | os.PathLike[str], name: str, *, latest: bool = False) -> Path:

@@ -109,7 +109,8 @@ def _curriculum(problem: Any, name: str, stages: str, steps: int | None) -> Curr
     for stage in names:
         if is_file(stage):
             raise ValueError(
-                f"network: got {stage!r:.60} in a curriculum, want {want}; for files use fx.Curriculum in Python"
+                f"network: got {stage!r:.60} in a curriculum, want {want}; for files use "
+                "fx.structure.Curriculum in Python"
             )
         network = _own(problem, name) if stage == "own" else find_network(problem, stage)
         if not isinstance(network, InfluenceNetwork):

@@ -40,7 +40,7 @@ def find_problem(name: str) -> Any:
     if name in gym.registry:
         return partial(gym.make, gym.spec(name))  # the spec, because workers may not have registered the name
     raise ValueError(
-        f"problem: got {name!r}, want one of {', '.join(known)} (with a size, as in queues:4x4), an id that "
+        f"problem: got {name!r:.200}, want one of {', '.join(known)} (with a size, as in queues:4x4), an id that "
         f"Gymnasium knows, or package.module:function"
         f"{missing or did_you_mean(name, [*known, *gym.registry])}"
     )
@@ -84,14 +84,16 @@ def in_simulator(name: str, simulator: str) -> str:
 
 def _import(name: str, module: str, function: str) -> Any:
     if not module or module.startswith("."):
-        raise ValueError(f"problem: got {name!r}, want package.module:function")
+        raise ValueError(f"problem: got {name!r:.200}, want package.module:function")
     try:
         return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         prefix, colon, text = name.partition(":")
         close = None if prefix in families() else nearest(prefix, families())
         hint = f"; did you mean {close}{colon}{text}?" if close else ""
-        raise ValueError(f"problem: cannot import {name!r} ({error}), want package.module:function{hint}") from error
+        raise ValueError(
+            f"problem: cannot import {name!r:.200} ({error}), want package.module:function{hint}"
+        ) from error
 
 
 def _from_module(name: str, module: str, function: str) -> Any:
@@ -99,13 +101,13 @@ def _from_module(name: str, module: str, function: str) -> Any:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     make = _import(name, module, function)
     if not callable(make):
-        raise ValueError(f"problem: got {name!r}, which is {shown(make)}; want a function that returns a problem")
+        raise ValueError(f"problem: got {name!r:.200}, which is {shown(make)}; want a function that returns a problem")
     problem: Any = make()
     if isinstance(problem, Problem):
         return problem
     if not all(hasattr(problem, each) for each in ("reset", "step", "close", "action_space", "observation_space")):
         raise ValueError(
-            f"problem: got {name!r}, which returns {shown(problem)}; want a function that returns a Problem or a "
+            f"problem: got {name!r:.200}, which returns {shown(problem)}; want a function that returns a Problem or a "
             "Gymnasium environment"
         )
     problem.close()

@@ -1,10 +1,9 @@
 """Stepping a problem: in the compiled program, in this process, in worker processes, or by Ray actors."""
 
-from typing import TYPE_CHECKING
+from .._lazy import lazy_imports
 
-from .._lazy import loaded_when_needed
-
-if TYPE_CHECKING:
+# Loaded lazily: worker processes do not need JAX.
+with lazy_imports(__name__):
     from .backend import Backend as Backend
     from .backend import LostWarning as LostWarning
     from .batched import BatchedEnvironments as BatchedEnvironments
@@ -27,31 +26,3 @@ if TYPE_CHECKING:
     from .seeding import SeedWarning as SeedWarning
     from .supervising import WorkerDied as WorkerDied
     from .transitions import Transition as Transition
-
-_HOMES = {
-    "Backend": "backend",
-    "LostWarning": "backend",
-    "BatchedEnvironments": "batched",
-    "ProblemError": "checking",
-    "check_problem": "checking",
-    "Behaviour": "collector",
-    "Collector": "collector",
-    "collector_for": "factory",
-    "HostEnvironments": "host",
-    "JaxCollector": "in_jax",
-    "JaxEnvironments": "in_jax",
-    "Inline": "inline",
-    "NumpyPolicy": "numpy_policy",
-    "PolicyArrays": "numpy_policy",
-    "HostCollector": "on_host",
-    "Iteration": "player",
-    "Plan": "player",
-    "Processes": "processes",
-    "RayActors": "ray_actors",
-    "SeedWarning": "seeding",
-    "WorkerDied": "supervising",
-    "Transition": "transitions",
-}
-
-# Loaded lazily: worker processes do not need JAX.
-__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

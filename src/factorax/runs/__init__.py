@@ -1,10 +1,9 @@
 """Training runs on disk and on screen: run folders, comparisons and reports."""
 
-from typing import TYPE_CHECKING
+from .._lazy import lazy_imports
 
-from .._lazy import loaded_when_needed
-
-if TYPE_CHECKING:
+# Loaded lazily: statistics and plots do not need JAX, and the command line starts faster.
+with lazy_imports(__name__):
     from .compare import Group as Group
     from .compare import compare_groups as compare_groups
     from .compare import draw_curves as draw_curves
@@ -20,24 +19,3 @@ if TYPE_CHECKING:
     from .statistics import iqm_difference as iqm_difference
     from .statistics import normal_mean as normal_mean
     from .statistics import probability_of_improvement as probability_of_improvement
-
-_HOMES = {
-    "Group": "compare",
-    "compare_groups": "compare",
-    "draw_curves": "compare",
-    "group_runs": "compare",
-    "read_config": "folder",
-    "read_metrics": "folder",
-    "train": "folder",
-    "split_gains": "gain",
-    "train_networks": "seeds",
-    "train_seeds": "seeds",
-    "Interval": "statistics",
-    "iqm": "statistics",
-    "iqm_difference": "statistics",
-    "normal_mean": "statistics",
-    "probability_of_improvement": "statistics",
-}
-
-# Loaded lazily: statistics and plots do not need JAX, and the command line starts faster.
-__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

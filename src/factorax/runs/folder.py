@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._checks import check_type, checked, path_of
+from .._checks import check_type, checked, path_of, shown
 from .._files import (
     MIB,
     check_not_linked,
@@ -23,7 +23,7 @@ from .._files import (
 from ..learning import checkpoints
 from ..learning.config import WHO_STEPS, Config
 from ..learning.factored_ppo import FactoredPPO
-from ..learning.logger import checked_formats, configure
+from ..learning.logger import check_installed, checked_formats, configure
 from ..learning.metrics import Metrics
 from ..learning.named_networks import CURRICULUM, is_file
 from ..learning.stored import (
@@ -72,6 +72,8 @@ def train(
     """
     check_training(problem, config, [out], network=network, force=force, progress_bar=progress_bar)
     loggers = checked_formats(loggers, "loggers")
+    for name in loggers:
+        check_installed(name)  # before anything is written
     out = Path(out)
     with ExitStack() as stack:
         record = stack.enter_context(WarningRecord())
@@ -111,7 +113,10 @@ def opened(
     out: Path, model: FactoredPPO, *, problem: str, config: Config, network: str = "own", force: bool = False
 ) -> Iterator[bool]:
     """Lock the folder of a run and restore the model from its last checkpoint; yield whether ``last`` was intact."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out: got {shown(str(out))}, cannot create it ({error.strerror}); want a folder") from None
     _check_folder(out)  # before anything is written, including the lock
     with held(out):
         requested = {"format": FORMAT, "problem": problem, "network": network, "config": dataclasses.asdict(config)}

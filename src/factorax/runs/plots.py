@@ -33,7 +33,7 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def plain_text(text: str) -> str:
-    r"""Return text that Matplotlib draws literally, even if it contains dollar signs or control characters.
+    r"""Return text that Matplotlib draws literally, even if it is long or contains dollar signs or control characters.
 
     >>> plain_text("a $x$")
     'a \\$x\\$'

@@ -114,14 +114,19 @@ def positions(wanted: Iterable[object], known: Sequence[str], argument: str) -> 
     return [index[n] for n in names]
 
 
-def printable(text: object, keep: str = "") -> str:
-    r"""Return text with non-printable characters escaped.
+def printable(text: object, keep: str = "", limit: int = 200) -> str:
+    r"""Return text with non-printable characters escaped, abbreviated to `limit` characters.
 
-    Names may come from untrusted files, and some characters are commands to a terminal.
+    Names may come from untrusted files, may be of any length, and some characters are commands to a terminal.
 
     - `keep`: characters that are not escaped, such as line breaks.
 
     >>> printable("chain\x1b[2J\u202e")
     'chain\\x1b[2J\\u202e'
+    >>> printable("x" * 1000, limit=10)
+    'xxxxxxxxxx… (1,000 characters)'
     """
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in str(text))
+    full = str(text)
+    rest = "" if len(full) <= limit else f"… ({len(full):,} characters)"
+    shown = (c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in full[:limit])
+    return "".join(shown) + rest

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from small_settings import SMALL
 
-from factorax import FactoredPPO, LaggedNetwork, Spec
+from factorax import FactoredPPO, LaggedNetwork
 from factorax.learning import Config, Learner
 from factorax.learning.modules.arrangements import Joint
 from factorax.problems import contextual_bandit, queues
+from factorax.spec import Spec
 
 BANDIT = contextual_bandit(3)
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from small_settings import SMALL
 
-from factorax import Spec
 from factorax.learning import FactoredPPO
 from factorax.problems import find_problem
 from factorax.runs.report.acting import episode, observation_names
+from factorax.spec import Spec
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_edges_that_the_test_of_training_suspects_are_named(tmp_path):
     fx.InfluenceNetwork(matrix, own.actions, own.targets).save(tmp_path / "k.json")
     settings = SMALL | {"n_envs": 64, "batch_size": 96}
     config = Config(total_timesteps=64 * 6 * 8, **settings)
-    with pytest.warns(fx.StructureWarning, match="the data show that"):
+    with pytest.warns(fx.structure.StructureWarning, match="the data show that"):
         runs.train(
             "contextual-bandit:3", config, tmp_path / "run", network=str(tmp_path / "k.json"), progress_bar=False
         )

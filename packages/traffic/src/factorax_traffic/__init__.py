@@ -1,10 +1,9 @@
 """Grids of traffic lights: the paper's large problem, in SUMO and in an equivalent JAX simulator; and real cities."""
 
-from typing import TYPE_CHECKING
+from factorax._lazy import lazy_imports
 
-from factorax._lazy import loaded_when_needed
-
-if TYPE_CHECKING:
+# Loaded lazily: plug-ins are registered when a command prints its help, and workers that step SUMO do not need JAX.
+with lazy_imports(__name__):
     from .episode import play as play
     from .episode import play_in_sumo as play_in_sumo
     from .grid import Grid as Grid
@@ -20,24 +19,3 @@ if TYPE_CHECKING:
     from .settings import Traffic as Traffic
     from .signals import Signals as Signals
     from .signals import switch as switch
-
-_HOMES = {
-    "Grid": "grid",
-    "LaneProblem": "lane_problem",
-    "LaneSimulator": "lane_simulator",
-    "Readings": "observations",
-    "Signals": "signals",
-    "Traffic": "settings",
-    "influence": "networks",
-    "lanes": "lane_problem",
-    "local_observations": "observations",
-    "observe": "observations",
-    "play": "episode",
-    "play_in_sumo": "episode",
-    "stop_line_detectors": "observations",
-    "switch": "signals",
-    "travel_times": "networks",
-}
-
-# Loaded lazily: plug-ins are registered when a command prints its help, and workers that step SUMO do not need JAX.
-__getattr__, __dir__ = loaded_when_needed(__name__, _HOMES)

@@ -1,4 +1,7 @@
 """HTML reports of runs, groups of seeds, methods and discoveries."""
 
-from .collection import collect as collect
-from .writing import report as report
+from ..._lazy import lazy_imports
+
+with lazy_imports(__name__):
+    from .collection import collect as collect
+    from .writing import report as report

@@ -132,7 +132,7 @@ def sanitised(content: Any) -> Any:
     Folders may be untrusted, and some characters change the direction of the text that follows.
     """
     if isinstance(content, str):
-        return content if content.isprintable() else printable(content)
+        return content if content.isprintable() else printable(content, limit=len(content))
     if isinstance(content, Mapping):
         return {sanitised(key): sanitised(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
